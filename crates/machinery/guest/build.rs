@@ -1,8 +1,8 @@
-//! Builds the image that replaces the vDSO, for `image.rs` to embed.
+//! Builds the image, which replaces the vDSO in guests, so that `image.rs` can embed it.
 //!
 //! Cargo has no stable way to build one crate as a free-standing shared object and to embed it in
-//! another. Therefore `rustc` itself compiles the four crates of the image here, and our own linker
-//! script links them.
+//! another. This script therefore calls `rustc` to compile the four crates of the image, and links
+//! them by our own linker script.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ fn main() {
     link(&out, &crates.join("machinery/guest/image"));
 }
 
-/// Target processor and its linker.
+/// Returns the target triple and the name of its linker.
 fn target() -> (String, &'static str) {
     let target = env::var("TARGET").expect("cargo sets TARGET");
     let processor = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
@@ -77,8 +77,9 @@ fn compile(source: &Path, name: &str, kind: &str, needs: &[&str], out: &Path) {
         .args(["--edition=2024", "--crate-name", name, "--crate-type", kind]);
     rustc.args(["--cfg", "timeloom_image", "--cap-lints=allow", "--target"]);
     rustc.arg(env::var_os("TARGET").expect("cargo sets TARGET"));
-    // Unwind tables: a cancelled thread is unwound through the handler.
-    // No vector units beyond the baseline: the image is mapped everywhere.
+    // Unwind tables are needed because the cancellation of a thread unwinds through the handler.
+    // The code uses no vector units beyond the baseline, since the image is mapped on every
+    // machine.
     rustc.args([
         "-Copt-level=3",
         "-Cpanic=abort",
@@ -91,8 +92,8 @@ fn compile(source: &Path, name: &str, kind: &str, needs: &[&str], out: &Path) {
         rustc.arg("-Clto=fat");
     }
     if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "aarch64") {
-        // A handler of the program that interrupts a wait of the image finds the registers as they
-        // are in the image. Go's handler expects its goroutine in x28, whatever code it interrupts.
+        // If a signal handler of the program interrupts a wait of the image, it finds the image's
+        // register values. Go's handler expects its goroutine in x28, whatever code it interrupts.
         // The kernel's vDSO does not use x28 either.
         rustc.arg("-Ctarget-feature=+reserve-x28");
     }
@@ -127,7 +128,7 @@ fn link(out: &Path, scripts: &Path) {
         "noexecstack",
         "--orphan-handling=place",
     ]);
-    // All other code is reached from these roots or discarded.
+    // All other code is reachable from these roots, or discarded.
     for root in [
         "timeloom_handler",
         "timeloom_intercepted",

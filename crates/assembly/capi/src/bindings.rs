@@ -1,4 +1,4 @@
-//! Bindings.
+//! Bindings of programs to timelines.
 
 use core::ffi::{c_int, c_void};
 use std::ffi::CString;
@@ -12,14 +12,14 @@ use crate::errors::{Code, bad_argument, code_of_client, fail, fail_bind};
 use crate::timelines::CTimeline;
 use crate::types::{CChange, CRequirement, Context, OnChange};
 
-/// `timeloom_binding`. The subscription is dropped before the binding.
+/// C type `timeloom_binding`. The subscription must be dropped before the binding.
 #[derive(Debug)]
 pub(crate) struct CBinding {
     subscription: Option<Subscription>,
     binding: Binding,
 }
 
-/// See `timeloom.h`.
+/// Binds a program to a timeline with a requirement. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header.
@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C" fn timeloom_bind(
     }
 }
 
-/// See `timeloom.h`.
+/// Ends a binding and its subscription. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// `binding` is NULL or from [`timeloom_bind`], and not used again.
@@ -95,7 +95,7 @@ fn done_or_bind(result: Result<(), BindError>) -> c_int {
     }
 }
 
-/// See `timeloom.h`.
+/// Stores the present requirement of a binding. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_bind`].
@@ -113,7 +113,7 @@ pub(crate) unsafe extern "C" fn timeloom_get_requirement(
     })
 }
 
-/// See `timeloom.h`.
+/// Replaces the requirement of a binding. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_bind`].
@@ -130,7 +130,7 @@ pub(crate) unsafe extern "C" fn timeloom_set_requirement(
     done_or_bind(binding.binding.set_requirement((*requirement).into()))
 }
 
-/// See `timeloom.h`.
+/// Stores the required accuracy of a binding, in ns. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_bind`].
@@ -146,7 +146,7 @@ pub(crate) unsafe extern "C" fn timeloom_get_accuracy(
     done_or_client(binding.binding.accuracy(), |found| *place = found.as_ns())
 }
 
-/// See `timeloom.h`.
+/// Replaces the required accuracy of a binding, in ns. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_bind`].
@@ -162,7 +162,7 @@ pub(crate) unsafe extern "C" fn timeloom_set_accuracy(
     done_or_bind(binding.binding.set_accuracy(Duration::from_ns(accuracy_ns)))
 }
 
-/// See `timeloom.h`.
+/// Stores the required resolution of a binding, in ns. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_bind`].
@@ -179,7 +179,7 @@ pub(crate) unsafe extern "C" fn timeloom_get_resolution(
     done_or_client(binding.binding.resolution(), |found| *place = found.as_ns())
 }
 
-/// See `timeloom.h`.
+/// Replaces the required resolution of a binding, in ns. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_bind`].
@@ -199,7 +199,8 @@ pub(crate) unsafe extern "C" fn timeloom_set_resolution(
     )
 }
 
-/// See `timeloom.h`.
+/// Calls `told` for each change of a binding's state, from another thread.
+/// Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_bind`]; `told` may be called from another thread with `context`.
@@ -213,14 +214,14 @@ pub(crate) unsafe extern "C" fn timeloom_subscribe(
     let (Some(binding), Some(told)) = (unsafe { binding.as_mut() }, told) else {
         return bad_argument("binding or told");
     };
-    // The previous subscription ends first: two would take each other's events.
+    // The previous subscription ends first, because two would take events from each other.
     binding.subscription = None;
     let context = Context(context);
     let subscribed = binding.binding.subscribe(move |change| {
         let context = context.get();
         let (change, _reason) = change_for_c(&change);
-        // SAFETY: a function of the caller, which promised to accept these arguments; the reason
-        // lives until it returns.
+        // SAFETY: the function belongs to the caller, who promised that it accepts these arguments.
+        // The text of the reason lives until the function returns.
         unsafe { told(&raw const change, context) };
     });
     done_or_client(subscribed, |subscription| {
@@ -228,7 +229,7 @@ pub(crate) unsafe extern "C" fn timeloom_subscribe(
     })
 }
 
-/// Converts a change; also returns the owner of its text.
+/// Converts a change for C. The returned string owns the text to which the structure points.
 fn change_for_c(change: &Change) -> (CChange, CString) {
     let (met, status, sides, why) = match change {
         Change::Restored => (1, Status::Ok, None, ""),

@@ -1,4 +1,4 @@
-//! Publication and subscription by datagrams.
+//! Publication and subscription of messages by datagrams.
 
 use core::ffi::{c_char, c_int, c_void};
 use std::ffi::CString;
@@ -13,7 +13,7 @@ use crate::messages::bytes_of;
 use crate::timelines::{CTimeline, text};
 use crate::types::{CEnvelope, CMessage, CPlace, CStamp, Context, OnMessage};
 
-/// `timeloom_channel`.
+/// C type `timeloom_channel`.
 #[derive(Debug)]
 pub(crate) struct CChannel(Channel);
 
@@ -42,7 +42,7 @@ unsafe fn endpoints_of(given: &CPlace) -> Option<Endpoints> {
     })
 }
 
-/// See `timeloom.h`.
+/// Opens a channel for messages by datagrams. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header.
@@ -82,7 +82,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_open(
     }
 }
 
-/// See `timeloom.h`.
+/// Closes a channel. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// `channel` is NULL or from [`timeloom_channel_open`], and not used again.
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_close(channel: *mut CChannel) {
     }
 }
 
-/// See `timeloom.h`.
+/// Stores the local UDP port of a channel. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header.
@@ -111,7 +111,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_port(
     Code::Done as c_int
 }
 
-/// See `timeloom.h`.
+/// Stores the counters of a channel. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header.
@@ -135,7 +135,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_counts(
     Code::Done as c_int
 }
 
-/// See `timeloom.h`.
+/// Publishes a message on a channel. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header.
@@ -168,7 +168,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_publish(
     }
 }
 
-/// See `timeloom.h`.
+/// Calls `told` for each received message whose key matches. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header; `told` may be called from other threads with
@@ -188,7 +188,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_subscribe(
     };
     let context = Context(context);
     let tell = move |message: &Message| {
-        // A key is text without zero bytes, otherwise it would not match.
+        // A key is text without zero bytes; any other key would not have matched.
         let key = CString::new(message.key.as_str()).unwrap_or_default();
         let envelope = Envelope {
             sent: message.sent,
@@ -202,7 +202,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_subscribe(
             in_time: u64::from(message.in_time()),
             key: key.as_ptr(),
         };
-        // SAFETY: a function of the caller, which promised to accept these arguments.
+        // SAFETY: the function belongs to the caller, who promised that it accepts these arguments.
         unsafe { told(&raw const given, context.get()) };
     };
     match channel.0.subscribe(pattern, at_time != 0, tell) {

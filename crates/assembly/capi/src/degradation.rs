@@ -1,4 +1,5 @@
-//! Graceful degradation. Locked, since a binding reports changes from another thread.
+//! State machine for graceful degradation. It has a lock, since a binding reports changes from
+//! another thread.
 
 use core::ffi::{c_char, c_int};
 use std::ffi::CString;
@@ -10,7 +11,7 @@ use timeloom_timeline_client::{Change, Degradation, Mode, Monotonic, Policy, Sta
 use crate::errors::{Code, bad_argument, fail};
 use crate::types::{CChange, CPolicy, CStamp};
 
-/// `timeloom_degradation`.
+/// C type `timeloom_degradation`.
 #[derive(Debug)]
 pub(crate) struct CDegradation {
     machine: Mutex<Degradation>,
@@ -22,7 +23,8 @@ impl CDegradation {
     }
 }
 
-/// Performs one input: calls `input` at `now_ns`, and stores the mode then in force.
+/// Passes one input to the state machine: calls `input` with `now_ns`, and stores the resulting
+/// mode.
 ///
 /// # Safety
 /// `degradation` is NULL or from this library, `mode` is NULL or a place for one.
@@ -45,7 +47,7 @@ unsafe fn give(
     Code::Done as c_int
 }
 
-/// See `timeloom.h`.
+/// Creates a state machine for graceful degradation. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header.
@@ -82,7 +84,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_new(
     }
 }
 
-/// See `timeloom.h`.
+/// Frees a state machine for graceful degradation. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// `degradation` is NULL or from [`timeloom_degradation_new`], and not used again.
@@ -94,7 +96,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_free(degradation: *mut CDeg
     }
 }
 
-/// See `timeloom.h`.
+/// Passes a reading of the timeline to the state machine. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_degradation_new`].
@@ -118,7 +120,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_read(
     }
 }
 
-/// See `timeloom.h`.
+/// Passes a change of a binding's state to the state machine. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_degradation_new`].
@@ -153,7 +155,8 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_told(
     }
 }
 
-/// See `timeloom.h`.
+/// Leaves the coordinated mode for a reason of the program, such as a late command.
+/// Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_degradation_new`].
@@ -167,7 +170,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_withdraw(
     unsafe { give(degradation, now_ns, mode, Degradation::withdraw) }
 }
 
-/// See `timeloom.h`.
+/// Ends the mode of rejoining: the program acts with its peers again. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_degradation_new`].
@@ -181,7 +184,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_rejoined(
     unsafe { give(degradation, now_ns, mode, Degradation::rejoined) }
 }
 
-/// See `timeloom.h`.
+/// Passes the present time to the state machine. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_degradation_new`].
@@ -195,7 +198,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_wake(
     unsafe { give(degradation, now_ns, mode, Degradation::wake) }
 }
 
-/// See `timeloom.h`.
+/// Stores the time at which `timeloom_degradation_wake` is due. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_degradation_new`].
@@ -216,7 +219,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_next_wake(
     Code::Done as c_int
 }
 
-/// See `timeloom.h`.
+/// Stores the reason why the present mode was entered, as text. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_degradation_new`]; `text` has room for `size` bytes.

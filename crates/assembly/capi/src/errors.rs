@@ -1,4 +1,4 @@
-//! Errors as numbers, with a message for each thread.
+//! Error numbers, and the message of the last error in each thread.
 
 use core::cell::RefCell;
 use core::ffi::{CStr, c_char, c_int};
@@ -8,7 +8,7 @@ use std::ffi::CString;
 use timeloom_guest::ControlError;
 use timeloom_timeline_client::{BindError, ClientError, OpenError, PastError, Status, WaitError};
 
-/// `enum timeloom_error`.
+/// C type `enum timeloom_error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Code {
@@ -31,7 +31,7 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// Stores the message and returns the number.
+/// Stores the message of an error for this thread, and returns the error's number.
 pub(crate) fn fail(code: Code, words: impl Display) -> c_int {
     let text: Vec<u8> = words.to_string().into_bytes();
     let text = CString::new(text).unwrap_or_default();
@@ -39,7 +39,7 @@ pub(crate) fn fail(code: Code, words: impl Display) -> c_int {
     code as c_int
 }
 
-/// Reports a NULL or invalid argument.
+/// Stores the message that the argument `which` is NULL or invalid, and returns the error's number.
 pub(crate) fn bad_argument(which: &str) -> c_int {
     fail(Code::BadArgument, format_args!("bad argument: {which}"))
 }
@@ -95,13 +95,13 @@ pub(crate) fn fail_hold(error: &ControlError) -> c_int {
     fail(code, error)
 }
 
-/// See `timeloom.h`.
+/// Returns the message of the calling thread's last error. Specified in `timeloom.h`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn timeloom_last_error() -> *const c_char {
     LAST.with(|last| last.borrow().as_ptr())
 }
 
-/// See `timeloom.h`.
+/// Returns the text for the status of a timeline. Specified in `timeloom.h`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn timeloom_status_text(status: u32) -> *const c_char {
     let text: &CStr = match u8::try_from(status).ok().and_then(Status::from_number) {

@@ -7,11 +7,11 @@ use timeloom_guest::{Held, hold};
 use crate::errors::{Code, bad_argument, fail_hold};
 use crate::timelines::text;
 
-/// `timeloom_held`.
+/// C type `timeloom_held`.
 #[derive(Debug)]
 pub(crate) struct CHeld(#[expect(dead_code, reason = "it is the hold")] Held);
 
-/// See `timeloom.h`.
+/// Takes a hold on a run, or on the machines of a pause bus. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header.
@@ -48,7 +48,7 @@ pub(crate) unsafe extern "C" fn timeloom_hold(
     }
 }
 
-/// See `timeloom.h`.
+/// Releases a hold. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// `held` is NULL or from [`timeloom_hold`], and not used again.

@@ -1,8 +1,9 @@
-//! `libtimeloom`: the verbs of `timeloom-timeline-client` for C, messages, and holds. The interface
-//! and its guarantees are in `include/timeloom.h`; this crate only translates.
+//! Library `libtimeloom`: the functions of `timeloom-timeline-client` for C, and also messages and
+//! holds. The header `include/timeloom.h` specifies the interface and its guarantees. This crate
+//! only translates.
 //!
-//! Every pointer from a caller is checked for NULL and otherwise trusted, as in C. No panic crosses
-//! the border: the functions below do not panic, and callbacks are C functions.
+//! Every pointer from a caller is checked for NULL, and otherwise trusted, as in C. No panic
+//! reaches the caller: these functions do not panic, and callbacks are C functions.
 
 mod bindings;
 mod channels;

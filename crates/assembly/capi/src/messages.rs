@@ -1,4 +1,4 @@
-//! Messages as bytes: written, sealed, verified and read.
+//! Messages as bytes: encoding, sealing, verification and decoding.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null;
@@ -10,12 +10,12 @@ use crate::errors::{Code, bad_argument, fail};
 use crate::timelines::text;
 use crate::types::{CEnvelope, CStamp};
 
-/// `timeloom_seal`.
+/// C type `timeloom_seal`.
 #[derive(Debug)]
 pub(crate) struct CSeal(pub(crate) Seal);
 
-/// Returns the bytes of a caller: empty for NULL with length 0, `None` for NULL with another
-/// length.
+/// Returns the bytes of a caller. NULL with length 0 is an empty slice; NULL with another length is
+/// `None`.
 ///
 /// # Safety
 /// `bytes` is NULL or valid for `length` bytes during the call.
@@ -28,7 +28,7 @@ pub(crate) unsafe fn bytes_of<'a>(bytes: *const c_void, length: usize) -> Option
     }
 }
 
-/// See `timeloom.h`.
+/// Creates a seal from a key. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header.
@@ -56,7 +56,7 @@ pub(crate) unsafe extern "C" fn timeloom_seal_new(
     }
 }
 
-/// See `timeloom.h`.
+/// Frees a seal. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// `seal` is NULL or from [`timeloom_seal_new`], and not used again.
@@ -68,7 +68,7 @@ pub(crate) unsafe extern "C" fn timeloom_seal_free(seal: *mut CSeal) {
     }
 }
 
-/// See `timeloom.h`.
+/// Encodes and seals a message. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header.
@@ -113,7 +113,7 @@ pub(crate) unsafe extern "C" fn timeloom_message_write(
     Code::Done as c_int
 }
 
-/// See `timeloom.h`.
+/// Verifies and decodes a sealed message. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header.

@@ -1,4 +1,4 @@
-//! Opening, reading and comparing of timelines.
+//! Functions that open, read and compare timelines.
 
 use core::ffi::{CStr, c_char, c_int};
 use std::os::fd::BorrowedFd;
@@ -11,11 +11,11 @@ use timeloom_timeline_client::{Directory, OpenError, Order, Refusal, Stamp, Time
 use crate::errors::{Code, bad_argument, fail, fail_open, fail_past};
 use crate::types::CStamp;
 
-/// `timeloom_timeline`.
+/// C type `timeloom_timeline`.
 #[derive(Debug)]
 pub(crate) struct CTimeline(pub(crate) Arc<Timeline>);
 
-/// Returns the text of a caller; `None` for NULL and for text that is not UTF-8.
+/// Returns the text of a caller. Returns `None` for NULL, and for text that is not UTF-8.
 ///
 /// # Safety
 /// `text` is NULL or ends in a zero byte, and lives for the call.
@@ -27,7 +27,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> Option<&'a str> {
     unsafe { CStr::from_ptr(text) }.to_str().ok()
 }
 
-/// Passes an opened timeline to the caller.
+/// Stores a handle of an opened timeline at `place`, and returns the error number.
 ///
 /// # Safety
 /// `place` is valid for a store.
@@ -43,7 +43,7 @@ unsafe fn give(opened: Result<Timeline, OpenError>, place: *mut *mut CTimeline) 
     }
 }
 
-/// See `timeloom.h`.
+/// Opens a timeline by its name. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header.
@@ -70,7 +70,7 @@ pub(crate) unsafe extern "C" fn timeloom_open(
     unsafe { give(Timeline::open_in(&directory, name), timeline) }
 }
 
-/// See `timeloom.h`.
+/// Opens a timeline's page by the path of its file. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_open`].
@@ -90,7 +90,7 @@ pub(crate) unsafe extern "C" fn timeloom_open_page(
     unsafe { give(Timeline::open_page(Path::new(path)), timeline) }
 }
 
-/// See `timeloom.h`.
+/// Opens a timeline's page by a file descriptor. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_open`]; `fd` stays open during the call.
@@ -111,7 +111,7 @@ pub(crate) unsafe extern "C" fn timeloom_open_fd(
     unsafe { give(Timeline::open_fd(fd), timeline) }
 }
 
-/// See `timeloom.h`.
+/// Closes a timeline. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// `timeline` is NULL or from an opening function, and not used again.
@@ -123,7 +123,7 @@ pub(crate) unsafe extern "C" fn timeloom_close(timeline: *mut CTimeline) {
     }
 }
 
-/// Stores a reading.
+/// Stores a reading at `stamp`, and returns the error number.
 ///
 /// # Safety
 /// `stamp` is NULL or valid for a store.
@@ -141,7 +141,7 @@ unsafe fn store(read: Result<Stamp, Refusal>, stamp: *mut CStamp) -> c_int {
     }
 }
 
-/// See `timeloom.h`.
+/// Reads a timeline. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_open`].
@@ -158,7 +158,8 @@ pub(crate) unsafe extern "C" fn timeloom_read(
     unsafe { store(timeline.0.read(), stamp) }
 }
 
-/// See `timeloom.h`.
+/// Reads a timeline, with an estimate that differs from those of earlier readings.
+/// Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_open`].
@@ -175,7 +176,7 @@ pub(crate) unsafe extern "C" fn timeloom_read_strict(
     unsafe { store(timeline.0.read_strict(), stamp) }
 }
 
-/// See `timeloom.h`.
+/// Reads the local counter and a timeline at the same instant. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_open`].
@@ -201,7 +202,7 @@ pub(crate) unsafe extern "C" fn timeloom_event(
     unsafe { store(event.map(|event| event.stamp), stamp) }
 }
 
-/// See `timeloom.h`.
+/// Converts a value of the local counter to the timeline's time. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_open`].
@@ -222,7 +223,7 @@ pub(crate) unsafe extern "C" fn timeloom_convert(
     }
 }
 
-/// See `timeloom.h`.
+/// Stores TAI minus UTC, in seconds. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_open`].
@@ -248,7 +249,7 @@ pub(crate) unsafe extern "C" fn timeloom_tai_offset_s(
     }
 }
 
-/// See `timeloom.h`.
+/// Compares two stamps, with regard to their error bounds. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_open`].
@@ -280,7 +281,7 @@ pub(crate) unsafe extern "C" fn timeloom_compare(
     }
 }
 
-/// See `timeloom.h`.
+/// Determines if a stamp is certainly older than a given duration. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_open`].

@@ -1,4 +1,4 @@
-//! Timers.
+//! Timers on timelines.
 
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::errors::{Code, bad_argument, fail, fail_wait};
 use crate::timelines::CTimeline;
 use crate::types::{CWoken, Context, OnTimer};
 
-/// `timeloom_timer`.
+/// C type `timeloom_timer`.
 #[derive(Debug)]
 pub(crate) struct CTimer(Timer);
 
-/// See `timeloom.h`.
+/// Starts a timer that calls `fire` at a time of the timeline. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header; `fire` may be called from another
@@ -49,7 +49,8 @@ pub(crate) unsafe extern "C" fn timeloom_timer_start(
             match woken {
                 Ok(woken) => {
                     let woken = CWoken::from(woken);
-                    // SAFETY: a function of the caller, which promised to accept these arguments.
+                    // SAFETY: the function belongs to the caller, who promised that it accepts
+                    // these arguments.
                     unsafe { fire(Code::Done as c_int, &raw const woken, context) };
                 }
                 Err(error) => {
@@ -70,7 +71,7 @@ pub(crate) unsafe extern "C" fn timeloom_timer_start(
     }
 }
 
-/// See `timeloom.h`.
+/// Cancels a timer, and waits for a callback that is running. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// `timer` is NULL or from [`timeloom_timer_start`], and not used again.

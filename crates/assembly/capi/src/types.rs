@@ -1,4 +1,4 @@
-//! Rust definitions of the header's structures.
+//! Rust definitions of the structures in `timeloom.h`.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::{offset_of, size_of};
@@ -6,7 +6,7 @@ use core::mem::{offset_of, size_of};
 use timeloom_time::{Duration, Instant};
 use timeloom_timeline_client::{Interval, Requirement, Schedule, Stamp, Status, TimelineId, Woken};
 
-/// `timeloom_stamp`.
+/// C type `timeloom_stamp`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct CStamp {
@@ -19,7 +19,7 @@ pub(crate) struct CStamp {
     pub(crate) bounded: u32,
 }
 
-/// `timeloom_requirement`.
+/// C type `timeloom_requirement`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct CRequirement {
@@ -28,7 +28,7 @@ pub(crate) struct CRequirement {
     pub(crate) resolution_ns: i64,
 }
 
-/// `timeloom_woken`.
+/// C type `timeloom_woken`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct CWoken {
@@ -37,7 +37,7 @@ pub(crate) struct CWoken {
     pub(crate) stamp: CStamp,
 }
 
-/// `timeloom_schedule`.
+/// C type `timeloom_schedule`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct CSchedule {
@@ -46,7 +46,7 @@ pub(crate) struct CSchedule {
     pub(crate) last_ns: i64,
 }
 
-/// `timeloom_change`.
+/// C type `timeloom_change`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct CChange {
@@ -57,7 +57,7 @@ pub(crate) struct CChange {
     pub(crate) reason: *const c_char,
 }
 
-/// `timeloom_policy`.
+/// C type `timeloom_policy`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct CPolicy {
@@ -68,7 +68,7 @@ pub(crate) struct CPolicy {
     pub(crate) blind_after_ns: i64,
 }
 
-/// `timeloom_envelope`.
+/// C type `timeloom_envelope`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct CEnvelope {
@@ -79,7 +79,7 @@ pub(crate) struct CEnvelope {
     pub(crate) payload_bytes: usize,
 }
 
-/// `timeloom_message`.
+/// C type `timeloom_message`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct CMessage {
@@ -90,7 +90,7 @@ pub(crate) struct CMessage {
     pub(crate) key: *const c_char,
 }
 
-/// `timeloom_place`.
+/// C type `timeloom_place`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct CPlace {
@@ -101,14 +101,14 @@ pub(crate) struct CPlace {
     pub(crate) key_bytes: usize,
 }
 
-/// `timeloom_on_message`.
+/// C type `timeloom_on_message`.
 pub(crate) type OnMessage = unsafe extern "C" fn(*const CMessage, *mut c_void);
-/// `timeloom_on_change`.
+/// C type `timeloom_on_change`.
 pub(crate) type OnChange = unsafe extern "C" fn(*const CChange, *mut c_void);
-/// `timeloom_on_timer`.
+/// C type `timeloom_on_timer`.
 pub(crate) type OnTimer = unsafe extern "C" fn(c_int, *const CWoken, *mut c_void);
 
-/// Pointer of the caller, passed to its callbacks.
+/// Pointer that a caller provides, and that is passed to the caller's callbacks.
 #[derive(Clone, Copy)]
 pub(crate) struct Context(pub(crate) *mut c_void);
 
@@ -119,7 +119,8 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Method, so that a closure captures the whole context and not its field.
+    /// Returns the pointer. Closures use this method, because a closure that used the field would
+    /// capture only the pointer, which is not `Send`.
     pub(crate) fn get(self) -> *mut c_void {
         self.0
     }
@@ -147,8 +148,8 @@ impl From<Stamp> for CStamp {
 }
 
 impl CStamp {
-    /// Converts the stamp. A stamp made by a caller may contain anything; an unknown status has no
-    /// interval.
+    /// Converts the stamp. A caller may have changed the stamp to anything; one with an unknown
+    /// status becomes a stamp without an interval.
     pub(crate) fn stamp(&self) -> Stamp {
         let id = TimelineId(u128::from(self.timeline_low) | u128::from(self.timeline_high) << 64);
         let status = u8::try_from(self.status).ok().and_then(Status::from_number);
@@ -209,7 +210,7 @@ impl From<CSchedule> for Schedule {
     }
 }
 
-// The header checks the same sizes.
+// The header checks that its structures have the same sizes.
 const _: () = assert!(size_of::<CStamp>() == 48);
 const _: () = assert!(offset_of!(CStamp, status) == 40);
 const _: () = assert!(size_of::<CRequirement>() == 24);

@@ -1,4 +1,4 @@
-//! Waits.
+//! Functions that wait for a time of a timeline.
 
 use core::ffi::c_int;
 
@@ -9,7 +9,7 @@ use crate::errors::{Code, bad_argument, fail, fail_wait};
 use crate::timelines::CTimeline;
 use crate::types::{CSchedule, CStamp, CWoken};
 
-/// Stores the result of a wait.
+/// Stores the result of a wait at `woken`, and returns the error number.
 ///
 /// # Safety
 /// `woken` is NULL or valid for a store.
@@ -26,7 +26,7 @@ unsafe fn store(waited: Result<Woken, WaitError>, woken: *mut CWoken) -> c_int {
     }
 }
 
-/// See `timeloom.h`.
+/// Waits until a time of the timeline. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Pointers are NULL or as specified in the header.
@@ -44,7 +44,7 @@ pub(crate) unsafe extern "C" fn timeloom_wait_until(
     unsafe { store(timeline.0.wait_until(Instant::from_ns(target_ns)), woken) }
 }
 
-/// See `timeloom.h`.
+/// Waits until the next period of a schedule. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_wait_until`].
@@ -65,7 +65,7 @@ pub(crate) unsafe extern "C" fn timeloom_wait_until_next_period(
     unsafe { store(waited, woken) }
 }
 
-/// See `timeloom.h`.
+/// Waits for a duration of the timeline's time. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_wait_until`].
@@ -83,7 +83,7 @@ pub(crate) unsafe extern "C" fn timeloom_sleep(
     unsafe { store(timeline.0.sleep(Duration::from_ns(length_ns)), woken) }
 }
 
-/// See `timeloom.h`.
+/// Waits until a stamp is certainly in the past. Specified in `timeloom.h`.
 ///
 /// # Safety
 /// Same contract as [`timeloom_wait_until`].

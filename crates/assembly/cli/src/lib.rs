@@ -1,10 +1,10 @@
-//! Timeloom as a library: the crates for programs, under one name. The program `timeloom` is built
-//! from the same crates.
+//! Timeloom as a library: the crates that other programs may use, under one name. The program
+//! `timeloom` is built from the same crates.
 //!
 //! - [`time`]: instants, durations, rates and clock maps, the vocabulary.
-//! - [`timeline`]: client side of a timeline: bind, read, compare, wait.
-//! - [`clock`]: the models behind it: counters, oscillators, intervals.
-//! - [`publish`]: timeline pages in shared memory, and formats of other projects.
+//! - [`timeline`]: client of a timeline, which can bind, read, compare and wait.
+//! - [`clock`]: models on which timelines are built: counters, oscillators, intervals.
+//! - [`publish`]: timeline pages in shared memory, and the formats of other projects.
 //! - [`scenario`] and [`run`]: from a scenario file to a finished run.
 //!
 //! ```no_run

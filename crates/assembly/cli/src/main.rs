@@ -1,10 +1,10 @@
-//! `timeloom`: the command line.
+//! Program `timeloom`: the command line.
 
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
-/// Prints through the filter of `timeloom-exit`, as every line on stderr must.
+/// Prints a line on stderr through the filter of `timeloom-exit`, which every such line must pass.
 macro_rules! eprintln {
     () => { ::timeloom_exit::note_line(::std::format_args!("")) };
     ($($text:tt)*) => { ::timeloom_exit::note_line(::std::format_args!($($text)*)) };

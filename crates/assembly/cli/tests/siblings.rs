@@ -1,18 +1,18 @@
-//! `timeloom bench` and `timeloom clock` are replaced by the programs of those names in the
-//! directory of `timeloom`. A copy of the binary is placed beside stand-ins, so that nothing is
-//! built.
+//! `timeloom bench` and `timeloom clock` must execute the programs of those names in the directory
+//! of `timeloom`. A copy of `timeloom` is placed beside programs that take their place, so that
+//! nothing is built.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// A directory with our program in it.
+/// Directory that contains a copy of `timeloom`.
 struct Installed(PathBuf);
 
 impl Installed {
     fn new(name: &str) -> Self {
-        // On the file system of the binary, where a hard link costs nothing.
+        // The directory is on the file system of the build, where a hard link costs nothing.
         let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory of our own");
@@ -21,7 +21,7 @@ impl Installed {
         Self(directory)
     }
 
-    /// Adds a program that prints its arguments, and ends with code 7.
+    /// Adds a program that prints its arguments, and exits with code 7.
     fn with(self, program: &str) -> Self {
         let text = "#!/bin/sh\necho \"$(basename \"$0\") $TIMELOOM_TEST: $*\"\nexit 7\n";
         let path = self.0.join(program);

@@ -1,4 +1,4 @@
-//! Exit codes and the output of failures: the same for `timeloom` and for the programs beside it.
+//! Exit codes and the output of failures, common to `timeloom` and its related programs.
 //!
 //! | code | cause |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | 4 | this machine: the run reached its end, but is not to be trusted |
 //! | 5 | a program: two runs of a scenario agree in all but the text that it printed |
 //!
-//! This crate assigns a code to every error of the libraries below. A program's own error gets its
-//! code at its declaration.
+//! This crate assigns a code to every error of the libraries that it uses. An error of a program
+//! itself gets its code where it is declared.
 #![forbid(unsafe_code)]
 
 mod output;
@@ -26,15 +26,15 @@ use timeloom_run::RunError;
 
 pub use output::{note_in_colours, note_line, say_line, try_say};
 
-/// Exit code for a run that reached its end although this machine was too slow for it. Neither
-/// passed nor failed checks are meaningful.
+/// Exit code for a run that reached its end although this machine was too slow for it. Its checks
+/// have no meaning, whether they passed or failed.
 pub const UNTRUSTED: u8 = 4;
 
 /// Exit code for two runs of a scenario that agree in every signal, every event and the time of
 /// every printed line, but not in the text of the lines.
 pub const TEXTS_DIFFER: u8 = 5;
 
-/// Error of a command that did not complete its request.
+/// Error because of which a command did not complete its request.
 #[derive(Debug)]
 pub struct Failure {
     code: u8,
@@ -43,7 +43,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Failure of the run: a guest, a plant, a peer, a check.
+    /// Creates a failure of the run: a guest, a plant, a peer or a check failed.
     pub fn run(message: impl Display) -> Self {
         Self {
             code: 1,
@@ -52,7 +52,7 @@ impl Failure {
         }
     }
 
-    /// Mistake of the user: arguments or scenario.
+    /// Creates a failure for a mistake of the user, in arguments or scenario.
     pub fn usage(message: impl Display) -> Self {
         Self {
             code: 2,
@@ -61,7 +61,7 @@ impl Failure {
         }
     }
 
-    /// Returns a usage error with a message that Timeloom has already coloured for a terminal.
+    /// Creates a failure for a mistake of the user. Timeloom has already coloured the message.
     pub fn usage_in_colours(message: impl Display) -> Self {
         Self {
             in_colours: true,
@@ -69,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// Failure because this machine lacks a feature.
+    /// Creates a failure because this machine lacks a feature.
     pub fn machine(message: impl Display) -> Self {
         Self {
             code: 3,
@@ -78,8 +78,8 @@ impl Failure {
         }
     }
 
-    /// Failure because the program that does the work is not on this machine; `message` tells how
-    /// to install it.
+    /// Creates a failure because the program that does the work is not on this machine. The message
+    /// must state how to install that program.
     pub fn not_built(message: impl Display) -> Self {
         Self {
             code: 3,
@@ -88,7 +88,7 @@ impl Failure {
         }
     }
 
-    /// Prints the failure on stderr.
+    /// Prints the failure on stderr, and returns its exit code.
     pub fn report(self) -> ExitCode {
         match self.in_colours {
             true => note_in_colours(&format!("timeloom: {}", self.message)),
@@ -98,8 +98,8 @@ impl Failure {
     }
 }
 
-/// The message without the category, as part of another message, such as `clap`'s about an
-/// argument.
+/// Formats the message without its category, for use within another message, such as `clap`'s
+/// message about an argument.
 impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -1,8 +1,9 @@
-//! Output of lines on stdout, whose reader may close it, and on stderr.
+//! Output of lines on stdout and stderr. The reader of stdout may close it early.
 //!
-//! Much of the output was written by programs, other machines and other users' run directories. It
-//! is filtered in this module only: on stderr always, since diagnostics are read by people; on
-//! stdout if it is a terminal. Output to a file or a pipe is data and stays unchanged.
+//! Much of the output comes from programs, other machines and other users' run directories. This
+//! module is the only place that filters it. On stderr it is always filtered, since diagnostics are
+//! read by people; on stdout, only if stdout is a terminal. Output to a file or a pipe is data and
+//! is not changed.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -10,23 +11,24 @@ use std::sync::OnceLock;
 
 use timeloom_results::{visible, visible_in_colours};
 
-/// Status that a shell reports for a program ended by SIGPIPE: 128 + 13.
+/// Exit status that a shell reports for a program that SIGPIPE ended: 128 + 13.
 const BROKEN_PIPE: i32 = 141;
-/// Exit code for lost output: the run has failed.
+/// Exit code for output that could not be written; the same as for a failed run.
 const FAILED: i32 = 1;
 
-/// Prints a line like `println!`, but does not panic when the reader is gone.
+/// Prints a line like `println!`, but does not panic if the reader has closed stdout.
 ///
-/// A closed pipe (`timeloom schema | head`) ends the process silently, with the status that a shell
-/// reports for a program ended by SIGPIPE. The signal itself stays ignored: the same process writes
-/// to sockets and to plants. Any other failure, such as a full disk, is reported on stderr.
+/// If stdout is a closed pipe (`timeloom schema | head`), ends the process without a message, with
+/// the status that a shell reports for a program that SIGPIPE ended. The signal itself stays
+/// ignored, because the same process writes to sockets and to plants. Any other error, such as a
+/// full disk, is reported on stderr.
 #[macro_export]
 macro_rules! say {
     () => { $crate::say!("") };
     ($($text:tt)*) => { $crate::say_line(::std::format_args!($($text)*)) };
 }
 
-/// Variant of [`say!`] for formatted arguments.
+/// Prints a line; implements [`say!`] for formatted arguments.
 pub fn say_line(line: Arguments<'_>) {
     let Err(error) = try_say(line) else { return };
     if error.kind() == ErrorKind::BrokenPipe {
@@ -36,22 +38,22 @@ pub fn say_line(line: Arguments<'_>) {
     std::process::exit(FAILED);
 }
 
-/// Prints a line on stderr and makes terminal control characters in it visible.
+/// Prints a line on stderr. Terminal control characters in the line are made visible.
 pub fn note_line(line: Arguments<'_>) {
     to_stderr(&visible(&line.to_string()));
 }
 
-/// Prints, like [`note_line`], a text that Timeloom has coloured.
+/// Prints a text like [`note_line`], but keeps the colours that Timeloom has added to it.
 pub fn note_in_colours(text: &str) {
     to_stderr(&visible_in_colours(text));
 }
 
 fn to_stderr(line: &str) {
-    // A closed stderr does not end the process.
+    // The process continues even if stderr is closed.
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// Prints a line; for callers that end with a verdict of their own even if this fails.
+/// Prints a line on stdout. For callers that report an exit code of their own even if this fails.
 ///
 /// # Errors
 /// Returns the error of stdout.

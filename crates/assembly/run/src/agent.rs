@@ -1,4 +1,4 @@
-//! A session on one of several machines. Pauses are agreed on with the other machines.
+//! Session on one of several machines that agree on the instants of their pauses.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,35 +27,36 @@ pub struct AgreedPause {
     pub at: Instant<Virtual>,
     /// True if this machine requested the pause, or was about to.
     pub asked: bool,
-    /// Distance of `at` ahead of this machine's clock when the clock got its ceiling.
+    /// Virtual time by which `at` was ahead of this machine's clock when the clock was told to stop
+    /// there.
     pub ahead: Option<Duration>,
-    /// Deviation of the clock from the agreed line just before the pause, and the error bound of
-    /// that comparison. The line is a line of the common timeline, as this machine reads it at that
-    /// time.
+    /// Deviation of this machine's clock from the agreed line just before the pause, and the error
+    /// bound of that comparison. The agreed line maps the common timeline, as read on this machine,
+    /// to virtual time.
     pub deviation: Option<(Duration, Duration)>,
-    /// Error bound of that reading, in either direction.
+    /// Error bound of this machine's reading of the common timeline just before the pause.
     pub timeline_error: Option<Duration>,
     /// Instant from which all processes on this machine were stopped.
     pub stood: Option<Instant<Wall>>,
     /// Instant at which all machines resumed.
     pub resumed: Instant<Wall>,
-    /// Delay after that instant with which the clock of this machine resumed.
+    /// Delay between `resumed` and the instant at which this machine's clock ran again.
     pub late: Duration,
 }
 
-/// Callback that receives each pause when it ends.
+/// Callback that receives the record of each pause when the pause ends.
 pub type HearPause = Box<dyn FnMut(&AgreedPause) + Send>;
 
-/// Position at which the clock of a machine is stopped in a pause.
+/// Virtual instant at which a machine's clock stops in a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// Agreed position, the same on all machines.
+    /// The agreed instant, which is the same on all machines.
     Agreed,
-    /// Position at which this machine saw the edge of the line; it differs between machines.
+    /// The instant at which this machine saw the edge on the wire; it differs between machines.
     OwnEdge,
 }
 
-/// Writes one JSON object for each pause, one to a line.
+/// Returns a callback that writes each pause to `log` as one line of JSON.
 pub fn json_lines(mut log: Box<dyn Write + Send>, anchor: Anchor) -> HearPause {
     let anchor = match anchor {
         Anchor::Agreed => "agreed",
@@ -80,8 +81,8 @@ pub fn json_lines(mut log: Box<dyn Write + Send>, anchor: Anchor) -> HearPause {
     })
 }
 
-/// Returns the settings of agents that announce pauses `look_ahead` in advance and tolerate silence
-/// for `patience`.
+/// Returns the settings of agents that announce pauses `look_ahead` in advance; `None` stops the
+/// clock at once. An agent that is silent for longer than `patience` counts as lost.
 pub fn settings(look_ahead: Option<Duration>, patience: Duration) -> Settings {
     let beat = Duration::from_ns(patience.as_ns() / 8);
     Settings {
@@ -92,10 +93,11 @@ pub fn settings(look_ahead: Option<Duration>, patience: Duration) -> Settings {
     }
 }
 
-/// Session adapter for the agreement; records the pauses.
+/// Adapter through which the agreement between machines stops and resumes a session. Records the
+/// pauses.
 pub struct AgreedSession {
     session: Arc<Session>,
-    /// Timeline shared by the machines; none if they share only a wire.
+    /// Timeline shared by the machines; `None` if they share only a wire.
     timeline: Option<Arc<dyn CommonTimeline>>,
     state: Mutex<State>,
 }
@@ -103,16 +105,17 @@ pub struct AgreedSession {
 struct State {
     hear: Option<HearPause>,
     pauses: u64,
-    /// Point at which all clocks last resumed.
+    /// Latest common resumption of all machines' clocks; `None` before the first.
     began: Option<Began>,
     pause: Pause,
 }
 
-/// Instants at which all clocks resumed, and the virtual time from which they run.
+/// A common resumption: its wall instant on this machine, and the virtual time from which the
+/// clocks ran.
 #[derive(Clone, Copy, Debug)]
 struct Began {
-    /// Instant on the common timeline. If this machine's clock is steered to the timeline
-    /// afterwards, `wall` corresponds to a different instant of the timeline than was assumed.
+    /// The same instant on the common timeline. Kept because `wall` becomes inaccurate if this
+    /// machine's clock is steered towards the timeline afterwards.
     at: Option<Instant<Timeline>>,
     wall: Instant<Wall>,
     from: Instant<Virtual>,
@@ -121,11 +124,11 @@ struct Began {
 /// State of a pause in progress.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pause {
-    /// True if this machine requested the pause, or would have.
+    /// True if this machine requested the pause, or would have done so.
     asked: bool,
-    /// Virtual time shown by the clock when the clock was closed.
+    /// Virtual time that the clock showed when it got the limit at which to stop.
     closed: Option<Instant<Virtual>>,
-    /// Deviation of the clock from the line, and the error bound of the comparison.
+    /// Deviation of the clock from the agreed line, and the error bound of the comparison.
     deviation: Option<(Duration, Duration)>,
     timeline_error: Option<Duration>,
     at: Option<Instant<Virtual>>,
@@ -133,7 +136,8 @@ struct Pause {
 }
 
 impl AgreedSession {
-    /// Calls `hear` with each pause when it ends. `timeline` is shared by the machines.
+    /// Creates the adapter. `hear` receives each pause when it ends; `timeline` is the timeline
+    /// that the machines share.
     pub fn new(
         session: Arc<Session>,
         timeline: Option<Arc<dyn CommonTimeline>>,
@@ -155,7 +159,8 @@ impl AgreedSession {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the deviation of the clock from the common line, with the error of the comparison.
+    /// Returns the deviation of this machine's clock from the agreed line, and the error bound of
+    /// the comparison.
     fn deviation(&self, began: Began) -> (Duration, Duration) {
         let wall = match (&self.timeline, began.at) {
             (Some(timeline), Some(at)) => timeline.wall_at(at),
@@ -244,13 +249,13 @@ impl AgreedTestbed for AgreedSession {
     }
 
     fn halt(&self) {
-        // If the session cannot be paused now, its owner ends its processes.
+        // If the session cannot be paused now, its owner ends the processes.
         let _ = self.session.pause();
     }
 }
 
-/// Session control for `timeloom pause`, `resume` and `hold`: each command takes one more hold on
-/// the line between the machines.
+/// Session control for `timeloom pause`, `resume` and `hold`. Each command adds a hold on the pause
+/// wire that the machines share.
 pub struct AgreedControl {
     session: Arc<Session>,
     bus: Bus,

@@ -2,8 +2,9 @@
 //!
 //! A program's output, readiness and exit are events of the session, like packets. They happen at
 //! the virtual instant at which the program caused them. Time therefore stays at that instant until
-//! the run has read the output, noticed that the program is ready, and handled the consequences: a
-//! program started, the run ended. (The session itself watches for the exits of programs.)
+//! the run has read the output, has noticed that the program is ready, and has acted on it, for
+//! example by starting the next program or by ending the run. (The session itself watches for the
+//! exits of programs.)
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,7 +23,7 @@ struct Shared {
     conditions: Mutex<Vec<Weak<Condition>>>,
 }
 
-/// Guard that marks the run as busy while the guard lives.
+/// Guard that marks the run as busy for as long as the guard lives.
 pub(crate) struct Work(Arc<Shared>);
 
 impl Drop for Work {
@@ -32,23 +33,25 @@ impl Drop for Work {
 }
 
 impl Attention {
-    /// Marks the run as busy at the current instant.
+    /// Marks the run as busy, and time as bound to the current instant, until the guard is dropped.
     pub(crate) fn work(&self) -> Work {
         self.0.at_work.fetch_add(1, Ordering::SeqCst);
         Work(Arc::clone(&self.0))
     }
 
-    /// Watches the output of a program while `output` is alive.
+    /// Keeps time from skipping over unread output of a program, for as long as `output` is alive.
     pub(crate) fn watch_output(&self, output: &Arc<Output>) {
         lock(&self.0.outputs).push(Arc::downgrade(output));
     }
 
-    /// Watches for a program to become ready while `condition` is alive.
+    /// Keeps time from skipping while a program is becoming ready, for as long as `condition` is
+    /// alive.
     pub(crate) fn watch_condition(&self, condition: &Arc<Condition>) {
         lock(&self.0.conditions).push(Arc::downgrade(condition));
     }
 
-    /// True if the run has seen all pending events and handled their consequences.
+    /// Returns true if the run has noticed all events and has completed the actions that follow
+    /// from them.
     pub(crate) fn is_free(&self) -> bool {
         self.0.at_work.load(Ordering::SeqCst) == 0
             && none_of(&self.0.outputs, Output::has_unread)
@@ -56,7 +59,8 @@ impl Attention {
     }
 }
 
-/// True if `is_so` holds for none of the entries that are still alive.
+/// Returns true if `is_so` holds for none of the entries that are still alive. Removes dead
+/// entries.
 fn none_of<T>(list: &Mutex<Vec<Weak<T>>>, is_so: impl Fn(&T) -> bool) -> bool {
     let mut list = lock(list);
     list.retain(|one| one.strong_count() > 0);

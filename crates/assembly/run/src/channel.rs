@@ -1,8 +1,9 @@
-//! Authenticated channel over a stream: each side knows that its peer has the key.
+//! Authenticated channel over a byte stream: each side proves to its peer that it has the key.
 //!
-//! Each side first draws a random number, so that no conversation can be replayed. Frames follow:
-//! kind, length, content, and a tag of keyed BLAKE3 over these and the frame's number. The content
-//! is not encrypted. A frame without a valid tag ends the conversation.
+//! Each side first sends a random number. The keys of the conversation are derived from both
+//! numbers, so a conversation cannot be replayed. Then follow frames, each with its kind, length,
+//! content and tag. The tag is a keyed BLAKE3 hash over the other fields and the frame's number.
+//! The content is not encrypted. A frame without a valid tag ends the conversation.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -29,7 +30,7 @@ pub(crate) struct Receiver<S = TcpStream> {
     count: u64,
 }
 
-/// Side of the channel; the run opens the conversation.
+/// Side of the channel. The run opens the conversation; the agent answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Run,
@@ -46,7 +47,8 @@ pub(crate) enum Content {
 /// Exchanges greetings with the peer; the whole exchange takes at most `patience`.
 ///
 /// # Errors
-/// Returns an error if the peer has another key or is not an agent or a run, or if it is silent.
+/// Returns an error if the peer has another key, speaks another protocol, or is silent for too
+/// long.
 pub(crate) fn greet(
     stream: TcpStream,
     side: Side,
@@ -106,7 +108,7 @@ fn exchange_greetings(
     };
     let mut sender = Sender::with_key(stream.try_clone()?, send);
     let mut receiver = Receiver::with_key(timed, receive);
-    // Each side proves that it has the key before it acts on any message.
+    // Proves possession of the key, before either side acts on a message.
     sender.frame(BYTES, HELLO)?;
     match receiver.frame(HELLO.len())? {
         Content::Bytes(bytes) if bytes == HELLO => {
@@ -118,7 +120,7 @@ fn exchange_greetings(
     }
 }
 
-/// Stream with one deadline for all reads together.
+/// Stream whose reads share one deadline.
 struct UntilDeadline<'a> {
     stream: &'a TcpStream,
     deadline: Instant,
@@ -143,7 +145,7 @@ impl Sender {
 }
 
 impl<S: Write> Sender<S> {
-    /// Creates a sender with the key of a direction, without a greeting.
+    /// Creates a sender whose frames are tagged with `key`, without an exchange of greetings.
     pub(crate) fn with_key(stream: S, key: [u8; 32]) -> Self {
         let count = 0;
         Self { stream, key, count }
@@ -155,7 +157,7 @@ impl<S: Write> Sender<S> {
         self.frame(MESSAGE, &text)
     }
 
-    /// Sends `length` bytes of `content`.
+    /// Sends the next `length` bytes that `content` yields.
     pub(crate) fn content(&mut self, content: &mut impl Read, length: u64) -> io::Result<()> {
         let mut left = length;
         let mut buffer = vec![0; PIECE];
@@ -168,7 +170,7 @@ impl<S: Write> Sender<S> {
         Ok(())
     }
 
-    /// Sends one frame of content that the peer expects.
+    /// Sends bytes of content in one frame. The peer must expect content at this point.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.frame(BYTES, bytes)
     }
@@ -191,19 +193,19 @@ impl<S: Write> Sender<S> {
 }
 
 impl Receiver {
-    /// Sets the timeout for the next frame; `None` waits for ever.
+    /// Limits the wait for the next frame; `None` waits without limit.
     pub(crate) fn patience(&self, patience: Option<Duration>) -> io::Result<()> {
         self.stream.set_read_timeout(patience)
     }
 
-    /// Returns a handle with which any thread can end the conversation for both sides.
+    /// Returns a handle with which any thread can end the conversation in both directions.
     pub(crate) fn hang_up(&self) -> io::Result<TcpStream> {
         self.stream.try_clone()
     }
 }
 
 impl<S: Read> Receiver<S> {
-    /// Creates a receiver with the key of a direction, without a greeting.
+    /// Creates a receiver that checks frames with `key`, without an exchange of greetings.
     pub(crate) fn with_key(stream: S, key: [u8; 32]) -> Self {
         let count = 0;
         Self { stream, key, count }
@@ -217,7 +219,7 @@ impl<S: Read> Receiver<S> {
         }
     }
 
-    /// Copies `length` bytes of content to `out`.
+    /// Copies the next `length` bytes of received content to `out`.
     pub(crate) fn content(&mut self, out: &mut impl Write, length: u64) -> io::Result<()> {
         let mut left = length;
         while left > 0 {
@@ -232,7 +234,7 @@ impl<S: Read> Receiver<S> {
         Ok(())
     }
 
-    /// Receives the next frame, of either kind.
+    /// Receives the next frame, which may be a message or content.
     pub(crate) fn any(&mut self) -> io::Result<Content> {
         self.frame(MOST_BYTES)
     }
@@ -245,7 +247,7 @@ impl<S: Read> Receiver<S> {
         if length > most {
             return Err(bad("a message is too long"));
         }
-        // Allocates only for bytes that have arrived.
+        // Memory grows with the bytes that arrive, not with the length that the peer announces.
         let mut content = Vec::new();
         (&mut self.stream)
             .take(length as u64)
@@ -285,9 +287,9 @@ const HELLO: &[u8] = b"hello";
 const MESSAGE: u8 = 0;
 const BYTES: u8 = 1;
 const SEAL: usize = 16;
-/// Size limit of one frame. A plan has some tens of kilobytes.
+/// Size limit of one frame, in bytes. A plan has some tens of kilobytes.
 const MOST_BYTES: usize = 16 << 20;
-/// Size of the pieces in which files are sent.
+/// Size of the pieces in which files are sent, in bytes.
 const PIECE: usize = 256 << 10;
 
 #[cfg(test)]
@@ -348,7 +350,7 @@ mod tests {
         }
     }
 
-    /// A read timeout alone would restart with each byte.
+    /// A read timeout alone would start again with each byte.
     #[test]
     fn a_side_that_sends_a_byte_now_and_then_is_given_up_at_the_deadline() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -368,7 +370,8 @@ mod tests {
         greeting.join().expect("no panic").expect_err("given up");
     }
 
-    /// A frame of an earlier conversation, or a frame that is sent twice, has another tag.
+    /// A replayed frame carries the wrong tag, whether from an earlier conversation or from this
+    /// one.
     #[test]
     fn what_was_said_before_is_not_heard_again() {
         let [run, agent] = pair(&secret("a"), &secret("a")).map(|side| side.expect("greeted"));

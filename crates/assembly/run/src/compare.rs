@@ -1,5 +1,5 @@
-//! Comparison of two runs: the distance of each signal, the first difference, and a page with both
-//! runs drawn over each other. Implements `timeloom compare`.
+//! Comparison of two runs: the distance between them for each signal, their first difference, and a
+//! page that draws both runs in the same charts. Implements `timeloom compare`.
 //!
 //! `timeloom_results` computes the figures; this module selects the runs and presents the results.
 
@@ -21,11 +21,11 @@ pub struct CompareRequest {
     pub first: PathBuf,
     /// Run that is compared with the reference.
     pub second: PathBuf,
-    /// Threshold of signals that have none of their own.
+    /// Greatest permitted distance of signals that are not in `of`; `None` sets no limit.
     pub all: Option<Threshold>,
-    /// Thresholds of single signals, by `source.name`.
+    /// Greatest permitted distance of single signals, by `source.name`.
     pub of: BTreeMap<String, Threshold>,
-    /// Interpolation of a signal between samples.
+    /// Method by which a signal's value between two samples is determined.
     pub alignment: Alignment,
     /// Path of the page; `None` places the page beside the second run.
     pub output: Option<PathBuf>,
@@ -34,9 +34,9 @@ pub struct CompareRequest {
 /// Result of a comparison.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// All signals of either run, sorted by name.
+    /// Distances of all signals that either run recorded, sorted by name.
     pub signals: Vec<SignalApart>,
-    /// First difference between the runs.
+    /// First difference between the recorded events of both runs, if any.
     pub difference: Comparison,
     /// Path of the page.
     pub page: PathBuf,
@@ -45,7 +45,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Returns the signals that exceed their threshold.
+    /// Returns the signals whose distance exceeds their threshold.
     pub fn past(&self) -> impl Iterator<Item = &SignalApart> {
         self.signals.iter().filter(|signal| signal.past)
     }
@@ -123,7 +123,8 @@ pub const COLUMNS: [&str; 9] = [
     "",
 ];
 
-/// Formats a signal as a row of that table: least and greatest value in each run, and the distance.
+/// Formats one row of that table: the least and greatest value of a signal in each run, and the
+/// distance.
 pub fn row(signal: &SignalApart) -> Vec<String> {
     let range = |spread: &Option<Spread>| match spread {
         Some(spread) => format!("{} to {}", short(spread.min), short(spread.max)),
@@ -200,7 +201,8 @@ fn sheet(
     }
 }
 
-/// Returns the columns, with the names of the runs.
+/// Returns [`COLUMNS`], with the labels of the two runs in the titles of the columns that show each
+/// run's range.
 fn named_columns(labels: &[String; 2]) -> Vec<String> {
     let mut columns = COLUMNS.map(str::to_owned);
     for (column, label) in columns[2..4].iter_mut().zip(labels) {
@@ -209,8 +211,8 @@ fn named_columns(labels: &[String; 2]) -> Vec<String> {
     columns.to_vec()
 }
 
-/// Returns the charts: signals over their threshold first, then those with the greatest distance
-/// for their range.
+/// Returns the charts. Signals that exceed their threshold come first, then those whose distance is
+/// greatest in relation to their range.
 fn charts(signals: &Signals, apart: &[SignalApart], labels: &[String; 2]) -> Vec<Chart> {
     let relative = |signal: &SignalApart| match (&signal.apart, &signal.first) {
         (Some(apart), Some(first)) if first.range() > 0.0 => apart.max_abs / first.range(),

@@ -1,8 +1,8 @@
 //! Containers of the hosts: each is a root directory in which the programs of its host run.
 //!
-//! This module decides which programs run inside: those of the host, and the process of a bundle. A
-//! host's timeline daemon and an attack's programs run outside. `timeloom_guest::Root` makes the
-//! roots.
+//! This module decides which programs run inside a container: the programs of its host, and the
+//! process that the bundle defines. A host's timeline daemon and the programs of an attack run
+//! outside. `timeloom_guest::Root` creates the root directories.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,9 +27,9 @@ pub(crate) struct Containers(BTreeMap<String, Container>);
 /// One container.
 struct Container {
     image: Bundle,
-    /// Process of the bundle.
+    /// Process that the bundle defines, if it is to be started.
     own: Option<Program>,
-    /// Root, once it is made.
+    /// Root directory; `None` until it has been created.
     root: Option<Arc<Root>>,
 }
 
@@ -46,7 +46,7 @@ impl Container {
 }
 
 impl Containers {
-    /// Reads the definitions of the containers; makes no root yet.
+    /// Reads the definitions of the containers, without creating a root directory.
     ///
     /// # Errors
     /// Fails like `check` if a bundle has changed since the check.
@@ -69,7 +69,7 @@ impl Containers {
         Ok(Self(all))
     }
 
-    /// Makes the roots, each with the network and the timelines of its host.
+    /// Creates the root directories, each with the network and the timelines of its host.
     ///
     /// # Errors
     /// Returns the kernel's error as text.
@@ -109,26 +109,27 @@ impl Containers {
         Ok(())
     }
 
-    /// Returns the roots made so far, by host name.
+    /// Returns the root directories created so far, by host name.
     pub(crate) fn roots(&self) -> BTreeMap<String, Arc<Root>> {
         let all = self.0.iter();
         all.filter_map(|(name, container)| Some((name.clone(), container.root.clone()?)))
             .collect()
     }
 
-    /// Returns the processes of bundles, each with its host.
+    /// Returns the processes that bundles define, each with the name of its host.
     pub(crate) fn programs(&self) -> impl Iterator<Item = (&str, &Program)> {
         let all = self.0.iter();
         all.filter_map(|(name, container)| Some((name.as_str(), container.own.as_ref()?)))
     }
 
-    /// Returns the root in which a program of `host` runs, if it runs in one.
+    /// Returns the root directory in which a program of `host` runs; `None` if the program runs
+    /// outside of a container.
     pub(crate) fn root_of(&self, plan: &Plan, host: &str, program: &str) -> Option<Arc<Root>> {
         let container = self.0.get(host)?;
         is_inside(plan, host, program).then(|| container.root.clone())?
     }
 
-    /// Returns caveats about parts of the bundles that are ignored.
+    /// Returns a caveat for each part of a bundle that the run ignores.
     pub(crate) fn left_out(&self) -> impl Iterator<Item = Caveat> {
         let all = self.0.iter();
         let left_out = all.filter(|(_, container)| !container.image.left_out.is_empty());
@@ -151,8 +152,9 @@ impl Containers {
         left_out.chain(own)
     }
 
-    /// Returns the path on this machine of the file of a program in a container, for its hash.
-    /// Returns `None` for a file on a mount: on this machine the image's path does not lead there.
+    /// Returns the path, on this machine, of the executable of a program in a container; its
+    /// content is hashed. Returns `None` for a file on one of the container's mounts, because the
+    /// path within the image does not lead to that file.
     pub(crate) fn file_of(&self, host: &str, program: &Program) -> Option<PathBuf> {
         let root = &self.0.get(host)?.image.root;
         let top = File::open(root).ok()?;
@@ -163,7 +165,7 @@ impl Containers {
     }
 }
 
-/// True if a program of `host` runs in the host's container.
+/// Returns true if a program of `host` runs in the host's container.
 pub(crate) fn is_inside(plan: &Plan, host: &str, program: &str) -> bool {
     plan.system.hosts.get(host).is_some_and(|described| {
         let programs = described.programs.iter();
@@ -177,7 +179,7 @@ const NOT_OF_A_BUNDLE: Remedy = Remedy::new(
      limits on the session's cgroup, and capabilities by the process that the container runs.",
 );
 
-/// Remedy for a container whose own mount hides the host names.
+/// Remedy for a container that covers `/etc` with a mount of its own, which hides the host names.
 const WITHOUT_THE_MOUNT: Remedy = Remedy::new(
     "Remove the mount over /etc from the bundle's config.json, or name hosts by their addresses.",
 );

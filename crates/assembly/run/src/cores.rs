@@ -1,5 +1,6 @@
-//! Hosts whose core follows the frequency of a processor of this machine. The kernel is polled for
-//! the frequency, which is passed to the clocks of the hosts. The plan selects the processors.
+//! Hosts whose core follows the frequency of one of this machine's processors. One thread per host
+//! reads the frequency from the kernel periodically and passes it to the host's clock. The plan
+//! selects the processors.
 
 use std::sync::Arc;
 
@@ -10,14 +11,15 @@ use timeloom_scenario::Plan;
 use crate::hosts::Hosts;
 use crate::record::{LOCAL, Scribe};
 
-/// A host and the processor that it follows.
+/// A host and the processor whose frequency its core follows.
 struct Follower<'a> {
     host: &'a Arc<Host>,
     machine: MachineFrequency,
     every: std::time::Duration,
 }
 
-/// Follows the machine until `over`, with one thread per host. Returns at once if no host follows.
+/// Passes the processors' frequencies to the hosts' clocks until `over` returns true, with one
+/// thread per host. Returns at once if no host follows a processor.
 pub(crate) fn follow(
     plan: &Plan,
     clock: &Clock,
@@ -58,7 +60,7 @@ impl Follower<'_> {
         let tell = |hz: u64| {
             scribe.host_sample(&source, clock.now(), "clock.core", hz as f64, "Hz");
         };
-        // The frequency may have changed since the clock was created with it.
+        // The frequency may have changed since the clock was created.
         clock.change_frequency(self.host, self.machine.last());
         tell(self.machine.last().as_hz());
         while !over() {
@@ -75,7 +77,8 @@ impl Follower<'_> {
     }
 }
 
-/// Records that the machine's frequency can no longer be read; the core keeps its last frequency.
+/// Records that the processor's frequency can no longer be read. The host's core keeps the last
+/// frequency that was read.
 fn lost(scribe: &Scribe, host: &str, error: &timeloom_publish::NoFrequency) {
     scribe.event(
         LOCAL,

@@ -92,8 +92,9 @@ fn start_one(
         .map_err(|error| RunError::Start(format!("device `{name}`: {error}")))
 }
 
-/// Returns the listening address of a device: its own address or, with one of each family, all its
-/// addresses. An IPv4 peer then appears with an IPv4-mapped IPv6 address.
+/// Returns the address at which a device listens: its only address, or the unspecified IPv6 address
+/// if the device has one address of each family. In the second case an IPv4 peer appears with an
+/// IPv4-mapped IPv6 address.
 fn listening(own: Addresses) -> IpAddr {
     match (own.v4, own.v6) {
         (Some(own), None) => own.address.into(),
@@ -102,11 +103,11 @@ fn listening(own: Addresses) -> IpAddr {
     }
 }
 
-/// Host name and description of a writer, by address.
+/// Host name and description of the programs that write to devices, by IP address.
 pub(crate) type Writers = BTreeMap<IpAddr, (String, String)>;
 
-/// Returns the owner of each address: the host, and the description `host/program` if the host has
-/// a single program.
+/// Returns the owner of each IP address in the plan: the host's name, and `host/program` as the
+/// description if the host has a single program.
 pub(crate) fn writers(plan: &Plan) -> Writers {
     let of_host = |(name, host): (&String, &timeloom_scenario::Host)| {
         let programs: Vec<&str> = (plan.programs())
@@ -124,7 +125,7 @@ pub(crate) fn writers(plan: &Plan) -> Writers {
     plan.system.hosts.iter().flat_map(of_host).collect()
 }
 
-/// Reason why a device has no plant of its own.
+/// Reason why a device cannot be assigned to exactly one plant.
 #[derive(Debug, thiserror::Error)]
 enum Unbound {
     #[error("it has no registers")]
@@ -133,8 +134,8 @@ enum Unbound {
     Two(String, String),
 }
 
-/// Returns the only plant of a device. A device reads and writes one plant, since one request is
-/// one exchange.
+/// Returns the only plant to which a device's registers are bound. A device may read and write only
+/// one plant, because one request is one exchange with a plant.
 fn single_plant(device: &Device) -> Result<&str, Unbound> {
     let mut plants: Vec<&str> = device
         .registers
@@ -149,7 +150,8 @@ fn single_plant(device: &Device) -> Result<&str, Unbound> {
     }
 }
 
-/// Returns the points of a register entry; one entry may define several equal points in a row.
+/// Returns the points of a register entry. One entry may define several consecutive points of the
+/// same kind.
 fn points(register: &Register) -> Vec<Point> {
     let table = match register.table {
         RegisterTable::Input => Table::Input,
@@ -178,6 +180,6 @@ fn points(register: &Register) -> Vec<Point> {
         .collect()
 }
 
-/// Limit per device. A real field device rarely serves more, and the limit stops a flood of
-/// connections.
+/// Maximum number of connections per device. A real field device rarely serves more, and the limit
+/// stops a flood of connections.
 const MOST_CONNECTIONS: u64 = 64;

@@ -1,4 +1,5 @@
-//! Errors that prevent a run, or a part of it, from starting. (Later errors are in the results.)
+//! Errors that prevent a run, or a part of a run, from starting. Later errors are recorded in the
+//! results instead.
 
 use timeloom_fabric::FabricError;
 use timeloom_guest::GuestError;

@@ -41,8 +41,8 @@ pub struct Options {
     pub replace: bool,
     /// Path of the program `timeloom`, which runs the daemons of the scenario's timelines.
     pub timeloom: PathBuf,
-    /// Positions of the parts of the scenario, if it was read from a file; used to report signals
-    /// that the plants turn out not to have.
+    /// Positions of the scenario's parts in its file, or `None` if the scenario was not read from a
+    /// file. Used to report signals that a plant turns out not to have.
     pub places: Option<Places>,
     /// Name of the session for `timeloom query` and other commands.
     pub session: String,
@@ -57,9 +57,9 @@ pub struct Options {
 /// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Virtual time so far.
+    /// Virtual time that has passed.
     pub virtual_time: Duration,
-    /// Virtual time planned.
+    /// Planned virtual duration of the run.
     pub planned: Duration,
     /// Wall time since the clock was started.
     pub wall: Duration,
@@ -67,7 +67,7 @@ pub struct Progress {
     pub paused: Duration,
 }
 
-/// Result of a run.
+/// Result of a run that has ended.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// Reason why the run ended.
@@ -76,14 +76,15 @@ pub struct Summary {
     pub checks: Vec<Check>,
     /// Virtual and wall time at the end.
     pub progress: Progress,
-    /// System calls of programs that were not virtualised.
+    /// System calls of programs that carried time and were not virtualised.
     pub unhandled: Vec<UnhandledCall>,
     /// Reasons why the check results cannot be trusted.
     pub untrusted: Vec<Caveat>,
 }
 
 impl Summary {
-    /// True if the run reached its end, is to be trusted, and satisfies every check that applies.
+    /// Returns true if the run reached its planned end, its results can be trusted, and every check
+    /// that applies was satisfied.
     pub fn passed(&self) -> bool {
         self.end == End::Reached
             && self.untrusted.is_empty()
@@ -106,7 +107,7 @@ pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
     }
 }
 
-/// Variant of [`run`] for this machine, possibly as one of several.
+/// Performs the run of [`run`] on this machine, which may be one of several (`together`).
 pub(crate) fn run_here(
     plan: &Plan,
     options: Options,
@@ -127,7 +128,7 @@ pub(crate) fn run_here(
         .map(|(name, value)| (text(name), text(value)))
         .collect();
     directory.write_manifest(&manifest)?;
-    // From this point the manifest records the end of the run, even if something fails.
+    // From here on, the manifest records how the run ended, even if a later step fails.
     let provided;
     let begun = match python::provide(plan, &directory) {
         Ok(plan) => {
@@ -139,7 +140,7 @@ pub(crate) fn run_here(
     match begun {
         Ok(run) => run.go(options, manifest),
         Err(error @ RunError::Mistakes(_)) => {
-            // Treated like an error found by `check`: no program has run.
+            // No program has run yet, so this error is treated like one that `check` finds.
             if let Err(left) = directory.discard() {
                 (options.warn)(format!("the run directory could not be removed: {left}"));
             }
@@ -149,7 +150,8 @@ pub(crate) fn run_here(
             manifest.outcome = Outcome::Failed;
             manifest.culprit = Some(error.to_string());
             manifest.ended = Some(civil_now());
-            // The cause of the failed start takes precedence over later errors.
+            // The reason why the start failed takes precedence over errors while the results are
+            // closed.
             let _ = directory.use_room_aside();
             let _ = directory.write_manifest(&manifest);
             Err(error)
@@ -159,7 +161,7 @@ pub(crate) fn run_here(
 
 /// A run whose clock is stopped at zero and whose environment is complete.
 ///
-/// Fields are dropped in this order: clients before their servers, the session last.
+/// Fields are dropped in this order: clients before their servers, and the session last.
 struct Run<'a> {
     plan: &'a Plan,
     together: Option<&'a Together>,
@@ -178,7 +180,7 @@ struct Run<'a> {
     bus: Bus,
     hosts: hosts::Hosts,
     keepers: Vec<timelines::TimelineDaemon>,
-    /// Emulators of virtual machines, with their hosts.
+    /// Emulators of virtual machines, each with its host.
     machines: Vec<(String, Program)>,
     /// Roots in which programs of containers run.
     containers: Containers,
@@ -292,8 +294,8 @@ impl<'a> Run<'a> {
                     break End::Interrupted;
                 }
             };
-            // The clock stops for good before anything is torn down, so that no program sees the
-            // teardown.
+            // The clock stops for good before any part is removed, so that no program observes the
+            // removal.
             let reckoning = clock.reckon();
             let ended = self.stop_for_good(planned_end, end, &over, &reporter);
             clock.wake();
@@ -306,8 +308,8 @@ impl<'a> Run<'a> {
         self.put_away(ended, &reckoning, progress, manifest)
     }
 
-    /// Records the enabled attacks, starts the programs that are due at virtual zero and wait for
-    /// nothing (the clock is still stopped), and schedules all other programs.
+    /// Records the enabled attacks and starts the programs that are due at virtual zero and have no
+    /// conditions; the clock is still stopped. Schedules all other programs.
     fn schedule<'s>(&'s self, scope: &'s std::thread::Scope<'s, '_>, stage: &'s Stage<'s>) {
         for attack in self.plan.attacks.iter().filter(|attack| attack.enabled) {
             self.scribe.label(attack, Instant::FAR_FUTURE);
@@ -325,8 +327,8 @@ impl<'a> Run<'a> {
                 stage.start_later(scope, host, program);
             }
         }
-        // A small number of programs starts in the order of the file. A start is mostly waiting,
-        // for the kernel and for the program's own first steps, so many programs are started
+        // Up to `MANY` programs start one after another, in the order of the file. A start mostly
+        // waits for the kernel and for the program's own first steps, so more programs are started
         // concurrently.
         let is_ordered = due.len() <= MANY || self.plan.time.compute == Compute::None;
         let next = AtomicUsize::new(0);
@@ -339,7 +341,7 @@ impl<'a> Run<'a> {
         };
         std::thread::scope(|beside| {
             for _ in 1..if is_ordered { 1 } else { AT_ONCE } {
-                // Without the extra thread, starting only takes longer.
+                // If the extra thread cannot be created, the start only takes longer.
                 let _ = std::thread::Builder::new().spawn_scoped(beside, start);
             }
             start();
@@ -347,10 +349,10 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Above this number, programs are started concurrently.
+/// Number of programs above which programs are started concurrently.
 const MANY: usize = 16;
 
-/// Number of concurrent starts.
+/// Number of threads that start programs concurrently.
 const AT_ONCE: usize = 8;
 
 pub(crate) fn civil_now() -> Instant<Utc> {

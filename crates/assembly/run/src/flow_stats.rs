@@ -1,5 +1,5 @@
-//! Statistics of a flow of background traffic, as its two ends know them. The ends may be in two
-//! engines.
+//! Statistics of a flow of background traffic. Its sender and its receiver may be in different
+//! engines, each of which knows only its own end's statistics.
 
 use timeloom_net::{FluidStats, TcpStats, TrafficStats, World};
 use timeloom_scenario::Background;
@@ -24,10 +24,10 @@ impl FlowStats {
         }
     }
 
-    /// Combines the statistics of the sender's and the receiver's engine, as far as they are
-    /// available. For TCP, the sender's statistics suffice, as far as its segments are
-    /// acknowledged; for datagrams, the receiver's suffice, by the sequence numbers of those that
-    /// arrive.
+    /// Combines the statistics from the sender's engine with those from the receiver's engine.
+    /// `None` stands for an engine that is not observed. A TCP sender alone suffices, because it
+    /// counts the acknowledged bytes. A receiver of datagrams alone suffices, because their
+    /// sequence numbers tell how many were sent. Otherwise the result is `None`.
     pub(crate) fn known(sender: Option<Self>, receiver: Option<Self>) -> Option<Self> {
         match (sender, receiver) {
             (Some(sender), Some(receiver)) => Some(Self::joined(sender, receiver)),
@@ -54,7 +54,7 @@ impl FlowStats {
                 sent: sender.sent,
                 ..receiver
             }),
-            // If both ends are in one engine, both statistics are complete.
+            // If both ends are in one engine, the two statistics are equal and complete.
             (Self::Fluid(sender), Self::Fluid(receiver)) if sender != receiver => {
                 Self::Fluid(FluidStats {
                     delivered_bytes: receiver.delivered_bytes,
@@ -67,8 +67,9 @@ impl FlowStats {
         }
     }
 
-    /// Adds the statistics of this end from an earlier process of its engine. A source's packet
-    /// numbers continue from one process to the next.
+    /// Adds the statistics that an earlier process of the same engine counted for this end of the
+    /// flow. A source's packet numbers continue from one process to the next, so their maximum is
+    /// taken.
     pub(crate) fn add_earlier(&mut self, earlier: &Self) {
         match (self, earlier) {
             (Self::Tcp(now), Self::Tcp(before)) => {
@@ -94,7 +95,7 @@ impl FlowStats {
                 now.lost_bytes += before.lost_bytes;
                 now.slowed += before.slowed;
             }
-            // A flow never changes its kind.
+            // A flow has the same kind in every process.
             _ => {}
         }
     }

@@ -30,7 +30,7 @@ pub(crate) fn add(plan: &Plan, session: &Session) -> Result<Hosts, GuestError> {
 }
 
 fn options_of(clock: &ClockSpec, seed: u64) -> Result<HostOptions, GuestError> {
-    // Checked with the plan; only the file of a trace can have changed since then.
+    // The plan has already been checked with these data; only the file of a trace can have changed.
     let cycles = clock.cycles.as_ref().map(Cycles::options).transpose();
     let cycles =
         cycles.map_err(|fault| GuestError::Usage(format!("{}; {}", fault.message, fault.help)))?;
@@ -42,7 +42,7 @@ fn options_of(clock: &ClockSpec, seed: u64) -> Result<HostOptions, GuestError> {
     })
 }
 
-/// Returns the oscillator that a scenario describes.
+/// Returns the oscillator that the scenario describes for a host.
 pub(crate) fn crystal_of(clock: &ClockSpec) -> Crystal {
     let rate = |error: FrequencyError| RateError::from_ppt(error.as_ppt());
     let temperature = clock
@@ -62,7 +62,8 @@ pub(crate) fn crystal_of(clock: &ClockSpec) -> Crystal {
     }
 }
 
-/// Derives a seed for a host from its name alone, independently of other hosts (FNV-1a).
+/// Derives a host's seed from the run's seed and the host's name (FNV-1a), independently of other
+/// hosts.
 pub(crate) fn seed_of(seed: u64, name: &str) -> u64 {
     name.bytes()
         .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -70,8 +71,8 @@ pub(crate) fn seed_of(seed: u64, name: &str) -> u64 {
         })
 }
 
-/// Records the clocks that the plan describes, each second until `over`. Meanwhile, cores that
-/// follow the machine's processors are updated.
+/// Records the clocks that the plan describes, once per virtual second, until `over` returns true.
+/// Meanwhile, passes the frequencies of this machine's processors to the hosts that follow them.
 pub(crate) fn record(
     plan: &Plan,
     clock: &Clock,
@@ -88,7 +89,7 @@ pub(crate) fn record(
     });
 }
 
-/// Samples the clocks each second until `over`.
+/// Samples the clocks once per virtual second until `over` returns true.
 fn sample(plan: &Plan, clock: &Clock, scribe: &Scribe, over: &impl Fn() -> bool) {
     let described = |reading: &HostReading| {
         let host = plan.system.hosts.get(reading.host.name());
@@ -108,7 +109,7 @@ fn sample(plan: &Plan, clock: &Clock, scribe: &Scribe, over: &impl Fn() -> bool)
                 sample("clock.missing", missing.as_s_f64(), "s");
             }
             if let Some(believed) = reading.believed {
-                // A kernel starts with 16 s; ptp4l leaves that value unchanged.
+                // The kernel's estimated error begins at 16 s, and ptp4l never changes it.
                 let estimated = believed.estimated_error.as_s_f64();
                 if estimated < 16.0 {
                     sample("clock.esterror", estimated, "s");

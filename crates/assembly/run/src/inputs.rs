@@ -1,9 +1,10 @@
 //! Inputs of a run besides the scenario: scripts, models and data for its programs and plants. Each
 //! is hashed, and copied into the run directory unless it is large or private.
 //!
-//! A file is found if it is named by an argument, by a text in a plant's `config`, by the scenario
-//! itself, or by another found file in the same directory (an OpenDSS model names its data, a
-//! script its modules). Files that a program opens without being named in this way are not found.
+//! A file is found if its name occurs in one of these places: an argument of a program, a text in a
+//! plant's `config`, the scenario itself, or another found file in the same directory. (An OpenDSS
+//! model names its data, and a script its modules.) Files that a program opens without being named
+//! in this way are not found.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +35,7 @@ pub(crate) fn keep(
         };
         let sha256 = sha256_file(&path).unwrap_or_else(|error| format!("unreadable: {error}"));
         let bytes = metadata.len();
-        // Results must not contain keys and passwords.
+        // Private files may hold keys or passwords, which must not be in the results.
         let is_private = metadata.permissions().mode() & 0o004 == 0;
         let fits = bytes <= MOST_BYTES.min(left);
         // Files that are not copied are not read into memory.
@@ -57,10 +58,10 @@ pub(crate) fn keep(
     Ok(())
 }
 
-/// Returns the files, in an order that depends on the plan alone.
+/// Returns the paths of the input files, in an order that depends on the plan alone.
 pub(crate) fn find(plan: &Plan) -> Vec<PathBuf> {
     let mut found = Found::default();
-    // Files named by a container's programs are in its image, which is not copied.
+    // Files that a container's program names are in the container's image, which is not copied.
     let outside = plan.programs();
     let outside = outside.filter(|(host, program)| !is_inside(plan, host, &program.name));
     for (_, program) in outside {
@@ -113,7 +114,7 @@ impl Found {
         }
     }
 
-    /// Adds the program itself if it is a script, and every word that names a file.
+    /// Adds the program itself if it is a script, and every file that a word of the command names.
     fn words(
         &mut self,
         directory: &Path,
@@ -135,7 +136,8 @@ impl Found {
         }
     }
 
-    /// Returns the file of a Python module, as this interpreter will find it.
+    /// Returns the file of a Python module. The interpreter's search path is used, so that the
+    /// result is the file that the program will import.
     fn module(
         &mut self,
         directory: &Path,
@@ -175,7 +177,7 @@ impl Found {
         }
     }
 
-    /// Adds the files in the same directory that a text file names.
+    /// Adds the files that a text file names and that are in the same directory or below.
     fn follow(&mut self, index: usize) {
         let path = self.files[index].clone();
         let extension = path
@@ -203,8 +205,9 @@ impl Found {
     }
 }
 
-/// Removes `.` and, if no symbolic link intervenes, `..` from a path, for readability. Links stay,
-/// since the interpreter of a virtual environment is a link.
+/// Removes `.` from a path and, where no symbolic link precedes it, `..`, so that the path is
+/// easier to read. Symbolic links are not resolved, because the interpreter of a virtual
+/// environment is one.
 pub(crate) fn without_detours(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -247,12 +250,12 @@ fn is_script(path: &Path) -> bool {
     read.is_ok() && begin == *b"#!"
 }
 
-/// Extensions of files that may name other files in the same directory.
+/// Extensions of text files that may name other files in the same directory.
 const FOLLOWED: [&str; 4] = ["dss", "py", "sh", "toml"];
 const MOST_FILES: usize = 200;
 const MOST_BYTES_FOLLOWED: u64 = 1 << 20;
-/// Larger files are hashed and not copied; the same applies to files beyond the second limit, a
-/// total.
+/// Size above which a file is hashed but not copied, in bytes. The same applies to all further
+/// files once the copies together reach [`MOST_BYTES_IN_ALL`].
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_BYTES_IN_ALL: u64 = 32 << 20;
 

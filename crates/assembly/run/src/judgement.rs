@@ -1,4 +1,4 @@
-//! Outcome of a run: its checks, and its result as recorded in the manifest.
+//! Evaluation of a run: its checks, and the outcome that its manifest records.
 
 use timeloom_results::{Check, Manifest, Measured, Outcome, RunDirectory};
 use timeloom_scenario::Plan;
@@ -7,9 +7,9 @@ use crate::error::RunError;
 use crate::experiment::{Summary, civil_now};
 use crate::verdict::End;
 
-/// Evaluates the plan's checks on what the run recorded.
+/// Evaluates the plan's checks on the signals that the run recorded.
 pub(crate) fn judge(plan: &Plan, directory: &RunDirectory) -> Result<Vec<Check>, RunError> {
-    // One pass over the signals serves all checks and keeps no sample.
+    // One pass over the recorded signals serves all checks, and no sample is kept in memory.
     let selectors = plan.checks.iter().map(|it| it.assert.signal.to_string());
     let selectors: Vec<String> = selectors.collect();
     let selectors: Vec<&str> = selectors.iter().map(String::as_str).collect();
@@ -52,7 +52,7 @@ pub(crate) fn close(
     Ok(summary)
 }
 
-/// Returns the outcome of the run, and the culprit if the run did not complete.
+/// Returns the outcome of the run, and the reason if it was interrupted or failed.
 fn outcome(summary: &Summary) -> (Outcome, Option<String>) {
     match &summary.end {
         End::Interrupted => (Outcome::Interrupted, Some("stopped from outside".into())),

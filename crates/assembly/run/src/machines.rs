@@ -1,4 +1,4 @@
-//! Virtual machines of the hosts: each is run by an emulator, a program of its host.
+//! Virtual machines of the hosts. Each is run by an emulator, which is a program of its host.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const EXACT: Remedy = Remedy::new(
      virtual, and reading it is slower.",
 );
 
-/// Attaches each machine with an address of its own to its host's cable.
+/// Connects each virtual machine that has an address of its own to its host's cable.
 pub(crate) fn attach(plan: &Plan, fabric: &Fabric) -> Result<(), FabricError> {
     for (name, host) in &plan.system.hosts {
         let own = host.machine.as_ref().and_then(|machine| machine.address);
@@ -29,7 +29,7 @@ pub(crate) fn attach(plan: &Plan, fabric: &Fabric) -> Result<(), FabricError> {
     Ok(())
 }
 
-/// Returns the emulators, each with its host.
+/// Returns the emulator of each virtual machine, with the name of its host.
 pub(crate) fn programs(plan: &Plan) -> Vec<(String, Program)> {
     let hosts = plan.system.hosts.iter();
     hosts
@@ -40,9 +40,9 @@ pub(crate) fn programs(plan: &Plan) -> Vec<(String, Program)> {
         .collect()
 }
 
-/// Wraps the start of each emulator in `timeloom vm run` if its machine may read timelines of its
-/// host. That command is a guest of the host, so the counter that it shares with the machine is the
-/// host's.
+/// Prefixes the command of each emulator with `timeloom vm run` if its machine may read timelines
+/// of its host. That command is a guest program of the host, so the counter that it shares with the
+/// virtual machine is the host's counter.
 pub(crate) fn give_timelines(
     plan: &Plan,
     keepers: &[TimelineDaemon],
@@ -69,7 +69,7 @@ pub(crate) fn give_timelines(
     }
 }
 
-/// Returns caveats about the real time that virtual machines see.
+/// Returns a caveat for each virtual machine that sees real time.
 pub(crate) fn leaks(plan: &Plan) -> Vec<Caveat> {
     let hosts = plan.system.hosts.iter();
     hosts

@@ -1,8 +1,8 @@
 //! Host names of the experiment: the name of each host, and the names by which its programs resolve
 //! the others.
 //!
-//! All hosts, devices, virtual machines with an address of their own and nodes of a simulated
-//! network are in the `/etc/hosts` of every host, also those on other agents.
+//! The `/etc/hosts` of every host lists all hosts, devices, nodes of a simulated network, and
+//! virtual machines with an address of their own, including those on other agents.
 //! `timeloom_guest::Identity` and `Root` make the file visible to programs.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,19 +16,19 @@ use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{Host, Plan, Simulated, is_host_name};
 use timeloom_sys::plain;
 
-/// Namespaces of the hosts, by host name.
+/// UTS and mount namespaces of the hosts, by host name.
 pub(crate) type Identities = BTreeMap<String, Arc<Identity>>;
 
 /// Names of an experiment with their addresses.
 pub(crate) struct Directory {
-    /// Lines of `/etc/hosts`, in order.
+    /// Addresses and names, in the order of the lines in `/etc/hosts`.
     entries: Vec<(IpAddr, String)>,
-    /// Number of nodes whose names no program can resolve.
+    /// Number of nodes that have names which no resolver accepts.
     unusable: usize,
 }
 
 impl Directory {
-    /// Collects the names of a whole plan and of its simulated network.
+    /// Collects the names of a whole plan, including the nodes of its simulated network.
     pub(crate) fn of(plan: &Plan, simulated: Option<&Simulated>) -> Self {
         let mut entries = Vec::new();
         for (name, host) in &plan.system.hosts {
@@ -59,7 +59,7 @@ impl Directory {
         }
     }
 
-    /// Returns the names of `host`; its `/etc/hosts` extends the text `base`.
+    /// Returns the name of `host` and the text of its `/etc/hosts`, which extends the text `base`.
     pub(crate) fn of_host(&self, host: &str, base: &str) -> HostNames {
         HostNames {
             hostname: host.to_owned(),
@@ -111,8 +111,8 @@ impl Directory {
     }
 }
 
-/// Makes the namespaces of all hosts of a plan. If the kernel refuses, also returns a caveat with
-/// the reason; the programs of such hosts see the machine's names.
+/// Creates the namespaces of all hosts of a plan. If the kernel refuses, the hosts' programs see
+/// the names of this machine, and the caveat gives the reason.
 pub(crate) fn identities(plan: &Plan, names: &Directory) -> (Identities, Option<Caveat>) {
     let base = machines_hosts(Path::new("/etc/hosts"));
     let mut all = Identities::new();
@@ -131,18 +131,18 @@ pub(crate) fn identities(plan: &Plan, names: &Directory) -> (Identities, Option<
     (all, None)
 }
 
-/// Returns the text of an `/etc/hosts`; empty if it is missing or unreadable.
+/// Returns the text of an `/etc/hosts`; empty if the file is missing, unreadable or too large.
 pub(crate) fn machines_hosts(file: &Path) -> String {
     let bytes = plain::read(file, MOST_BYTES).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Folds case, since names are compared without regard to it.
+/// Converts a host name to lower case, because names are compared without regard to case.
 fn fold(name: &str) -> String {
     name.to_ascii_lowercase()
 }
 
-/// Remedy for hosts without a name of their own.
+/// Remedy if the hosts cannot have names of their own.
 const NAMESPACES: Remedy = Remedy::new(
     "Run as root, on a kernel with UTS and mount namespaces (CONFIG_UTS_NS), or name hosts by their \
      addresses.",

@@ -1,4 +1,4 @@
-//! Conversion of the plan's network to the specification that the fabric takes.
+//! Conversion of the plan's network to the specification from which the fabric builds it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use timeloom_fabric::{LinkSpec, MacAddress, NetworkSpec, OpenFlowSpec, StationSpec};
 use timeloom_scenario::{Addresses, Medium, Plan, TunnelEnd};
 
-/// Returns the specification: hosts and field devices become stations. Links to other agents end in
-/// stations of their own.
+/// Returns the specification. Hosts and field devices become stations. Each link to another agent
+/// ends in a station of its own, to which the tunnel is attached.
 pub(crate) fn specification(plan: &Plan, tunnels: &[TunnelEnd]) -> NetworkSpec {
     let hosts = plan
         .system
@@ -24,7 +24,7 @@ pub(crate) fn specification(plan: &Plan, tunnels: &[TunnelEnd]) -> NetworkSpec {
         .chain(devices)
         .map(station)
         .partition(|station| plan.is_real(&station.name));
-    // Portals create the interfaces of the other stations.
+    // Portals create the interfaces of stations in the simulated network.
     let names = unplugged.iter().map(|station| station.name.clone());
     let names: Vec<String> = names.collect();
     let mut stations = [plugged, unplugged].concat();
@@ -39,8 +39,8 @@ pub(crate) fn specification(plan: &Plan, tunnels: &[TunnelEnd]) -> NetworkSpec {
                 b: b.clone(),
                 rate_bits_per_s,
             }),
-            // A namespace in which a portal receives the switch's output; the model applies the
-            // rate.
+            // The link ends in a namespace in which a portal receives the switch's frames. The
+            // simulated link applies the rate.
             Medium::Uplink { switch, .. } => {
                 let name = uplink(index);
                 links.push(LinkSpec {
@@ -70,7 +70,8 @@ pub(crate) fn specification(plan: &Plan, tunnels: &[TunnelEnd]) -> NetworkSpec {
     if let ([station], [], []) = (&stations[..], &links[..], &switches[..])
         && names.is_empty()
     {
-        // A station needs a cable, even to a switch without other stations.
+        // The fabric requires a link for each station; a station without one gets a switch of its
+        // own.
         links.push(LinkSpec {
             a: station.name.clone(),
             b: ALONE.to_owned(),
@@ -99,7 +100,8 @@ fn in_between(name: String, link: usize) -> StationSpec {
     }
 }
 
-/// Returns the hardware addresses of a plan's stations, which are the same on each machine.
+/// Returns the hardware addresses of a plan's stations, by station. They depend on the plan alone,
+/// so all agents compute the same.
 pub(crate) fn macs(plan: &Plan) -> BTreeMap<String, MacAddress> {
     let spec = specification(plan, &[]);
     let macs = spec.macs();
@@ -107,16 +109,17 @@ pub(crate) fn macs(plan: &Plan) -> BTreeMap<String, MacAddress> {
     names.zip(macs).collect()
 }
 
-/// Returns the name of the station between a real switch and the model, or between a node and
-/// another agent, at link number `index`. No node of a scenario can have this name.
+/// Returns the name of the station at the end of link number `index`. The station joins a real
+/// switch to the simulated network, or a node to another agent. No node of a scenario can have this
+/// name.
 pub(crate) fn uplink(index: usize) -> String {
     format!("up.{index}")
 }
 
-/// Switch of a host that is the only node. No node of a scenario can have this name.
+/// Name of the switch of a host that is the only node. No node of a scenario can have this name.
 const ALONE: &str = "alone.0";
 
-/// 169.254.1.0
+/// Address 169.254.1.0; the stations at the ends of links have the following ones.
 const LINK_LOCAL: u32 = 0xa9fe_0100;
 
 fn station((name, own): (&String, &Addresses)) -> StationSpec {

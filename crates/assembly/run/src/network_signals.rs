@@ -1,5 +1,5 @@
-//! Recording of a simulated network: signals of the source `net` over virtual time for each link
-//! and flow and for the traffic between engines, and the topology.
+//! Recording of a simulated network: its topology, and signals over virtual time. The source `net`
+//! has signals for each link, each flow and the traffic between engines.
 
 mod meters;
 mod observation;
@@ -22,9 +22,9 @@ use observation::{Word, put_together};
 
 /// Signal recording of a running network.
 pub(crate) struct Signals {
-    /// Channel ends through which the engines deliver samples, by engine.
+    /// Senders through which the engines deliver samples, by engine number.
     pub(crate) speakers: Vec<Speaker>,
-    /// Writer thread; ends with the last of them.
+    /// Thread that writes the rows; it ends when all `speakers` have been dropped.
     pub(crate) writer: JoinHandle<()>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
     let writer = std::thread::spawn(move || {
         let mut rows = Vec::new();
         put_together(written, engines, |at, seen| {
-            // Nothing is known about the part of an engine that has died.
+            // The parts of an engine that has died have no observations.
             for (place, link) in links.iter_mut().enumerate() {
                 let both = [2 * place, 2 * place + 1].map(|place| seen.links.get(&place));
                 if both.iter().any(Option::is_some) {
@@ -79,7 +79,8 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
                 }
             }
             for (at, name, value, unit) in rows.drain(..) {
-                // At zero nothing has happened yet; from then on the meters count.
+                // At virtual zero all counters are zero, so the first sample only starts the
+                // meters.
                 if at > Instant::ZERO {
                     scribe.network_sample(at, &name, value, unit);
                 }
@@ -105,21 +106,22 @@ pub(crate) fn view(plan: &Plan, simulated: &Simulated, here: Owner) -> View {
     view
 }
 
-/// Sampling interval of the model.
+/// Returns the interval of virtual time between two samples of the model.
 pub(crate) fn every(plan: &Plan) -> Duration {
     let part = Duration::from_ns(plan.time.duration.as_ns() / SAMPLES);
     part.clamp(Duration::from_ms(100), Duration::from_s(1))
 }
 
-/// Returns the recorded cables.
+/// Returns the cables for which `recorded` is true.
 fn chosen<'a>(simulated: &'a Simulated, recorded: &[bool]) -> Vec<&'a NamedCable> {
     let cables = simulated.names.cables.iter().zip(recorded);
     let cables = cables.filter(|(_, recorded)| **recorded);
     cables.map(|(cable, _)| cable).collect()
 }
 
-/// Returns for each cable if it is recorded: always the cables of `system.links` and those that a
-/// check or panel names; of the others, the first up to a limit, backbones before the hosts' own.
+/// Returns for each cable whether it has signals. The cables of `system.links` always do, and so do
+/// those that a check or panel names. Of the others, up to [`MOST_LINKS`] do, and backbones take
+/// precedence over the hosts' own cables.
 fn recorded(plan: &Plan, simulated: &Simulated) -> Vec<bool> {
     let panels = plan.panels.iter().flat_map(|panel| &panel.signals);
     let named = panels.map(|signal| &signal.name);
@@ -156,8 +158,8 @@ fn recorded(plan: &Plan, simulated: &Simulated) -> Vec<bool> {
     recorded
 }
 
-/// Limit of recorded links. More rows would slow down the run and would not be read.
+/// Maximum number of recorded links. More rows would slow down the run and would not be read.
 const MOST_LINKS: usize = 128;
 
-/// Number of samples per signal in a run, unless the run is very short or long.
+/// Number of samples per signal in a run of ordinary length.
 const SAMPLES: i64 = 300;

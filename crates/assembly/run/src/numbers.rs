@@ -1,7 +1,7 @@
 //! Serialisation of counters as a row of numbers, for transfer between processes.
 //!
-//! Both processes are of one build, so the row has no names. The reader validates the row: a row
-//! that is too short is rejected.
+//! Both processes run the same build, so the row has no names. The reader rejects a row that is too
+//! short.
 
 use timeloom_net::{FluidLinkStats, FluidStats, LinkStats, TcpStats, TrafficStats};
 use timeloom_time::{Duration, Instant, Virtual};
@@ -103,7 +103,7 @@ impl<K: Numbers + Ord, V: Numbers> Numbers for std::collections::BTreeMap<K, V> 
     fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self> {
         let count = row.next()?;
         let mut map = Self::new();
-        // The row bounds the loop, whatever the count is.
+        // The loop ends with the row, even if `count` is larger.
         for _ in 0..count {
             map.insert(K::take(row)?, V::take(row)?);
         }
@@ -165,7 +165,7 @@ mod tests {
             let mut short = row[..less].iter().copied();
             assert_eq!(BTreeMap::<usize, TcpStats>::take(&mut short), None);
         }
-        // An impossible count allocates no memory.
+        // Memory must not be allocated for an impossible count.
         row[0] = u64::MAX;
         assert_eq!(
             BTreeMap::<usize, TcpStats>::take(&mut row.into_iter()),

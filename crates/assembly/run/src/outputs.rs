@@ -1,4 +1,4 @@
-//! Output of programs, and packets on recorded links, with virtual timestamps.
+//! Output of programs and packets on recorded links, both with virtual timestamps.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,14 +24,14 @@ use crate::record::Scribe;
 use crate::spoofing::SpoofWatch;
 use crate::verdict::Reporter;
 
-/// Copies a program's output into `logs/NAME.log`, line by line with virtual times, and keeps the
-/// last part in memory for `log:` readiness checks.
+/// Thread that copies a program's output into `logs/NAME.log` and stamps each line with virtual
+/// time. The last part stays in memory for `log:` readiness checks.
 pub(crate) struct Log {
     output: Arc<Output>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Output of a program, and the part that was read.
+/// Output of a program: the pipe, and the part that has been read from it.
 pub(crate) struct Output {
     name: String,
     reporter: Reporter,
@@ -44,11 +44,11 @@ struct Written {
     tail: Vec<u8>,
 }
 
-/// Directory and size limit of the logs, with the parts left out of logs that are too long.
+/// Directory of the logs, the size limit of a log, and the number of bytes left out of each log.
 pub(crate) struct Logs<'a> {
     directory: &'a RunDirectory,
     limit: u64,
-    /// Parts left out, by file.
+    /// Number of bytes left out, by the name of the log.
     left_out: Mutex<Vec<(String, LeftOut)>>,
 }
 
@@ -61,8 +61,8 @@ impl<'a> Logs<'a> {
         }
     }
 
-    /// Returns the variable `TIMELOOM_FILES` with a directory that a program with these rights may
-    /// write to; none if the program runs with Timeloom's own account.
+    /// Returns the variable `TIMELOOM_FILES` and its value, a directory in which a program with
+    /// these rights may write. Returns `None` if the program runs as Timeloom's own user.
     pub(crate) fn place(
         &self,
         name: &str,
@@ -77,7 +77,7 @@ impl<'a> Logs<'a> {
         Ok(Some(("TIMELOOM_FILES", place.into_os_string())))
     }
 
-    /// Returns the logs that are not complete.
+    /// Returns the logs from which output was left out.
     pub(crate) fn cut(&self) -> Vec<CutLog> {
         let all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
         let cut = all.iter().filter(|(_, left_out)| left_out.bytes() > 0);
@@ -98,8 +98,8 @@ impl<'a> Logs<'a> {
 }
 
 impl Log {
-    /// Returns the log, whose lines have virtual times, and the end of a pipe that the program
-    /// writes to.
+    /// Opens a log whose lines have virtual times. Returns the log and the end of the pipe to which
+    /// the program writes.
     pub(crate) fn open(
         logs: &Logs<'_>,
         name: &str,
@@ -111,7 +111,7 @@ impl Log {
         Self::copy(Box::new(file), name, reporter)
     }
 
-    /// Variant of [`Self::open`] without virtual times.
+    /// Opens a log like [`Self::open`], but without virtual times.
     pub(crate) fn open_plain(
         logs: &Logs<'_>,
         name: &str,
@@ -153,7 +153,8 @@ impl Log {
         &self.output
     }
 
-    /// Waits until everything printed is written. All writers must have ended.
+    /// Waits until all output has been written to the log. All processes that write to the pipe
+    /// must have ended.
     pub(crate) fn finish(&mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -162,7 +163,7 @@ impl Log {
 }
 
 impl Output {
-    /// Reads and writes what was printed before the call; a failure ends the run.
+    /// Reads the output that is in the pipe now, and writes it to the log. A failure ends the run.
     pub(crate) fn catch_up(&self) {
         if let Err(error) = self.try_to_catch_up() {
             let what = format!("writing the log of `{}`: {error}", self.name);
@@ -175,7 +176,7 @@ impl Output {
         let mut left = ioctl_fionread(&self.pipe)?;
         let mut bytes = [0u8; 8192];
         while left > 0 {
-            // This number of bytes is in the pipe, and there is no other reader.
+            // The pipe holds at least this number of bytes, because this thread is its only reader.
             let most = left.min(bytes.len() as u64) as usize;
             let length = (&self.pipe).read(&mut bytes[..most])?;
             written.push(&bytes[..length])?;
@@ -184,7 +185,8 @@ impl Output {
         Ok(())
     }
 
-    /// Returns up to this number of the last lines, for a message about the program's failure.
+    /// Returns at most `most` of the last lines of output, for a message about the program's
+    /// failure.
     pub(crate) fn last_lines(&self, most: usize) -> Vec<String> {
         let written = self.lock();
         let text = String::from_utf8_lossy(&written.tail);
@@ -193,13 +195,14 @@ impl Output {
         last.iter().map(|line| (*line).to_owned()).collect()
     }
 
-    /// True if output exists that is not read yet, or not written.
+    /// Returns true if some output has not been read from the pipe or not been written to the log
+    /// yet.
     pub(crate) fn has_unread(&self) -> bool {
         let idle = self.written.try_lock();
         idle.is_err() || ioctl_fionread(&self.pipe).is_ok_and(|unread| unread > 0)
     }
 
-    /// True if the program has printed `text` recently.
+    /// Returns true if `text` occurs in the part of the output that is kept in memory.
     pub(crate) fn contains(&self, text: &str) -> bool {
         let tail = &self.lock().tail;
         !text.is_empty()
@@ -208,7 +211,8 @@ impl Output {
                 .any(|window| window == text.as_bytes())
     }
 
-    /// Waits for more output; returns false at its end.
+    /// Waits for more output and copies it to the log. Returns false once all writers have closed
+    /// the pipe.
     fn read_more(&self) -> bool {
         let mut ready = [PollFd::new(&self.pipe, PollFlags::IN)];
         if poll(&mut ready, None).is_err_and(|error| error != Errno::INTR) {
@@ -216,7 +220,7 @@ impl Output {
         }
         let events = ready[0].revents();
         self.catch_up();
-        // Output written before the last writer closed its end has been read above.
+        // The output that preceded the last writer's end has been copied above.
         events.is_empty() || events.contains(PollFlags::IN)
     }
 
@@ -237,7 +241,8 @@ impl Written {
 /// Size of the part of a program's output that is kept in memory.
 const TAIL_BYTES: usize = 64 * 1024;
 
-/// Returns name, address and interface of the stations, in a network of kernel parts.
+/// Returns name, address and hardware address of each station, for a network that consists of parts
+/// of the kernel.
 fn stations<'a>(
     plan: &'a Plan,
     macs: &'a BTreeMap<String, MacAddress>,
@@ -251,8 +256,8 @@ fn stations<'a>(
     all.flat_map(|(name, own, mac)| own.each().map(move |address| (name, address, mac)))
 }
 
-/// Starts the recording of the links of `plan`, which is `whole` or a share of it. Each recording
-/// ends when it is dropped.
+/// Starts the recordings of the captured links of `plan`, which is the plan `whole` or one agent's
+/// share of it. A recording ends when its value is dropped.
 pub(crate) fn captures(
     (plan, whole, tunnels): (&Plan, &Plan, &[TunnelEnd]),
     fabric: &Fabric,
@@ -265,7 +270,8 @@ pub(crate) fn captures(
     let macs = network::macs(whole);
     let is_real = |capture: &&Capture| {
         let link = whole.link_of(capture);
-        // A link that the scenario does not list belongs to a generated network.
+        // A link that the scenario does not list belongs to a generated, and therefore simulated,
+        // network.
         link.is_some_and(|link| whole.medium(link) == Medium::Kernel)
     };
     for capture in plan.captures.iter().filter(is_real) {

@@ -1,4 +1,5 @@
-//! Pause wire of a run: the parts that stop while it is held, and the receivers of its records.
+//! Pause wire of a run: the parts that stop while the wire is held, and the receivers of its
+//! records.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use crate::record::{ClockSink, Scribe};
 use crate::testbed::PausedTestbed;
 use crate::verdict::Reporter;
 
-/// Builds the bus over the session: in real time it stops nothing, in the other modes everything.
+/// Builds the bus of the session. In real-time mode a pause stops nothing; in all other modes it
+/// stops clock and processes.
 pub(crate) fn build(
     plan: &Plan,
     session: &Arc<Session>,
@@ -51,5 +53,5 @@ pub(crate) fn build(
         .build()
 }
 
-/// Wall time after which the user is told the holders of a pause.
+/// Wall time after which the user is told which participants hold a pause.
 const LONG_STAND: Duration = Duration::from_s(20);

@@ -1,4 +1,4 @@
-//! The plan's plants, started and put behind the pause wire.
+//! The plan's plants: started, and connected to the pause bus.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -26,8 +26,8 @@ use crate::verdict::Reporter;
 /// Starts every plant and queries its signals.
 ///
 /// # Errors
-/// Fails if a plant does not start or, with `places`, if the scenario names signals that the plants
-/// do not have.
+/// Fails if a plant does not start. With `places`, also fails if the scenario names signals that
+/// the plants do not have.
 pub(crate) fn start(
     plan: &Plan,
     places: Option<&Places>,
@@ -58,7 +58,7 @@ pub(crate) fn start(
         let process = match started {
             Ok(process) => process,
             Err(error) => {
-                // The plant may refuse to record a signal that it does not have.
+                // The plant may have refused because it lacks a signal that it should record.
                 if let Some(names) = places.and_then(|_| signals_of(plan, name, plant).ok()) {
                     signals.insert(name.clone(), names);
                 }
@@ -71,8 +71,8 @@ pub(crate) fn start(
         let (recorder, source): (Scribe, Arc<str>) = (scribe.clone(), name.as_str().into());
         let end = Instant::ZERO + plan.time.duration;
         let exchange = Exchange::new(bus.clone(), process, move |sample| {
-            // On a busy machine the end is noticed late; later requests of programs do not belong
-            // to the run.
+            // On a busy machine the end of the run is noticed late. Requests of programs after the
+            // planned end do not belong to the run.
             if sample.t <= end {
                 recorder.sample(&source, &sample);
             }
@@ -90,8 +90,8 @@ pub(crate) fn start(
     }
 }
 
-/// Detects the end of an idle plant: another thread waits for the end of its process, and ends with
-/// it.
+/// Starts a thread that waits for the end of a plant's process, so that the death of a plant is
+/// noticed even if no program sends a request. The thread ends with the process.
 fn watch_end(
     name: &str,
     pid: u32,
@@ -109,7 +109,7 @@ fn watch_end(
         let mut ended = [PollFd::new(&process, PollFlags::IN)];
         while poll(&mut ended, None) == Err(Errno::INTR) {}
         let at = clock.upgrade().map(|clock| clock.now());
-        // A plant that is being asked, or is stopping, is not watched.
+        // During a request or a stop, the exchange itself notices the end of the plant.
         if let Some(Err(error)) = exchange.upgrade().map(|exchange| exchange.look()) {
             scribe.trouble(&name, at, &error.to_string(), true);
         }
@@ -123,7 +123,7 @@ fn names_of(process: &PlantProcess) -> Vec<String> {
     signals.map(|signal| signal.name.clone()).collect()
 }
 
-/// Returns the names of a plant's signals. The plant is started, queried and stopped.
+/// Starts a plant, queries the names of its signals, and stops the plant.
 ///
 /// # Errors
 /// Returns an error if the plant cannot be queried.
@@ -131,7 +131,7 @@ pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>,
     let failed = |what, error: &dyn Display| RunError::Start(format!("{what}: {error}"));
     let log = memfd_create("plant's log", MemfdFlags::CLOEXEC);
     let log = File::from(log.map_err(|error| failed("memory for a log", &error))?);
-    // Recorded signals are omitted, since the plant may lack them: the query is to find out.
+    // The plant is not told which signals to record, because it may lack some of them.
     let log = PlantLog::file(log).map_err(|error| failed("its log", &error))?;
     let mut spec = spec(plan, (name, plant), log)?;
     let package = Lent::to(

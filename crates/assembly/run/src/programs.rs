@@ -27,7 +27,7 @@ use crate::seeds;
 use crate::timelines::TimelineDaemon;
 use crate::verdict::Reporter;
 
-/// State shared by all programs.
+/// State shared by the threads that start and watch programs.
 pub(crate) struct Stage<'a> {
     pub(crate) session: &'a Session,
     pub(crate) fabric: &'a Fabric,
@@ -39,21 +39,21 @@ pub(crate) struct Stage<'a> {
     pub(crate) logs: &'a Logs<'a>,
     pub(crate) scribe: &'a Scribe,
     pub(crate) reporter: &'a Reporter,
-    /// Set when the run is over: from then on, exits are not failures.
+    /// Set when the run is over. Exits of programs are then not failures.
     pub(crate) over: &'a AtomicBool,
     pub(crate) ready: &'a ReadyBoard,
     pub(crate) attention: &'a Attention,
-    /// Counter of the threads that start and watch programs.
+    /// Number of threads that start or watch programs.
     pub(crate) busy: Busy,
     /// Virtual instant at which the run ends.
     pub(crate) planned_end: Instant<Virtual>,
 }
 
-/// Number of threads that start programs or wait for their ends.
+/// Counter of the threads that start programs or wait for their ends.
 #[derive(Default)]
 pub(crate) struct Busy(Arc<AtomicUsize>);
 
-/// Guard that counts one of those threads while it lives.
+/// Guard that counts one thread for as long as the guard lives.
 struct OneBusy(Arc<AtomicUsize>);
 
 impl Busy {
@@ -69,12 +69,12 @@ impl Drop for OneBusy {
     }
 }
 
-/// Set of ready programs; programs with an `after` condition wait on it.
+/// Names of the programs that are ready. Programs with an `after` condition wait for them.
 #[derive(Default)]
 pub(crate) struct ReadyBoard {
     ready: Mutex<Vec<String>>,
     changed: Condvar,
-    /// Notifies other machines of programs here.
+    /// Callback that notifies other machines of programs that are ready on this machine.
     tell: OnceLock<Tell>,
 }
 
@@ -90,19 +90,20 @@ impl ReadyBoard {
         }
     }
 
-    /// Records that a program is ready, possibly on another machine.
+    /// Records that a program is ready, on this machine or on another.
     pub(crate) fn hear(&self, name: &str) {
         self.lock().push(name.to_owned());
         self.changed.notify_all();
     }
 
-    /// Notifies other machines, through `tell`, of programs that become ready here from now on.
+    /// Sets the callback that notifies other machines of programs that become ready here from now
+    /// on.
     pub(crate) fn tell(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
-        // There is only one connection to them.
+        // Set only once, because a run has one connection to the other machines.
         let _ = self.tell.set(Box::new(tell));
     }
 
-    /// Waits for all of `names`; returns false if the run ended first.
+    /// Waits until all of `names` are ready. Returns false if the run ended before.
     fn wait_for(&self, names: &[String], over: &AtomicBool) -> bool {
         let mut ready = self.lock();
         while !names.iter().all(|name| ready.contains(name)) {
@@ -121,8 +122,8 @@ impl ReadyBoard {
 }
 
 impl<'a> Stage<'a> {
-    /// Starts a program at once. Used for programs at virtual zero: the clock is still stopped, and
-    /// they all start at the same instant.
+    /// Starts a program at once. Used for programs that are due at virtual zero: the clock is still
+    /// stopped, so all of them start at the same virtual instant.
     ///
     /// # Errors
     /// Returns an error if the program cannot be started.
@@ -135,7 +136,7 @@ impl<'a> Stage<'a> {
     where
         'a: 's,
     {
-        // Until the program is running, the events it will wait for are unknown.
+        // Time must not skip until the program runs, because its first events are not known before.
         let _work = self.attention.work();
         let station = self.network_of(host);
         let (log, output) = Log::open(
@@ -169,7 +170,7 @@ impl<'a> Stage<'a> {
         if !program.env.contains_key(variable) {
             env.insert(variable.into(), seed.into());
         }
-        // The run directory is not visible in a container.
+        // Programs in a container do not see the run directory.
         if root.is_none() {
             let place = self.logs.place(&program.name, rights.as_ref())?;
             if let Some((variable, place)) = place {
@@ -208,7 +209,7 @@ impl<'a> Stage<'a> {
             .map_err(|error| RunError::Start(format!("no thread to watch it: {error}")))
     }
 
-    /// Waits for the instant and the conditions of a program, then starts it.
+    /// Waits for the start instant and the conditions of a program, then starts it.
     pub(crate) fn start_later<'s>(
         &'a self,
         scope: &'s Scope<'s, '_>,
@@ -236,8 +237,9 @@ impl<'a> Stage<'a> {
         in_thread(scope, self.reporter, &program.name, start);
     }
 
-    /// Ends all programs when the run is over. A program that was being started at that time joins
-    /// the session's cgroup after the first kill, and would remain in the paused session for ever.
+    /// Kills programs repeatedly until no thread starts or watches one. A program whose start was
+    /// in progress joins the session's cgroup only after the first kill, and would otherwise stay
+    /// in the paused session for ever.
     pub(crate) fn end_stragglers(&self) {
         while self.busy.0.load(Ordering::SeqCst) > 0 {
             self.session.kill_all();
@@ -245,7 +247,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Watches a program: its readiness, then its end.
+    /// Waits until a program is ready, if it has a condition, and then until it ends.
     fn watch(
         &self,
         host: &str,
@@ -260,22 +262,23 @@ impl<'a> Stage<'a> {
         if !self.over.load(Ordering::SeqCst) {
             self.note_end(host, program, &log, ended.status);
         }
-        // Time may skip again.
+        // From here on, time may skip again.
         drop(ended);
         // Background processes of the program may keep the log's pipe open.
         log.finish();
     }
 
-    /// Records the end of a program during the run.
+    /// Records that a program ended during the run. The run fails if the program is essential and
+    /// ended early or with a failure.
     fn note_end(&self, host: &str, program: &Program, log: &Log, status: i32) {
-        // Its output came before its end.
+        // The log must contain the output that preceded the program's end.
         log.output().catch_up();
         let mut what = describe(status);
         if let Some(why) = self.session.explain_end(status) {
             what = format!("{what}: {why}");
         }
         self.scribe.event(host, &program.name, "end", &what);
-        // A program that ends together with the run has not ended early.
+        // A program that ends at the planned end of the run has not ended early.
         let is_early = self.session.clock().now() < self.planned_end;
         if program.essential && (status != 0 || is_early) {
             self.reporter
@@ -283,8 +286,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Returns the environment of a program, with the location of the host's timelines if it keeps
-    /// any.
+    /// Returns the environment of a program. If its host keeps timelines, a variable names their
+    /// directory.
     fn environment(
         &self,
         host: &str,
@@ -292,8 +295,8 @@ impl<'a> Stage<'a> {
         is_inside: bool,
     ) -> BTreeMap<OsString, OsString> {
         let mut variables = environment(program, self.session.clock().compute());
-        // The run has resolved Timeloom's package and modules with this variable (`python.rs`,
-        // `inputs.rs`).
+        // Timeloom's package and the program's modules were found with this variable, in
+        // `python.rs` and `inputs.rs`.
         if let Some(path) = std::env::var_os("PYTHONPATH").filter(|_| !is_inside) {
             variables.entry("PYTHONPATH".into()).or_insert(path);
         }
@@ -309,7 +312,7 @@ impl<'a> Stage<'a> {
         variables
     }
 
-    /// Returns the network in which the programs of `host` run.
+    /// Returns the network namespace in which the programs of `host` run.
     fn network_of(&self, host: &str) -> &'a Namespace {
         if host == OpenFlow::HOST {
             return self.fabric.fabric_namespace();
@@ -319,7 +322,7 @@ impl<'a> Stage<'a> {
             .expect("every host of a checked plan is a station")
     }
 
-    /// Waits until the program is ready; returns its end if it ended instead.
+    /// Waits until the program is ready. Returns how the program ended if it ended before.
     fn wait_until_ready(
         &self,
         host: &str,
@@ -330,7 +333,7 @@ impl<'a> Stage<'a> {
         let clock = self.session.clock();
         let limit: Duration = program.ready_timeout;
         let due = clock.now() + limit;
-        // Time does not skip beyond this instant.
+        // Time does not skip beyond the instant at which the program must be ready.
         let _mark = clock.mark(due);
         let ready = || {
             program
@@ -356,7 +359,7 @@ impl<'a> Stage<'a> {
             if let Some(ended) = guest.ended_within(Some(LOOK_EVERY)) {
                 return Some(ended);
             }
-            // The clock is stopped now; no limit on it would ever pass.
+            // The end of the run stops the clock, so a virtual time limit would never pass.
             if self.over.load(Ordering::SeqCst) {
                 return None;
             }
@@ -377,10 +380,11 @@ pub(crate) fn in_thread<'s>(
 }
 
 fn environment(program: &Program, compute: Compute) -> BTreeMap<OsString, OsString> {
-    // Output must reach the log at the time it is printed.
+    // Python must not buffer output, which reaches the log at the virtual time at which it is
+    // printed.
     let mut variables = BTreeMap::from([("PYTHONUNBUFFERED".into(), "1".into())]);
     if compute == Compute::None {
-        // Otherwise the order of sets differs from run to run.
+        // With random hashes, the order of elements in Python's sets would differ from run to run.
         variables.insert("PYTHONHASHSEED".into(), "0".into());
     }
     let ours = std::env::vars_os();
@@ -402,7 +406,7 @@ fn describe(status: i32) -> String {
     }
 }
 
-/// Interval at which late programs are ended when the run is over.
+/// Interval, in wall time, at which programs are killed after the end of the run.
 const STRAGGLERS_EVERY: StdDuration = StdDuration::from_millis(50);
 
 /// Polling interval of readiness, in wall time.

@@ -1,4 +1,5 @@
-//! PTP clocks of a simulated network: placed as the plan says, with their measurements recorded.
+//! PTP clocks of a simulated network: attached to nodes as the plan says, and their measurements
+//! recorded.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,16 +24,16 @@ use crate::error::RunError;
 use crate::hosts::{crystal_of, seed_of};
 use crate::record::Note;
 
-/// Running clocks, and the thread that records their measurements.
+/// Running PTP clocks, and the thread that records their measurements.
 pub(crate) struct PtpClocks {
     nodes: Vec<(String, Node)>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl PtpClocks {
-    /// Starts the plan's clocks in the network. True time at virtual time zero is `start`, as hosts
-    /// see it. The clocks start at `begins`. `world` is the part of the network with the nodes
-    /// selected by `is_here`; clocks at other nodes belong to other engines.
+    /// Attaches the plan's clocks to the nodes of `world` that `is_here` selects. Clocks at other
+    /// nodes belong to other engines. `start` is true time at virtual time zero, as hosts see it;
+    /// the clocks start at the virtual instant `begins`.
     pub(crate) fn start(
         plan: &Plan,
         nodes: &[(String, Node)],
@@ -71,7 +72,7 @@ impl PtpClocks {
             if let Some(clock) = PtpNode::at_mut(world, *node) {
                 let (name, told): (Arc<str>, _) = (name.as_str().into(), told.clone());
                 clock.observe(Box::new(move |event| {
-                    // The recorder ends after this thread, unless its disk is full.
+                    // The recording thread ends after this one, unless its disk is full.
                     let _ = told.send((Arc::clone(&name), *event));
                 }));
             }
@@ -103,7 +104,7 @@ impl PtpClocks {
                             let ahead_s = ahead_ns as f64 * 1e-9;
                             sample(&name, one.at, "clock.offset", ahead_s, "s");
                         }
-                        // Of several equal failures, only the first is an event.
+                        // Only the first of several equal violations of a clock becomes an event.
                         let what = names.say(&one.failure);
                         if said.insert((Arc::clone(&name), what.clone())) {
                             let sequence = one.failure.sequence;
@@ -125,12 +126,12 @@ impl PtpClocks {
         })
     }
 
-    /// Returns the clocks of this engine.
+    /// Returns name and node of each clock of this engine.
     pub(crate) fn nodes(&self) -> Vec<(String, Node)> {
         self.nodes.clone()
     }
 
-    /// Waits until all measurements are written; the network has ended.
+    /// Waits until all measurements are written. The network must have ended.
     pub(crate) fn stop(&mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -138,7 +139,7 @@ impl PtpClocks {
     }
 }
 
-/// Names of the clocks, by identity.
+/// Names of the clocks, by their PTP clock identities.
 struct Names(HashMap<ClockIdentity, String>);
 
 impl Names {
@@ -147,7 +148,7 @@ impl Names {
         name.map_or_else(|| clock.to_string(), Clone::clone)
     }
 
-    /// Describes the fault and its location, as far as it is known.
+    /// Describes a security violation, and the path on which it happened, as far as it is known.
     fn say(&self, failure: &Failure) -> String {
         let before = self.of(failure.suspect.before);
         let place = match failure.suspect.after {
@@ -158,7 +159,7 @@ impl Names {
     }
 }
 
-/// Returns keys for all clocks in their order; none if no clock signs.
+/// Returns the keys of all clocks, in the order of `clocks`; none if no clock signs.
 fn keys_of(
     plan: &Plan,
     ptp: &Ptp,
@@ -265,7 +266,7 @@ fn options_of(
     }
 }
 
-/// Describes the activity of a clock.
+/// Describes the activity of a clock for the final report; `None` if `node` has no clock.
 pub(crate) fn tell(world: &World, name: &str, node: Node) -> Option<String> {
     let tally = PtpNode::at(world, node)?.tally();
     let mut text = if world.is_switch(node) {

@@ -1,10 +1,10 @@
 //! Installation of the Python package `timeloom` for plants and programs whose Python lacks it.
 //!
 //! The modules are embedded in this library, so that a run has the modules of its own version
-//! wherever it was installed. They are written to `python/` in the run directory if a program needs
-//! them: its command begins with a Python interpreter, and that interpreter, with the variables and
-//! in the directory of the program, finds no `timeloom`. (The extension behind `timeloom.timeline`
-//! is compiled for one Python, and is not embedded.)
+//! wherever Timeloom was installed. If a program needs them, they are written to `python/` in the
+//! run directory. A program needs them if its command begins with a Python interpreter, and that
+//! interpreter finds no `timeloom` with the program's variables and in its directory. (The
+//! extension behind `timeloom.timeline` is compiled for one Python version, and is not embedded.)
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,14 +22,14 @@ use timeloom_sys::rights::Rights;
 use crate::error::RunError;
 use crate::rights;
 
-/// Lists modules of the package by their file names, with their source text.
+/// Expands file names of modules to pairs of file name and source text.
 macro_rules! modules {
     ($($name:literal)*) => {
         &[$(($name, include_str!(concat!("../../../../python/timeloom/", $name)))),*]
     };
 }
 
-/// All modules: file name and source text.
+/// All modules, as pairs of file name and source text.
 const PACKAGE: &[(&str, &str)] = modules![
     "__init__.py"
     "bridge.py"
@@ -61,8 +61,8 @@ const PACKAGE: &[(&str, &str)] = modules![
     "wire.py"
 ];
 
-/// Returns the plan, with the package for every plant and program that lacks it, under `run`. Call
-/// before any clock runs: querying an interpreter takes time.
+/// Returns the plan with the package added to each plant and program that needs it. The package is
+/// written below `run`. Call before any clock runs, because querying an interpreter takes time.
 ///
 /// # Errors
 /// Returns an error if the run directory cannot be written.
@@ -103,16 +103,16 @@ pub(crate) fn provide(plan: &Plan, run: &RunDirectory) -> Result<Plan, RunError>
     Ok(plan)
 }
 
-/// The package, provided to one program while this value lives.
+/// The Python package, provided to one program for as long as this value lives.
 pub struct Lent {
-    /// Value of `PYTHONPATH` for the program, if it is a Python that lacks the package.
+    /// Value of `PYTHONPATH` for the program; `None` if the program does not need the package.
     pub path: Option<String>,
     _place: tempfile::TempDir,
 }
 
 impl Lent {
-    /// Queries the interpreter of a command, and writes the package to a directory that the
-    /// program's user can read.
+    /// Queries the interpreter of a command. If the command needs the package, writes the package
+    /// to a directory that the program's user can read.
     ///
     /// # Errors
     /// Returns an error if the package cannot be written.
@@ -135,25 +135,26 @@ impl Lent {
     }
 }
 
-/// Variables that a command is given, and names of those that it inherits.
+/// Variables that a command is given, and names of the variables that it inherits from this
+/// process.
 type Environment<'a> = (&'a BTreeMap<String, String>, &'a [String]);
 
-/// Properties of a command that determine whether it lacks the package.
+/// Properties of a command that determine whether it needs the package.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Question {
     interpreter: String,
     directory: PathBuf,
-    /// Value of `PYTHONPATH`.
+    /// Value of `PYTHONPATH` that the command is given.
     path: Option<String>,
     user: Option<String>,
 }
 
-/// The package as provided to the programs of one run.
+/// The package, which all programs of one run share.
 struct Package<'a> {
-    /// Writes the package and returns the directory to put on `PYTHONPATH`.
+    /// Writes the package and returns the directory for `PYTHONPATH`.
     write: &'a dyn Fn() -> io::Result<PathBuf>,
     written: Option<PathBuf>,
-    /// Results of earlier questions: true if the package is missing.
+    /// Answers to earlier questions: true if the interpreter lacks the package.
     asked: BTreeMap<Question, bool>,
 }
 
@@ -166,8 +167,8 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// Returns the value of `PYTHONPATH` for a program that is a Python without the package: the
-    /// previous value, followed by the directory of the package.
+    /// Returns the value of `PYTHONPATH` for a program that needs the package: the previous value,
+    /// then the directory of the package. Returns `None` for all other programs.
     ///
     /// # Errors
     /// Returns an error if the run directory cannot be written.
@@ -213,18 +214,18 @@ impl<'a> Package<'a> {
     }
 }
 
-/// Matches `python3`, `/usr/bin/python3.11` and `.venv/bin/python`.
+/// Returns true for names such as `python3`, `/usr/bin/python3.11` and `.venv/bin/python`.
 fn is_python(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     name.strip_prefix("python")
         .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
-/// True if this interpreter finds no package `timeloom`. An interpreter that cannot be queried gets
-/// no package: its error is reported when the program is started.
+/// Returns true if the interpreter `python` finds no package `timeloom`. If the interpreter cannot
+/// be queried, returns false: its error is reported when the program is started.
 ///
-/// The interpreter runs with the rights of its program's user: it may belong to that user, and it
-/// executes code that it finds during the look-up.
+/// The interpreter runs with the rights of the program's user, because the interpreter may belong
+/// to that user and executes code that it finds during the look-up.
 fn lacks(
     python: &str,
     (env, inherit): Environment<'_>,
@@ -253,7 +254,7 @@ fn lacks(
     asked.is_ok_and(|status| status.code() == Some(LACKS))
 }
 
-/// Writes the package to a new directory that belongs to this process.
+/// Writes the package to a new directory below `place` that belongs to this process.
 fn write(place: &Path) -> io::Result<PathBuf> {
     let package = place.join(NAME);
     fs::create_dir(&package)?;
@@ -268,7 +269,8 @@ const NAME: &str = "timeloom";
 
 pub(crate) const VARIABLE: &str = "PYTHONPATH";
 
-/// A directory that merely has this name has no file of its own.
+/// Script that exits with [`LACKS`] if Python lacks the package. A mere directory of that name is a
+/// namespace package without a file of its own, and does not count.
 const QUESTION: &str = "\
 import importlib.util, sys
 found = importlib.util.find_spec('timeloom')
@@ -308,7 +310,8 @@ mod tests {
         }
     }
 
-    /// The package follows the program's own `PYTHONPATH`, and only if it is missing.
+    /// The package's directory comes after the program's own `PYTHONPATH`, and only if it is
+    /// needed.
     #[test]
     fn a_python_gets_the_package_if_it_lacks_it() {
         let scratch = std::env::temp_dir().join(format!("timeloom-python-{}", std::process::id()));
@@ -332,7 +335,7 @@ mod tests {
             text.starts_with(&*scratch.to_string_lossy()),
             "{text}{imported:?}"
         );
-        // Now the interpreter has the package.
+        // With this variable, the interpreter has the package.
         let theirs = BTreeMap::from([(VARIABLE.to_owned(), path)]);
         let again = package
             .path_for(&run, (&theirs, &[]), &scratch, None)

@@ -1,4 +1,4 @@
-//! Readiness of programs.
+//! Detection of the instant at which a program is ready.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -9,21 +9,22 @@ use timeloom_scenario::Ready;
 
 use crate::outputs::Output;
 
-/// Condition for the readiness of a program. Observed from outside: a trial connection would be
-/// visible to the program.
+/// Condition under which a program is ready. The condition is observed from outside, because the
+/// program would notice a trial connection.
 pub(crate) enum Condition {
-    /// A process in the program's network listens on this port, according to the kernel's socket
-    /// tables.
+    /// A process in the program's network namespace listens on this TCP port, according to the
+    /// kernel's socket tables.
     Tcp { port: u16, tables: Mutex<Vec<File>> },
-    /// The program has printed this text recently.
+    /// The program has printed this text, and the text is still in the part of the log in memory.
     Log { text: String, output: Arc<Output> },
 }
 
 impl Condition {
-    /// Creates the condition. `namespace` is the program's network, `output` its output.
+    /// Creates the condition. `namespace` is the program's network, and `output` the program's
+    /// output.
     ///
     /// # Errors
-    /// Returns an error if the network's tables cannot be opened.
+    /// Returns an error if the kernel's socket tables cannot be opened.
     pub(crate) fn new(
         ready: &Ready,
         namespace: &Namespace,
@@ -32,7 +33,8 @@ impl Condition {
         Ok(match ready {
             Ready::Tcp(port) => Self::Tcp {
                 port: *port,
-                // An open table remains that of the network in which it was opened.
+                // A table remains that of the namespace in which it was opened, whichever thread
+                // reads it.
                 tables: Mutex::new(namespace.run(tables).map_err(io::Error::other)??),
             },
             Ready::Log(text) => Self::Log {
@@ -42,7 +44,7 @@ impl Condition {
         })
     }
 
-    /// True if the condition holds now.
+    /// Returns true if the condition holds now.
     pub(crate) fn holds(&self) -> bool {
         match self {
             Self::Tcp { port, tables } => {
@@ -54,14 +56,15 @@ impl Condition {
     }
 }
 
-/// Opens the tables of this thread's network; a machine without IPv6 lacks the second.
+/// Opens the TCP socket tables of this thread's network namespace. The table for IPv6 is omitted on
+/// a machine without IPv6.
 fn tables() -> io::Result<Vec<File>> {
     let mut tables = vec![File::open("/proc/thread-self/net/tcp")?];
     tables.extend(File::open("/proc/thread-self/net/tcp6"));
     Ok(tables)
 }
 
-/// True if a table has a socket in state 0A (listening) on the port.
+/// Returns true if a table has a socket on the port in state 0A (listening).
 fn listens(table: &mut File, port: u16) -> bool {
     let mut text = String::new();
     let read = table

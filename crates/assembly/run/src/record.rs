@@ -14,21 +14,22 @@ use crate::agent::AgreedPause;
 use crate::spoofing::Spoofed;
 use crate::verdict::Reporter;
 
-/// Writes rows on behalf of all threads. A failed write (disk full) ends the run: silently
-/// incomplete results would be worse than none.
+/// Writes rows of the results for all threads. A failed write (disk full) ends the run, because
+/// results with unnoticed gaps would be worse than none.
 #[derive(Clone)]
 pub(crate) struct Scribe {
     recorder: Arc<Recorder>,
     clock: Arc<Clock>,
     reporter: Reporter,
-    /// Name of this machine in columns that distinguish machines.
+    /// Name of this machine, for columns that distinguish machines.
     machine: Arc<str>,
 }
 
-/// Contribution to the results that may come from another process.
+/// Contribution to the results from another thread or process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Note {
-    /// Measurement of a host's clock. The value is stored as its bits, since JSON would round it.
+    /// Measurement of a host's clock. The value is transferred as the bits of an `f64`, since JSON
+    /// would round it.
     HostSample {
         host: String,
         at_ns: i64,
@@ -36,7 +37,7 @@ pub(crate) enum Note {
         value_bits: u64,
         unit: String,
     },
-    /// Event in the model.
+    /// Event in the simulated network.
     Event {
         at_ns: i64,
         source: String,
@@ -45,7 +46,7 @@ pub(crate) enum Note {
     },
 }
 
-/// Name of the machine on which a run was started, if it is the only one.
+/// Name of the machine that started a run, in results that distinguish machines.
 pub(crate) const LOCAL: &str = "local";
 
 impl Scribe {
@@ -63,7 +64,7 @@ impl Scribe {
         }
     }
 
-    /// Records an event now, at a host or on this machine ([`LOCAL`]).
+    /// Records an event at the current instant, for a host or for this machine ([`LOCAL`]).
     pub(crate) fn event(&self, host: &str, source: &str, kind: &str, text: &str) {
         let host = match host {
             LOCAL => Arc::clone(&self.machine),
@@ -79,8 +80,8 @@ impl Scribe {
         }));
     }
 
-    /// Records trouble of a plant or device since `at`, or since now if the instant is unknown.
-    /// With `ends`, the run ends by it.
+    /// Records a failure of a plant or device at `at`, or at the current instant if `at` is `None`.
+    /// If `ends` is true, the failure ends the run.
     pub(crate) fn trouble(
         &self,
         source: &str,
@@ -95,7 +96,7 @@ impl Scribe {
         }
     }
 
-    /// Records an event on `host` whose instant became known later.
+    /// Records an event on `host` whose instant `at` is in the past.
     pub(crate) fn host_event(
         &self,
         host: &Arc<str>,
@@ -114,7 +115,7 @@ impl Scribe {
         }));
     }
 
-    /// Records an event in the model at `at`.
+    /// Records an event of the simulated network at `at`.
     pub(crate) fn event_at(&self, at: Instant<Virtual>, source: &str, kind: &str, text: &str) {
         self.check(self.recorder.event(&EventRow {
             t_virtual: at,
@@ -126,7 +127,7 @@ impl Scribe {
         }));
     }
 
-    /// Records a frame on `link` with a forged sender.
+    /// Records that a frame with a forged sender passed on `link`.
     pub(crate) fn spoofed(&self, at: Instant<Virtual>, link: &str, spoofed: &Spoofed) {
         self.check(self.recorder.event(&EventRow {
             t_virtual: at,
@@ -233,7 +234,8 @@ impl Scribe {
         }
     }
 
-    /// Records the final time of the hosts whose time differs from the session's.
+    /// Records how far each host's time is behind the session's, for the hosts where the two
+    /// differ.
     pub(crate) fn host_times(&self, at: Instant<timeloom_time::Virtual>) {
         let (_, times) = self.clock.host_times();
         let off =
@@ -243,7 +245,8 @@ impl Scribe {
         }
     }
 
-    /// Records an attack from its start to `end`. A later record of the same attack replaces `end`.
+    /// Records an attack from its start to `end`. A later record of the same attack replaces this
+    /// one.
     pub(crate) fn label(&self, attack: &Attack, end: Instant<timeloom_time::Virtual>) {
         self.check(self.recorder.label(&LabelRow {
             start: Instant::ZERO + attack.at,
@@ -269,8 +272,8 @@ impl Scribe {
         }));
     }
 
-    /// Records the end of a pause that was agreed on with other machines; the first is the pause
-    /// before the start.
+    /// Records the end of a pause that was agreed on with other machines. The first such pause
+    /// precedes the start of time.
     pub(crate) fn agreed_pause(&self, pause: &AgreedPause) {
         let row = |action: ClockAction, t_wall| ClockRow {
             seq: pause.number,
@@ -309,7 +312,7 @@ impl Scribe {
         }
     }
 
-    /// Ends the run because of results that cannot be stored.
+    /// Makes the run fail because results cannot be stored.
     pub(crate) fn failed(&self, what: &str) {
         self.reporter.failed("results", what);
     }
@@ -355,8 +358,8 @@ fn behind(
     }
 }
 
-/// Converts the bus's records to rows of `clock.parquet`. The bus distinguishes the wire's edges
-/// and the participants' shares; a row is the pause of one participant, from its request to its
+/// Converts the bus's records to rows of `clock.parquet`. The bus records edges of the wire and
+/// holds of participants; a row describes the pause of one participant, from its request to its
 /// release.
 pub(crate) struct ClockSink(pub(crate) Scribe);
 

@@ -1,9 +1,9 @@
 //! Reports: `report.html` from run directories.
 //!
-//! `results` draws a `ReportSpec` without knowledge of scenarios; this module selects the content
-//! from the scenario that every run directory stores. Called by `timeloom report`, and after a run.
-//! A report on an incomplete run is better than none: only a directory that is not a run at all is
-//! refused.
+//! `results` draws a `ReportSpec` without knowledge of scenarios. This module selects the content,
+//! from the scenario that every run directory contains. The command `timeloom report` uses it, and
+//! so does each run at its end. A report on an incomplete run is better than none, so only a
+//! directory that is not a run at all is refused.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use timeloom_results::{ResultsError, RunDirectory, write_page};
 use timeloom_scenario::{self as scenario, Plan};
 use timeloom_time::Duration;
 
-/// A run directory and its label in the report.
+/// A run directory, and its label in the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelledRun {
     /// Label, such as `solver +50 ms`.
@@ -31,19 +31,20 @@ pub struct ReportRequest {
     pub directory: PathBuf,
     /// Label of the run; by default derived from the attacks of its scenario.
     pub label: Option<String>,
-    /// Other runs, drawn over this one.
+    /// Other runs, drawn in the same charts as this one.
     pub with: Vec<LabelledRun>,
-    /// Runs under virtual time with increasingly slow solvers; the first is the reference.
+    /// Runs under virtual time whose solvers are slower from run to run; the first is the
+    /// reference.
     pub proof_on: Vec<LabelledRun>,
-    /// Runs in real time with increasingly slow solvers.
+    /// Runs in real time whose solvers are slower from run to run.
     pub proof_off: Vec<LabelledRun>,
-    /// Signal to compare in those runs; by default the first that is drawn.
+    /// Signal that is compared in those runs; by default the first that the report draws.
     pub proof_signal: Option<String>,
     /// Tolerance of the comparison, in the signal's unit.
     pub proof_tolerance: f64,
     /// Share (0 … 1) of the time for which the tolerance must hold.
     pub proof_share: f64,
-    /// Initial virtual time that is excluded from the comparison.
+    /// Virtual time from the start that is excluded from the comparison.
     pub proof_from: Duration,
     /// Remarks for the reader.
     pub notes: Vec<String>,
@@ -51,12 +52,12 @@ pub struct ReportRequest {
     pub output: Option<PathBuf>,
 }
 
-/// Written report.
+/// A report that has been written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Path of the report.
     pub path: PathBuf,
-    /// Remarks, in whole sentences, on actions and omissions.
+    /// Sentences that state what was done or left out.
     pub remarks: Vec<String>,
 }
 
@@ -66,12 +67,12 @@ pub enum ReportError {
     /// Two runs would have the same label in the report.
     #[error("two runs are called `{0}`: give each a label of its own")]
     SameLabel(String),
-    /// Neither run has this signal.
+    /// No run has a signal of this name.
     #[error("neither run has a signal `{name}`; there are {}", known.join(", "))]
     NoSignal {
         /// Requested name.
         name: String,
-        /// Existing signals.
+        /// Names of the signals that exist.
         known: Vec<String>,
     },
     /// A directory is not a run, or the report cannot be written.
@@ -80,7 +81,7 @@ pub enum ReportError {
 }
 
 impl ReportError {
-    /// True if the request is at fault, not this machine.
+    /// Returns true if the request is wrong, false if an operation on this machine failed.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
@@ -106,7 +107,7 @@ pub fn report(request: &ReportRequest) -> Result<Report, ReportError> {
     Ok(Report { path, remarks })
 }
 
-/// Writes the report about a single run to its directory.
+/// Writes the report about a single run into its directory, and returns the path.
 ///
 /// # Errors
 /// Fails like [`report`].
@@ -150,7 +151,7 @@ pub fn report_spec(
 struct Opened {
     path: PathBuf,
     run: RunDirectory,
-    /// Scenario, if it exists and can be read.
+    /// Scenario of the run; `None` if the file is missing or unreadable.
     plan: Option<Plan>,
 }
 
@@ -181,8 +182,8 @@ impl Opened {
         }
     }
 
-    /// Returns a label that distinguishes the run: the attacks that it was planned with, or its
-    /// directory if the scenario has none.
+    /// Returns a label that distinguishes this run from others: the attacks of its scenario, or the
+    /// name of the run's directory if the scenario has no attacks.
     fn own_label(&self) -> String {
         let Some(plan) = &self.plan else {
             return "this run".to_owned();
@@ -214,7 +215,8 @@ impl Opened {
         }
     }
 
-    /// Returns the panels of the scenario, or one for each recorded unit.
+    /// Returns the panels of the scenario. A scenario without panels gets one for each recorded
+    /// unit.
     fn panels(&self, remarks: &mut Vec<String>) -> Vec<Panel> {
         match &self.plan {
             Some(plan) if !plan.panels.is_empty() => {
@@ -232,10 +234,10 @@ impl Opened {
         }
     }
 
-    /// Returns panels of the deviation of the hosts' clocks from true time, for hosts whose clock
-    /// the scenario describes but does not draw itself.
+    /// Returns panels that show the deviation of hosts' clocks from true time, for those hosts
+    /// whose clock the scenario describes but does not draw.
     fn clock_panels(&self, plan: &Plan) -> Vec<Panel> {
-        // A clock without a daemon that states its error has no error estimate.
+        // The kernel's error estimate is recorded only where a daemon sets it.
         let recorded = self.run.signal_names().unwrap_or_default();
         let is_recorded = |name: &str| recorded.iter().any(|(other, _)| *other == *name);
         let drawn = |name: &str| {
@@ -291,8 +293,8 @@ impl Opened {
     }
 }
 
-/// Opens a run; a killed run is recovered first. A run in progress is reported up to its present
-/// state.
+/// Opens a run directory. A killed run is recovered first; a run in progress appears up to its
+/// present state.
 pub(crate) fn recovered(
     path: &Path,
     remarks: &mut Vec<String>,
@@ -346,7 +348,7 @@ fn reference(reference: &scenario::Reference) -> Reference {
     }
 }
 
-/// Limit of panels, and of curves in one panel; more would be unreadable.
+/// Maximum number of panels, and of curves in one panel. More would be unreadable.
 const MOST_PANELS: usize = 6;
 const MOST_CURVES: usize = 6;
 

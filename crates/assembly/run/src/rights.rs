@@ -1,4 +1,4 @@
-//! Rights of the plan's programs and plants, and of commands that enter a host.
+//! Rights of the plan's programs and plants, and of commands that enter a host from outside.
 
 use std::io;
 
@@ -7,19 +7,19 @@ use timeloom_scenario::{CONTAINER_CAPABILITIES, CapabilityName, Host, Program, U
 use timeloom_sys::account::{Account, UserName};
 use timeloom_sys::rights::{Capability, Rights};
 
-/// Error in determining the rights of a program.
+/// Error while the rights of a program are determined.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RightsError {
     #[error("this machine has no user `{0}`")]
     Unknown(User),
     #[error("looking up the user `{0}`: {1}")]
     LookUp(User, io::Error),
-    /// The machine's users differ from the container's.
+    /// The user is given by name, but a container's users differ from the machine's.
     #[error("`{0}` is a name of this machine's; write `UID:GID`")]
     NamedInside(String),
 }
 
-/// Returns the rights for a user and capabilities; `None` means this process's own rights.
+/// Returns the rights for a user and capabilities; `None` stands for the rights of this process.
 ///
 /// # Errors
 /// Returns an error if the machine does not know the user.
@@ -45,9 +45,9 @@ pub(crate) fn of(
     Ok(Some(Rights::new(account, &allowed)))
 }
 
-/// Returns the rights of a program in a container: an ordinary user has only the named
-/// capabilities; root has those that container runtimes grant, except the one that makes device
-/// nodes. The program never gains any.
+/// Returns the rights of a program in a container. An ordinary user has only the given
+/// capabilities. Root has the capabilities that container runtimes grant, except the one that
+/// creates device nodes. The program can never gain further capabilities.
 ///
 /// # Errors
 /// Returns an error if the user is given by name.
@@ -80,7 +80,7 @@ pub(crate) fn in_container(
     Ok(Rights::new(Some(account), &allowed))
 }
 
-/// Returns the rights of the programs of a host, if they are the same for all.
+/// Returns the rights of the programs of a host, if all of them have the same rights.
 ///
 /// # Errors
 /// Fails like [`of`].

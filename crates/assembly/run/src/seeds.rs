@@ -1,10 +1,10 @@
-//! Seeds of programs and plants: each has its own, derived from the scenario's.
+//! Seeds of programs and plants. Each is derived from the scenario's seed and a name.
 
 use timeloom_results::sha256_hex;
 use timeloom_scenario::Plan;
 
-/// Returns the seed variable and its value for the program or plant with this `name` in the
-/// results. A value that the scenario sets takes precedence.
+/// Returns name and value of the seed variable for the program or plant that the results call
+/// `name`. A value that the scenario sets takes precedence.
 pub(crate) fn variable(plan: &Plan, name: &str) -> (&'static str, String) {
     ("TIMELOOM_SEED", of(plan.seed, name).to_string())
 }
@@ -20,7 +20,7 @@ fn of(seed: u64, name: &str) -> u32 {
 mod tests {
     use super::*;
 
-    /// The value is part of the documentation and must not change.
+    /// The value is documented for users, and must not change.
     #[test]
     fn a_seed_is_derived_from_the_scenario_s_and_the_name() {
         // printf 'timeloom-seed 7 sensor' | sha256sum

@@ -1,4 +1,4 @@
-//! Servers of a simulated network: placed as the plan says, and their statistics.
+//! Servers of a simulated network: started at their nodes as the plan says, and their statistics.
 
 use timeloom_net::server::{Server, ServerOptions, Service};
 use timeloom_net::{Node, World};
@@ -7,7 +7,7 @@ use timeloom_scenario::{Plan, ServiceKind};
 use crate::error::RunError;
 use crate::hosts::seed_of;
 
-/// Starts those of the plan's servers whose nodes are in `world`.
+/// Starts the plan's servers at those of `nodes` that are in `world`.
 pub(crate) fn start(
     plan: &Plan,
     nodes: &[(String, Node)],
@@ -41,7 +41,7 @@ pub(crate) fn start(
     Ok(())
 }
 
-/// Describes the activity of a server.
+/// Describes the activity of a server for the final report; `None` if `node` has no server.
 pub(crate) fn tell(world: &World, name: &str, node: Node) -> Option<String> {
     let services = Server::at(world, node)?.services();
     let told = services.iter().map(|(port, what, stats)| {
@@ -64,5 +64,5 @@ pub(crate) fn tell(world: &World, name: &str, node: Node) -> Option<String> {
     (!told.is_empty()).then(|| format!("{name}: {}", told.join("; ")))
 }
 
-/// Size of a page in bytes, if the scenario does not specify it.
+/// Default size of a page that a server returns, in bytes.
 const PAGE_BYTES: u64 = 1_000;

@@ -1,5 +1,5 @@
-//! Simulated network of a run: portals at the stations, the session's clock, captures, with one
-//! engine or several, which are threads or processes.
+//! Simulated network of a run: its engines, the portals at the stations, and the captures. The
+//! network has one engine or several, and each engine is a thread or a process.
 
 mod alone;
 mod captures;
@@ -43,31 +43,31 @@ use process::{Known, Process, Sinks};
 pub(crate) use tcp_timers::AskedOfTcp;
 use traffic::Flow;
 
-/// Running simulated network.
+/// Simulated network that is running.
 pub(crate) struct Network {
-    /// One seat for each engine of this machine. Ended before the captures.
+    /// Engines of this machine. They are ended before the captures.
     seats: Vec<(Owner, Seat)>,
     captures: Vec<JoinHandle<()>>,
     signals: JoinHandle<()>,
     traffic: Vec<Flow>,
     parts: Option<Parts>,
-    /// Group of engines that are processes.
+    /// All engines, if they are processes that may leave and join; `None` otherwise.
     company: Option<Arc<Company>>,
     idle: Arc<AtomicBool>,
 }
 
-/// Place where an engine runs.
+/// An engine, and the place where it runs.
 enum Seat {
     Thread(Running),
     Process(Process),
 }
 
-/// Clock of the session, for an emulation that follows it.
+/// Clock of the session, which the emulation follows.
 #[derive(Clone)]
 struct SessionClock {
     clock: Arc<Clock>,
     idle: Arc<AtomicBool>,
-    /// True if the next event must be known, for skipping or for granting time.
+    /// True if the clock must know the network's next event, so that time can skip or be granted.
     announces: bool,
 }
 
@@ -92,7 +92,7 @@ impl Follow for SessionClock {
     }
 }
 
-/// Environment in which a network is started.
+/// Environment in which a network starts.
 pub(crate) struct Surroundings<'a> {
     pub(crate) fabric: &'a Fabric,
     pub(crate) directory: &'a RunDirectory,
@@ -104,15 +104,16 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) timeloom: &'a Path,
     /// Set by the caller to end the run.
     pub(crate) interrupted: &'a Arc<AtomicBool>,
-    /// State shared with the other agents, if the run is one agent's share: it then has one engine
-    /// of the whole plan.
+    /// State shared with the other agents if this run is one agent's share, in which case it has
+    /// one engine of the whole network. `None` on a single machine.
     pub(crate) together: Option<&'a Together>,
     /// CUBIC of the hosts' kernels, which follows the network's time.
     pub(crate) cubic: Option<&'a Arc<VirtualCubic>>,
 }
 
 impl Network {
-    /// Connects every station of the fabric to the simulated network of the whole plan.
+    /// Starts this machine's part of the simulated network, and connects the fabric's stations to
+    /// it.
     pub(crate) fn start(
         plan: &Plan,
         simulated: Simulated,
@@ -133,7 +134,7 @@ impl Network {
         scribe.event("local", NETWORK, "topology", &counted(&topology));
         let traffic = Flow::all(plan, &simulated);
         let speakers = (0..).zip(signals.speakers);
-        // Engines of other agents deliver their own samples.
+        // Engines of other agents deliver their samples on their own machines.
         let speakers = speakers.filter(|(here, _)| own.is_none_or(|own| own == *here));
         let speakers: Vec<(Owner, Speaker)> = speakers.collect();
         let mut network = Self {
@@ -212,7 +213,7 @@ impl Network {
         Ok(())
     }
 
-    /// Starts all engines, each as a process. They wait for one another at the start.
+    /// Starts all engines of this machine, each as a process. The engines wait for one another.
     fn processes(
         &mut self,
         plan: &Plan,
@@ -245,7 +246,7 @@ impl Network {
                 digest: digest(simulated),
                 key,
                 encrypts: settings.encrypt,
-                // The next four fields are set when the process starts.
+                // The next four fields are set each time a process of the engine starts.
                 epoch: 0,
                 late: false,
                 absent: Vec::new(),
@@ -278,29 +279,30 @@ impl Network {
         Ok(())
     }
 
-    /// Returns the engines that may leave and join during the run.
+    /// Returns the engines that may leave and join during the run; `None` if no engine may.
     pub(crate) fn company(&self) -> Option<Arc<Company>> {
         self.company.clone()
     }
 
-    /// Returns a flag that is true if nothing happens in the network before the announced instant.
+    /// Returns a flag that is true while the network has no work before the instant that it
+    /// announced.
     pub(crate) fn quiet(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.idle)
     }
 
-    /// Returns a function that lets the network run ahead of a stopped clock; see
-    /// `portal::Emulation::ahead`.
+    /// Returns a function that lets the network run ahead of a stopped clock (see
+    /// `portal::Emulation::ahead`), or `None` if that is not possible.
     pub(crate) fn ahead(
         &self,
     ) -> Option<impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<>> {
         match &self.seats.first()?.1 {
             Seat::Thread(running) => Some(running.emulation.ahead()),
-            // Time does not skip with engines in processes.
+            // Time does not skip if engines are processes.
             Seat::Process(_) => None,
         }
     }
 
-    /// Ends the network; records its events and returns reasons why the results cannot be trusted.
+    /// Ends the network and records its events. Returns reasons why the results cannot be trusted.
     pub(crate) fn stop(mut self, asked: &AskedOfTcp, scribe: &Scribe) -> Vec<Caveat> {
         for (_, seat) in &self.seats {
             if let Seat::Process(process) = seat {
@@ -341,7 +343,7 @@ impl Network {
     }
 }
 
-/// A portal to be created, for an engine in a process: the station, and the kind of the port.
+/// Portal to be created by an engine's process: name and node of its station, and its port.
 struct Plug {
     name: String,
     node: Node,
@@ -349,12 +351,12 @@ struct Plug {
     port: Box<dyn Port>,
 }
 
-/// Returns the nodes at which an engine has portals.
+/// Returns the nodes at which an engine has portals: name, node, and kind of the port.
 fn plugged(engine: Engine<'_>) -> impl Iterator<Item = (String, Node, Sort)> {
     let (plan, simulated) = (engine.plan, engine.simulated);
     let stations = plan.system.hosts.keys().chain(plan.system.devices.keys());
     let stations = stations.filter(|name| !plan.is_real(name)).map(|name| {
-        // A single host needs no network, and has no port.
+        // A host that is alone needs no network, and has no port.
         (name.clone(), simulated.nodes[name], Sort::Tap)
     });
     let stations = stations.filter(|(_, node, _)| simulated.world.port_of(*node).is_some());
@@ -365,7 +367,7 @@ fn plugged(engine: Engine<'_>) -> impl Iterator<Item = (String, Node, Sort)> {
         .filter(move |(_, node, _)| engine.owns(*node))
 }
 
-/// Creates the ports of the stations that belong to an engine.
+/// Creates the ports of an engine's portals.
 fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
     let simulated = engine.simulated;
     let plug = |(name, node, sort): (String, Node, Sort)| {
@@ -398,7 +400,7 @@ fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
     plugged(engine).map(plug).collect()
 }
 
-/// Returns the engine of an agent.
+/// Returns the number of this agent's engine.
 fn place(simulated: &Simulated, together: &Together) -> Result<Owner, RunError> {
     let names = simulated.parts.as_ref().map_or(&[][..], |it| &it.names);
     let own = (0..).zip(names).find(|(_, name)| **name == together.name);
@@ -420,8 +422,8 @@ fn no_line(error: std::io::Error) -> RunError {
     RunError::Start(format!("a line between two engines: {error}"))
 }
 
-/// Returns a digest of the properties in which two processes must agree for node numbers to mean
-/// the same in both.
+/// Returns a digest of the network's structure. Two processes may exchange node numbers only if
+/// their digests are equal.
 fn digest(simulated: &Simulated) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     let world = &simulated.world;
@@ -439,7 +441,7 @@ fn digest(simulated: &Simulated) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// Returns the network, if the plan has one.
+/// Returns the network, or `None` if the plan has no simulated network.
 pub(crate) fn built(made: Option<Result<Simulated, Fault>>) -> Result<Option<Simulated>, RunError> {
     let wrong =
         |fault: Fault| RunError::Plan(format!("{}: {}", fault.path.join("."), fault.message));

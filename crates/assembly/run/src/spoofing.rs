@@ -1,8 +1,9 @@
 //! Detection of frames with forged senders on captured links.
 //!
-//! Two kinds are detected: an ARP or neighbour discovery message that assigns an address of the
-//! experiment to an interface other than its own, and, if no router lies between, an IP packet with
-//! the address of one station in a frame of another. Passive listeners are not detected.
+//! Two kinds of forgery are detected. The first is an ARP or neighbour discovery message that
+//! claims an IP address of the experiment for a hardware address other than its owner's. The second
+//! is an IP packet whose source address belongs to one station, in a frame from another; it is
+//! detected only if no router lies between. Passive listeners are not detected.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +17,8 @@ type Mac = [u8; 6];
 pub(crate) struct SpoofWatch {
     stations: HashMap<Mac, String>,
     owners: HashMap<IpAddr, Mac>,
-    /// True if a station's packets have its own frame address everywhere.
+    /// True if no router lies between the stations, so that each station's packets come in frames
+    /// with its own hardware address.
     is_flat: bool,
     told: HashMap<(Lie, IpAddr, Mac), Repetition>,
 }
@@ -26,7 +28,7 @@ pub(crate) struct SpoofWatch {
 pub(crate) struct Spoofed {
     /// Name of the sending station, or its hardware address if the station is unknown.
     pub(crate) by: String,
-    /// Sentence for the user.
+    /// Description of the forgery, as a sentence for the user.
     pub(crate) text: String,
 }
 
@@ -39,15 +41,15 @@ enum Lie {
 
 #[derive(Debug)]
 struct Repetition {
-    /// Instant until which repetitions are only counted.
+    /// Virtual instant before which repetitions are only counted.
     quiet_until: Instant<Virtual>,
     /// Number of repetitions since the last report.
     untold: u64,
 }
 
 impl SpoofWatch {
-    /// Creates the detector. `stations` has name, address and interface of each; `is_flat` is true
-    /// if they share one network without a router in between.
+    /// Creates the detector. `stations` gives the name, IP address and hardware address of each
+    /// station. `is_flat` is true if no router lies between them.
     pub(crate) fn new<'a>(
         stations: impl Iterator<Item = (&'a str, IpAddr, Mac)>,
         is_flat: bool,
@@ -65,7 +67,7 @@ impl SpoofWatch {
         watch
     }
 
-    /// Checks a frame. A continuing forgery is reported once a second.
+    /// Checks a frame that passed at `at`. A forgery that continues is reported once per second.
     pub(crate) fn look(&mut self, at: Instant<Virtual>, frame: &[u8]) -> Option<Spoofed> {
         let (lie, claimed, mac) = self.lie(frame)?;
         let told = self.told.entry((lie, claimed, mac)).or_insert(Repetition {
@@ -109,7 +111,7 @@ impl SpoofWatch {
             Some(IpAddr::from(bytes))
         };
         let (lie, claimed, mac) = match kind {
-            // Ethernet and IPv4; other values belong to other protocols.
+            // ARP for Ethernet and IPv4; other values belong to other protocols.
             [0x08, 0x06] if body.get(..6)? == [0, 1, 8, 0, 6, 4] => {
                 let hardware: Mac = body.get(8..14)?.try_into().ok()?;
                 (Lie::Arp, address(14)?, hardware)
@@ -127,8 +129,8 @@ impl SpoofWatch {
     }
 }
 
-/// Returns the offset of the announced address in a neighbour discovery message (RFC 4861, sections
-/// 4.3 and 4.4), and the announced interface.
+/// Returns the IP address that a neighbour discovery message announces, as an offset in the packet,
+/// and the announced hardware address (RFC 4861, sections 4.3 and 4.4).
 fn told_of_neighbour(packet: &[u8]) -> Option<(usize, Mac)> {
     const ICMPV6: u8 = 58;
     let is_icmp = packet.get(6) == Some(&ICMPV6);
@@ -152,7 +154,7 @@ fn text_of(mac: &Mac) -> String {
     digits.join(":")
 }
 
-/// Interval of reports of a continuing forgery, in virtual time.
+/// Interval between reports of a forgery that continues, in virtual time.
 const EVERY: Duration = Duration::from_s(1);
 
 #[cfg(test)]
@@ -209,7 +211,7 @@ mod tests {
         assert!(spoofed.text.contains("sent a packet as"), "{spoofed:?}");
     }
 
-    /// Returns an advertisement that `last` of fd00::/64 is at `mac`.
+    /// Returns a neighbour advertisement that claims the address `fd00::last` for `mac`.
     fn advertisement(mac: Mac, last: u8) -> Vec<u8> {
         let own = |last| [&[0xfd][..], &[0; 14], &[last]].concat();
         let mut frame = [&[0xff; 6][..], &mac, &[0x86, 0xdd]].concat();

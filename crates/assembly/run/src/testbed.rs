@@ -1,4 +1,4 @@
-//! Adapters of the session for the bus and the control socket.
+//! Adapters that connect the session to the bus and to the control socket.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ use crate::rights;
 use crate::simulated::Company;
 use crate::timelines::TimelineDaemon;
 
-/// A session that follows the pause wire: the clock stops first, then the processes.
+/// Session that stops while the pause wire is held: first the clock, then the processes.
 pub struct PausedTestbed(pub Arc<Session>);
 
 impl Testbed for PausedTestbed {
@@ -38,13 +38,13 @@ impl Testbed for PausedTestbed {
     }
 }
 
-/// Control of a run by `timeloom pause` and `timeloom resume`: the user is one more participant on
-/// the wire.
+/// Control of a run by `timeloom pause` and `timeloom resume`. The user is one more participant on
+/// the pause wire.
 pub(crate) struct Keyboard {
     session: Arc<Session>,
     bus: Bus,
     hold: Mutex<Option<Hold>>,
-    /// True once the run has begun. Until then the clock is stopped for other reasons, and
+    /// True once the run has begun. Before that, the clock is stopped for other reasons, and
     /// releasing a hold must not start it.
     begun: Mutex<bool>,
     /// True if pauses are agreed on with other machines.
@@ -54,29 +54,29 @@ pub(crate) struct Keyboard {
     stepped: Option<Granter>,
     /// Directory of the run's results.
     directory: PathBuf,
-    /// Context of commands that enter the run; none before there is a network.
+    /// Context of commands that enter the run's hosts; unset until there is a network.
     door: OnceLock<Door>,
-    /// Engines of the simulated network that may leave and join; none if no engine may.
+    /// Engines of the simulated network that may leave and join; unset if no engine may.
     engines: OnceLock<Arc<Company>>,
 }
 
-/// Context of commands that enter a run's hosts from outside.
+/// Context in which commands from outside enter a run's hosts.
 pub(crate) struct Door {
     /// Network namespaces, by host name.
     networks: BTreeMap<String, OwnedFd>,
-    /// Directories of timelines, by the names of the hosts that keep any.
+    /// Directories of timelines, by host name; only hosts that keep timelines are listed.
     timelines: BTreeMap<String, PathBuf>,
     /// Roots of containers, by host name.
     roots: BTreeMap<String, Arc<Root>>,
     /// Host names and name service files of the hosts.
     identities: Identities,
-    /// The hosts, for the rights of their programs.
+    /// Hosts of the plan, from which the rights of their programs are taken.
     hosts: BTreeMap<String, Host>,
     scribe: Scribe,
 }
 
 impl Door {
-    /// Returns the context of a run whose network is set up.
+    /// Returns the context for a run whose network has been created.
     pub(crate) fn of(
         plan: &Plan,
         fabric: &Fabric,
@@ -105,14 +105,14 @@ impl Door {
     }
 }
 
-/// The granter of a stepped run is a further participant.
+/// Participant that holds the pause of a stepped run until time is granted.
 struct Granter {
     grants: Arc<Grants>,
     hold: Mutex<Option<Hold>>,
 }
 
 impl Keyboard {
-    /// Creates the control. With `grants`, time moves only by grants.
+    /// Creates the control. With `grants`, virtual time advances only by grants.
     pub(crate) fn new(
         session: Arc<Session>,
         (bus, agreed): (Bus, bool),
@@ -137,13 +137,14 @@ impl Keyboard {
         }
     }
 
-    /// Allows engines to leave and join from now on.
+    /// Allows the engines to leave and join from now on.
     pub(crate) fn admit(&self, engines: Arc<Company>) {
-        // Set only once.
+        // This method is called only once.
         let _ = self.engines.set(engines);
     }
 
-    /// Returns the engines of a run that has begun.
+    /// Returns the engines that may leave and join. Fails if the run has not begun, or no engine
+    /// may.
     fn engines(&self) -> Result<&Company, HoldError> {
         self.has_begun()?;
         let engines = self.engines.get();
@@ -152,20 +153,20 @@ impl Keyboard {
             .ok_or_else(|| HoldError::other(KeyboardError::NoEngines))
     }
 
-    /// Allows commands to enter from now on.
+    /// Allows commands to enter the run's hosts from now on.
     pub(crate) fn open(&self, door: Door) {
-        // Opened only once.
+        // This method is called only once.
         let _ = self.door.set(door);
     }
 
-    /// Starts the run: its clock runs (by `go`), or stays stopped for its granter. From then on the
-    /// run may be paused by the user.
+    /// Starts the run: `go` starts its clock, or the clock stays stopped until time is granted.
+    /// From then on the user may pause the run.
     pub(crate) fn begin(
         &self,
         go: impl FnOnce() -> Result<(), HoldError>,
     ) -> Result<(), HoldError> {
-        // Locked meanwhile: the clock runs before this returns, and a client that has seen it run
-        // may pause the run.
+        // The lock is held until the end of this function. The clock already runs before then, and
+        // a client that has noticed this may pause the run.
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let went = match &self.stepped {
             Some(_) => self.stand(),
@@ -179,7 +180,7 @@ impl Keyboard {
         went
     }
 
-    /// Fails if the run has not begun; waits while it is about to begin.
+    /// Fails if the run has not begun. Waits if [`Self::begin`] is in progress.
     fn has_begun(&self) -> Result<(), HoldError> {
         match *self.begun.lock().unwrap_or_else(PoisonError::into_inner) {
             true => Ok(()),
@@ -187,12 +188,12 @@ impl Keyboard {
         }
     }
 
-    /// Returns the grants, if the run is stepped.
+    /// Returns the object that grants virtual time; `None` if the run is not stepped.
     pub(crate) fn grants(&self) -> Option<&Arc<Grants>> {
         self.stepped.as_ref().map(|stepped| &stepped.grants)
     }
 
-    /// Releases the holds of the user and of the granter, at the end of a run.
+    /// Releases the holds of the user and of the granter at the end of a run.
     pub(crate) fn release(&self) {
         drop(take(&self.hold));
         drop(self.stepped.as_ref().map(|stepped| take(&stepped.hold)));
@@ -267,7 +268,7 @@ impl Controlled for Keyboard {
     }
 
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {
-        // Only in such a mode does the session know the packets in flight.
+        // Only if time may skip does the session know which packets are in flight.
         if !self.may_skip {
             return Err(HoldError::other(KeyboardError::CannotSkip));
         }
@@ -333,7 +334,7 @@ impl Controlled for Keyboard {
     }
 }
 
-/// Reason why the run rejects a control request.
+/// Reason why the run rejects a request on its control socket.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 enum KeyboardError {
     #[error("this run is still getting ready")]

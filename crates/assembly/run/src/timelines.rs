@@ -1,5 +1,5 @@
-//! Timelines of the hosts: kept by a daemon that is a program of its host, and compared with true
-//! time, which only the run knows.
+//! Timelines of the hosts. A daemon, which is a program of its host, keeps them; the run compares
+//! them with true time, which only the run knows.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::error::RunError;
 use crate::hosts::Hosts;
 use crate::record::Scribe;
 
-/// Daemon of a host's timelines.
+/// Daemon that keeps the timelines of a host.
 pub(crate) struct TimelineDaemon {
     pub(crate) host: String,
     /// Directory shared by the daemon and the host's programs.
@@ -27,8 +27,8 @@ pub(crate) struct TimelineDaemon {
     pub(crate) program: Program,
 }
 
-/// Writes the daemons' configurations into the run directory, where each host has a directory
-/// shared by its daemon and its programs.
+/// Writes the daemons' configurations into the run directory. Each host gets a directory there that
+/// its daemon shares with the host's programs.
 ///
 /// # Errors
 /// Returns an error if the disk is full, or if the path of the run directory is too long for a
@@ -56,7 +56,7 @@ fn keeper(
         .iter()
         .map(|(name, timeline)| {
             timeline.to_table(name).map(|mut table| {
-                // Relative to the daemon's working directory.
+                // The path is relative to the daemon's working directory.
                 let journal = format!("{name}{TIMELINE_JOURNAL}");
                 table.insert("journal".to_owned(), journal.into());
                 toml::Value::from(table)
@@ -90,7 +90,7 @@ fn keeper(
                 "--directory".into(),
                 text(&directory),
             ],
-            // Relative paths of its sources start here.
+            // The configuration's relative paths start in this directory.
             directory: directory.clone(),
             essential: host.timelines.values().any(|timeline| timeline.essential),
             ..Program::default()
@@ -99,15 +99,16 @@ fn keeper(
     })
 }
 
-/// Removes the sockets, locks and journals of daemons that have ended. The pages stay: they are
-/// results.
+/// Removes the sockets, locks and journals of daemons that have ended. The pages are kept, because
+/// they are results.
 pub(crate) fn put_away(run: &RunDirectory, keepers: &[TimelineDaemon]) {
     for keeper in keepers {
         run.remove_timeline_leftovers(&keeper.host);
     }
 }
 
-/// Compares each timeline with true time, at the interval given by its scenario, until `over`.
+/// Compares each timeline with true time, at the interval that its scenario gives, until `over`
+/// returns true.
 pub(crate) fn record(
     plan: &Plan,
     clock: &Clock,
@@ -129,8 +130,8 @@ pub(crate) fn record(
                 run,
                 reader: None,
                 journal: StatusLog::default(),
-                // At zero, the daemon is still starting: the existence of a page would differ from
-                // run to run.
+                // No sample at zero: the daemon is still starting, so the page would exist in some
+                // runs and not in others.
                 next: Instant::ZERO + spec.every,
                 status: Status::NeverSynchronised,
                 unexplained: None,
@@ -154,17 +155,18 @@ pub(crate) fn record(
     }
 }
 
-/// Reader of the journal of a timeline's daemon, as the file grows.
+/// Reader of the journal in which a daemon records changes of a timeline's status; the file grows.
 #[derive(Default)]
 struct StatusLog {
-    /// Journal file, once the daemon has made it.
+    /// Journal file; `None` until the daemon has created it.
     file: Option<File>,
-    /// Number of bytes read; always whole lines.
+    /// Number of bytes that have been read. It always ends with a whole line.
     read: u64,
 }
 
 impl StatusLog {
-    /// Returns new changes of the status. A program writes the file, so an invalid line ends this
+    /// Returns the changes since the last call. A program writes the file, so its content is not
+    /// trusted: an invalid line ends the reading for good.
     /// log.
     fn news(&mut self, open: impl FnOnce() -> Option<File>) -> Vec<StatusChange> {
         self.file = self.file.take().or_else(open);
@@ -185,26 +187,26 @@ impl StatusLog {
     }
 }
 
-/// A timeline whose page is read by the supervisor.
+/// A timeline whose page the run reads.
 struct Watched<'a> {
     host: Arc<Host>,
     source: Arc<str>,
     name: &'a str,
     spec: &'a TimelineSpec,
     run: &'a RunDirectory,
-    /// Set once the daemon has created the page.
+    /// Reader of the page; `None` until the daemon has created the page.
     reader: Option<PageReader>,
     next: Instant<Virtual>,
     journal: StatusLog,
-    /// Last recorded status.
+    /// Status that was last recorded.
     status: Status,
-    /// Status that the page showed at the last look and the journal does not contain, with the
-    /// instant of the first look that showed it.
+    /// Status that the page shows but the journal does not contain, with the virtual instant at
+    /// which it was first seen.
     unexplained: Option<(Status, Instant<Virtual>)>,
 }
 
 impl Watched<'_> {
-    /// Records one sample; returns its instant.
+    /// Records one sample of the timeline, and returns the virtual instant of the sample.
     fn look(&mut self, clock: &Clock, scribe: &Scribe) -> Instant<Virtual> {
         let truth = Cell::new(clock.true_time(&self.host));
         if self.reader.is_none() {
@@ -228,7 +230,7 @@ impl Watched<'_> {
             None => {}
             Some(Ok(reading)) => {
                 self.tell(&reading, &truth, scribe);
-                // A successor of the daemon creates its own page.
+                // A daemon that replaces the dead one creates a page of its own.
                 if reading.status == Status::DaemonDead {
                     self.reader = None;
                 }
@@ -268,9 +270,9 @@ impl Watched<'_> {
             let met = reading.bounded && below <= accuracy && above <= accuracy;
             record("violated", f64::from(u8::from(!met)), "");
         }
-        // The daemon dates its own changes: a held host looks disrupted to a reader outside while
-        // its daemon notices nothing. Only the death of a daemon is dated by the look, once the
-        // next look confirms it.
+        // The daemon's own instants are used for its changes: a reader outside sees a held host as
+        // disrupted, while the host's daemon notices nothing. Only the death of a daemon has the
+        // instant of the sample that first showed it, once the next sample confirms it.
         let is_said = self.journal.read > 0 && reading.status != Status::DaemonDead;
         if reading.status == self.status {
             self.unexplained = None;
@@ -284,7 +286,8 @@ impl Watched<'_> {
         }
     }
 
-    /// Records the changes that the daemon has written since the last call.
+    /// Records the changes of status that the daemon has written to its journal since the last
+    /// call.
     fn follow_journal(&mut self, clock: &Clock, scribe: &Scribe) {
         let (run, source, name) = (self.run, &self.source, self.name);
         let open = || run.timeline_journal(source, name).ok().flatten();
@@ -296,7 +299,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Records a status that only the page showed.
+    /// Records a status that the page showed and the journal does not contain.
     fn settle(&mut self, scribe: &Scribe) {
         if let Some((status, at)) = self.unexplained.take() {
             self.change(at, status, None, scribe);
@@ -317,21 +320,22 @@ impl Watched<'_> {
         self.unexplained = None;
     }
 
-    /// Returns the correct reading of the timeline.
+    /// Returns the reading that the timeline would have if it were exact.
     fn true_reading(&self, truth: &TrueTime) -> Duration {
         let utc = truth.utc - Instant::ZERO;
         match (self.spec.scale, self.spec.tai_offset_s) {
             (TimelineScale::Local, _) => utc,
-            // Matches the daemon: no interval if the host's kernel contradicts.
+            // The daemon uses the same value, and gives no interval if the host's kernel states
+            // another.
             (TimelineScale::Tai, Some(stated_s)) => utc + Duration::from_s(stated_s.into()),
             (TimelineScale::Tai, None) => utc + truth.tai_ahead,
         }
     }
 }
 
-/// Limit, in bytes, of a journal read at one look; enough for thousands of changes.
+/// Maximum number of bytes that one look reads from a journal; enough for thousands of changes.
 const MOST_AT_ONCE: u64 = 1 << 20;
-/// Longest path of a socket, with its zero.
+/// Maximum length of a Unix socket's path in bytes, with the terminating zero.
 const SOCKET_PATH: usize = 108;
-/// `/`, `.sock` and the zero.
+/// Length of `/`, `.sock` and the terminating zero, in bytes.
 const SUFFIX: usize = 7;

@@ -1,4 +1,4 @@
-//! Outcome of a run: the first reported cause wins.
+//! Reason why a run ended. If several are reported, the first one counts.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -15,19 +15,19 @@ pub enum End {
     Reached,
     /// A part of the run failed.
     Failed(Failure),
-    /// The run was stopped by the user or the caller.
+    /// The user or the caller stopped the run.
     Interrupted,
 }
 
-/// Sender of causes; may be cloned into every thread.
+/// Reports reasons for the end of a run; may be cloned into every thread.
 #[derive(Clone)]
 pub(crate) struct Reporter {
     causes: Sender<End>,
-    /// Weak, because the clock keeps sinks that report.
+    /// Clock that dates failures. The reference is weak, because the clock owns sinks that report.
     clock: Weak<Clock>,
 }
 
-/// Receiver of the first cause.
+/// Receives the first reason for the end of a run.
 pub(crate) struct Verdict {
     reporter: Reporter,
     causes: Receiver<End>,
@@ -56,7 +56,7 @@ impl Reporter {
 }
 
 impl Verdict {
-    /// Creates both ends; failures are stamped by `clock`.
+    /// Creates both ends. `clock` dates the failures.
     pub(crate) fn new(clock: &Arc<Clock>) -> Self {
         let (sender, causes) = channel();
         Self {
@@ -72,13 +72,13 @@ impl Verdict {
         self.reporter.clone()
     }
 
-    /// Returns the first failure among the causes that have not been waited for.
+    /// Returns the first failure among the reasons that [`Self::wait`] has not returned yet.
     pub(crate) fn failure(&self) -> Option<End> {
         let failed = |end: &End| matches!(end, End::Failed(_));
         self.causes.try_iter().find(failed)
     }
 
-    /// Waits for the first cause, for at most `limit`.
+    /// Waits for the first reason, for at most `limit` of wall time.
     pub(crate) fn wait(&self, limit: Duration) -> Option<End> {
         match self.causes.recv_timeout(limit) {
             Ok(end) => Some(end),

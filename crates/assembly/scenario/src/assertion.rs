@@ -1,4 +1,4 @@
-//! The small language of checks and its evaluation:
+//! Language of checks, and its evaluation:
 //!
 //! ```text
 //! assertion = measure "(" signal ")" relation number [ "from" time ] [ "until" time ]
@@ -13,25 +13,25 @@ use timeloom_time::Duration;
 
 use crate::words::{ParseWordError, SignalName, parse_duration};
 
-/// A statement about the recorded samples of one signal, as in
+/// Statement about the recorded samples of one signal, such as
 /// `min(grid.bus.680.v1) < 2345 from 25 s`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assertion {
-    /// Measure taken of the samples.
+    /// Number that is computed from the samples.
     pub measure: Measure,
-    /// Measured signal.
+    /// Signal whose samples are used.
     pub signal: SignalName,
-    /// Relation of the measure to the bound.
+    /// Relation that the measure must have to the bound.
     pub relation: Relation,
     /// Bound, in the signal's unit.
     pub bound: f64,
-    /// Start of the window, inclusive, in virtual time.
+    /// Virtual time at which the window begins; the window includes it. `None` begins with the run.
     pub from: Option<Duration>,
-    /// End of the window, inclusive, in virtual time.
+    /// Virtual time at which the window ends; the window includes it. `None` ends with the run.
     pub until: Option<Duration>,
 }
 
-/// A number computed from the samples in the window.
+/// Number that is computed from the samples in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measure {
     /// Minimum.
@@ -47,7 +47,7 @@ pub enum Measure {
     Last,
 }
 
-/// Relation of the measured value to the bound.
+/// Relation of the measure to the bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Relation {
     /// `<`
@@ -59,20 +59,20 @@ pub enum Relation {
     Greater,
     /// `>=`
     GreaterOrEqual,
-    /// `==`, exactly
+    /// `==`, without a tolerance
     Equal,
-    /// `!=`, exactly
+    /// `!=`, without a tolerance
     NotEqual,
 }
 
 /// Result of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// True if the assertion holds. Without any sample in the window, it does not hold.
+    /// True if the assertion holds. False if the window has no sample.
     pub passed: bool,
-    /// Measured value in the signal's unit, if there was a sample.
+    /// Measure in the signal's unit; `None` if the window has no sample.
     pub measured: Option<f64>,
-    /// Explanation in one sentence, for users.
+    /// Explanation of the result in one sentence, for users.
     pub explanation: String,
 }
 
@@ -84,7 +84,7 @@ const MEASURES: [(&str, Measure); 5] = [
     ("last", Measure::Last),
 ];
 
-/// Longer operators come first, because shorter ones are their prefixes.
+/// Longer operators come first, because shorter ones are prefixes of them.
 const RELATIONS: [(&str, Relation); 6] = [
     ("<=", Relation::LessOrEqual),
     (">=", Relation::GreaterOrEqual),
@@ -108,10 +108,10 @@ impl Relation {
 }
 
 impl Assertion {
-    /// Evaluates the assertion on samples `(t_ns, value)`, where `t_ns` is virtual nanoseconds
-    /// since the beginning of the run. The samples may be in any order; of samples with the same
-    /// time, the later in the list counts as later. A NaN sample makes the check fail, because
-    /// every measure over it is meaningless.
+    /// Evaluates the assertion on samples `(t_ns, value)`, where `t_ns` is virtual time in ns since
+    /// the beginning of the run. The samples may be in any order. Of samples with the same time,
+    /// the one that comes later in the list counts as later. A NaN sample makes the check fail,
+    /// because every measure over it is meaningless.
     pub fn evaluate(&self, samples: &[(i64, f64)]) -> Outcome {
         let mut seen = self.begin();
         for (t_ns, value) in samples {
@@ -120,7 +120,8 @@ impl Assertion {
         self.judge(&seen)
     }
 
-    /// Starts an evaluation one sample at a time; equivalent to [`Self::evaluate`] on a list.
+    /// Begins an evaluation to which samples are added one at a time. The result is the same as
+    /// that of [`Self::evaluate`].
     pub fn begin(&self) -> SignalSummary {
         SignalSummary {
             from_ns: self.from.map_or(i64::MIN, Duration::as_ns),
@@ -135,7 +136,7 @@ impl Assertion {
         }
     }
 
-    /// Evaluates the samples added since [`Self::begin`].
+    /// Evaluates the samples that have been added to `seen` since [`Self::begin`].
     pub fn judge(&self, seen: &SignalSummary) -> Outcome {
         let fail = |explanation| Outcome {
             passed: false,
@@ -186,7 +187,7 @@ impl Assertion {
     }
 }
 
-/// Summary of a signal's samples, in constant space.
+/// Summary of a signal's samples, whose size does not depend on their number.
 #[derive(Clone, Debug)]
 pub struct SignalSummary {
     from_ns: i64,
@@ -197,12 +198,12 @@ pub struct SignalSummary {
     least: f64,
     greatest: f64,
     mean: f64,
-    /// The earliest NaN sample.
+    /// Time and value of the earliest NaN sample.
     not_a_number: Option<(i64, f64)>,
 }
 
 impl SignalSummary {
-    /// Adds a sample if it lies in the assertion's window.
+    /// Adds a sample if it is in the assertion's window. `t_ns` is virtual time in ns.
     pub fn add(&mut self, t_ns: i64, value: f64) {
         if !(self.from_ns..=self.until_ns).contains(&t_ns) {
             return;
@@ -218,7 +219,7 @@ impl SignalSummary {
         }
         self.least = self.least.min(value);
         self.greatest = self.greatest.max(value);
-        // The running mean does not overflow, and small values are not lost among many.
+        // A running mean does not overflow, and does not lose small values among many.
         self.count += 1;
         let count = self.count as f64;
         self.mean += value / count - self.mean / count;
@@ -278,7 +279,7 @@ impl FromStr for Assertion {
     }
 }
 
-/// Splits `… WORD TIME` into the text before the word and the time.
+/// Splits a text of the form `… WORD TIME` into the text before the word, and the time.
 fn split_time<'t>(
     text: &'t str,
     word: &str,
@@ -322,8 +323,8 @@ impl fmt::Display for Relation {
     }
 }
 
-/// Formats a value with seven significant digits, without trailing zeros. The last bits of a
-/// measurement carry no information.
+/// Formats a value with seven significant digits, without trailing zeros. Further digits of a
+/// measured value carry no information.
 fn for_people(value: f64) -> String {
     let magnitude = if value == 0.0 {
         0

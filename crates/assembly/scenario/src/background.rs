@@ -1,4 +1,5 @@
-//! Background traffic of a simulated network: converts the plan's entries to the model's.
+//! Background traffic of a simulated network: conversion of the plan's entries to those of the
+//! model.
 
 use timeloom_net::{
     BuildError, Control, FlowId, FluidConfig, FluidId, FluidPattern, Node, Pattern, Size, SourceId,
@@ -8,19 +9,19 @@ use timeloom_time::{Duration, Instant};
 
 use crate::plan::{Traffic, TrafficKind, TrafficModel};
 
-/// Traffic in the model.
+/// Handle of one traffic entry in the model.
 #[derive(Clone, Copy, Debug)]
 pub enum Background {
-    /// A TCP flow.
+    /// TCP flow.
     Flow(FlowId),
-    /// A source of datagrams.
+    /// Source of datagrams.
     Source(SourceId),
-    /// A fluid flow.
+    /// Fluid flow.
     Fluid(FluidId),
 }
 
 impl Background {
-    /// Returns the source and destination hosts.
+    /// Returns the source host and the destination host.
     pub fn ends(self, world: &World) -> [Node; 2] {
         match self {
             Self::Flow(flow) => world.flow_ends(flow),
@@ -30,10 +31,10 @@ impl Background {
     }
 }
 
-/// The wrong key, the message and the fix.
+/// Mistake in a traffic entry: the wrong key, the message and the fix.
 pub(crate) type Wrong = (&'static str, String, String);
 
-/// Adds this traffic between the two nodes.
+/// Adds this traffic to `world`, from the first of `ends` to the second.
 pub(crate) fn add(
     traffic: &Traffic,
     ends: [Node; 2],
@@ -136,7 +137,7 @@ fn pattern(traffic: &Traffic) -> Result<Option<Pattern>, Wrong> {
     }))
 }
 
-/// Converts a packet pattern to a fluid pattern: a rate without packets.
+/// Converts a packet pattern to a fluid pattern, which has a rate and no packets.
 fn fluid_of(pattern: &Pattern, traffic: &Traffic) -> FluidPattern {
     let rate_bps = traffic.rate.map_or(0, |rate| rate.as_bits_per_s());
     match pattern {

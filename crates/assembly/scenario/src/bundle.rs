@@ -1,10 +1,11 @@
-//! OCI bundles: directories with a root file system and a `config.json` that describes the process.
+//! OCI bundles: directories with a root file system, and with a `config.json` that describes a
+//! process.
 //!
-//! The supported parts of the configuration are those that apply to a host of an experiment: the
-//! process with its arguments, variables, directory, user and capabilities, the root, and mounts of
-//! files and memory. Configurations that reach beyond the host are refused: namespaces of other
-//! processes, user namespaces, hooks, and paths outside of the bundle's directory. A bundle may
-//! come from an untrusted source; only the scenario decides which files of this machine are
+//! Those parts of the configuration are supported that apply to a host of an experiment: the
+//! process with its arguments, variables, directory, user and capabilities; the root; and mounts of
+//! files and memory. A configuration is refused if it reaches beyond the host: by namespaces of
+//! other processes, user namespaces, hooks, or paths outside of the bundle's directory. A bundle
+//! may come from an untrusted source; only the scenario decides which files of this machine are
 //! visible. Resource limits, system call filters, masks, and privileges with which root can escape
 //! from a container are ignored, and listed in [`Bundle::left_out`]. (OCI runtime specification
 //! 1.2, config.md and config-linux.md.)
@@ -19,7 +20,7 @@ use timeloom_sys::plain;
 use crate::plan::ContainerMount;
 use crate::words::CapabilityName;
 
-/// Contents of a container.
+/// Content of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bundle {
     /// Root directory.
@@ -30,9 +31,9 @@ pub struct Bundle {
     pub mounts: Vec<ContainerMount>,
     /// Paths of the writable memory file systems (tmpfs) in the container.
     pub rooms: Vec<PathBuf>,
-    /// The bundle's own process.
+    /// Process that the bundle itself defines; `None` if it defines none.
     pub process: Option<BundleProcess>,
-    /// Parts of the configuration that are ignored, described for users.
+    /// Parts of the configuration that are ignored, as texts for users.
     pub left_out: Vec<String>,
 }
 
@@ -47,7 +48,7 @@ pub struct BundleProcess {
     pub cwd: PathBuf,
     /// User and group, as numbers.
     pub user: UserName,
-    /// Capabilities.
+    /// Capabilities of the process; it has no others.
     pub capabilities: Vec<CapabilityName>,
 }
 
@@ -68,7 +69,7 @@ fn fault<T>(message: impl Into<String>, help: &str) -> Result<T, BundleFault> {
 }
 
 impl Bundle {
-    /// Returns a bundle with an image's root directory and no configuration.
+    /// Returns a bundle that consists of an image's root directory and has no configuration.
     pub fn of_root(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
@@ -92,7 +93,7 @@ impl Bundle {
             Ok(bytes) => Self::parse(&bytes, directory)?,
             Err(error) => return fault(format!("{}: {error}", file.display()), help),
         };
-        // Symbolic links must not lead outside of the bundle either. Missing paths are reported
+        // Symbolic links must not lead outside of the bundle either. A missing path is reported
         // later.
         let real = |path: &Path| path.canonicalize().ok();
         let top = real(directory);
@@ -113,7 +114,7 @@ impl Bundle {
     /// Parses `config.json`; paths in it are relative to `directory`.
     ///
     /// # Errors
-    /// Fails under the same conditions as [`Self::read`].
+    /// Fails like [`Self::read`].
     pub fn parse(bytes: &[u8], directory: &Path) -> Result<Self, BundleFault> {
         let config: Config = match serde_json::from_slice(bytes) {
             Ok(config) => config,
@@ -190,7 +191,7 @@ impl Bundle {
                 target: target.clone(),
                 writable: !mount.options.iter().any(|option| option == "ro"),
             }),
-            // Every container has these mounts.
+            // Every container has these mounts anyway.
             ("tmpfs", _) if target.starts_with("/dev") => {}
             ("proc" | "sysfs" | "devpts" | "mqueue" | "cgroup" | "cgroup2", _) => {}
             ("tmpfs", _) => self.rooms.push(target.clone()),
@@ -203,7 +204,7 @@ impl Bundle {
     }
 }
 
-/// Returns true if a mount at this path of a container is allowed.
+/// Returns true if a container may have a mount at this path.
 pub(crate) fn is_place_inside(target: &Path) -> bool {
     let mut parts = target.components();
     let begins = parts.next() == Some(Component::RootDir);
@@ -211,7 +212,7 @@ pub(crate) fn is_place_inside(target: &Path) -> bool {
     begins && parts.clone().next().is_some() && parts.all(is_name)
 }
 
-/// Resolves a path of the configuration; fails if it lies outside of the bundle.
+/// Resolves a path of the configuration. Fails if the path is outside of the bundle.
 fn within(directory: &Path, what: &str, path: &Path) -> Result<PathBuf, BundleFault> {
     let whole = directory.join(path);
     let inside = whole.strip_prefix(directory).ok();
@@ -229,8 +230,8 @@ fn outside<T>(what: &str, path: &Path) -> Result<T, BundleFault> {
     fault(message, help)
 }
 
-/// Default capabilities of root in a container: those that container runtimes grant, without the
-/// right to create devices (`mknod`).
+/// Default capabilities of root in a container. They are those that container runtimes grant,
+/// without the right to create devices (`mknod`).
 pub const CONTAINER_CAPABILITIES: [&str; 13] = [
     "audit_write",
     "chown",
@@ -363,15 +364,15 @@ impl Process {
     }
 }
 
-/// Maximum size of a configuration file; typical ones have some 10 KiB.
+/// Maximum size of a configuration file, in bytes. Typical files have some 10 KiB.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Returns the error and its position without quoting the file: a file that is not a bundle may
-/// contain secrets.
+/// Returns the error and its position, without a quotation from the file. A file that is not a
+/// bundle may contain secrets.
 fn unquoted(error: &serde_json::Error) -> String {
     let place = format!("line {}, column {}", error.line(), error.column());
     let message = error.to_string();
-    // The names of missing fields come from this crate.
+    // Names of missing fields come from this crate, not from the file.
     let quotes_nothing = !error.is_data() || message.starts_with("missing field");
     match quotes_nothing {
         true => message,
@@ -529,7 +530,7 @@ mod tests {
             let fault = Bundle::read(&bundle).expect_err("it leads out");
             assert!(fault.message.contains("lies outside"), "{fault:?}");
             std::fs::remove_file(&folder).expect("it is ours");
-            // Within the root and the mounts, links may lead anywhere or be dangling.
+            // Within the root and the mounts, symbolic links may lead anywhere, or to nothing.
             std::fs::create_dir(&folder).expect("there is room");
             symlink("/", folder.join("top")).expect("there is room");
             Bundle::read(&bundle).expect("it is one again");

@@ -1,4 +1,4 @@
-//! Cores whose cycles are counted: converts their table to the model's options.
+//! Cores whose cycles are counted: conversion of the table `cycles` to the options of the model.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub struct CyclesFault {
 }
 
 impl Cycles {
-    /// Returns the options of the model; a trace is read from its file.
+    /// Returns the options of the model. If the table names a trace, its file is read.
     ///
     /// # Errors
     /// Returns the first invalid value in the table or in the trace file.
@@ -48,7 +48,7 @@ impl Cycles {
         })
     }
 
-    /// Checks everything that does not need the file system.
+    /// Checks all values for which no file must be read.
     pub(crate) fn check(&self) -> Result<(), CyclesFault> {
         let wrong = |key, message: String, help: &str| {
             Err(CyclesFault {
@@ -143,7 +143,7 @@ fn trace(file: &Path, switch: Duration) -> Result<FrequencyTrace, CyclesFault> {
     Ok(trace)
 }
 
-/// Returns the frequency of this machine's processor.
+/// Opens the frequency of one of this machine's processors; `directory` is its cpufreq directory.
 fn machine(directory: &Path) -> Result<MachineFrequency, CyclesFault> {
     MachineFrequency::in_directory(directory).map_err(|error| CyclesFault {
         key: "cpufreq",
@@ -155,7 +155,7 @@ fn machine(directory: &Path) -> Result<MachineFrequency, CyclesFault> {
 }
 
 const LONGEST_SWITCH: Duration = Duration::from_ms(10);
-/// Valid sampling intervals.
+/// Permitted sampling intervals.
 const ASKED: RangeInclusive<Duration> = Duration::from_ms(1)..=Duration::from_s(10);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Mistakes in a scenario, collected while it is read and returned together.
+//! Mistakes in a scenario. They are collected while the scenario is read, and returned together.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 use crate::tree::{Node, Spot};
 
 /// Errors of an invalid scenario: one or more mistakes, in file order. `Display` prints one line
-/// for each; [`ScenarioErrors::render`] also shows the text around them.
+/// for each mistake; [`ScenarioErrors::render`] also shows the text around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioErrors {
     pub(crate) sources: Vec<Source>,
     pub(crate) mistakes: Vec<Mistake>,
-    /// Minimum number of mistakes beyond [`ScenarioErrors::MOST`].
+    /// Lower bound of the number of mistakes beyond [`ScenarioErrors::MOST`].
     left_out: usize,
 }
 
-/// A mistake in a scenario.
+/// Mistake in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// Source of the mistake: the file's name, or `--set KEY=VALUE`.
     pub origin: String,
-    /// Line in the file, from 1; 0 if the file could not be read.
+    /// Line in the file, counted from 1; 0 if the file could not be read.
     pub line: usize,
-    /// Column in the line, in characters from 1; 0 as for `line`.
+    /// Column in the line, in characters counted from 1; 0 if the file could not be read.
     pub column: usize,
     /// Error message.
     pub message: String,
@@ -32,20 +32,20 @@ pub struct Mistake {
     is_in_file: bool,
 }
 
-/// A text that may contain mistakes.
+/// Text that may contain mistakes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) text: String,
     is_set: bool,
-    /// Directory that it was read from, if any.
+    /// Directory from which the text was read; `None` if it was not read from a file.
     directory: Option<PathBuf>,
-    /// Position at which the file is named, if its content must not be shown.
+    /// Position at which another file names this one; `None` unless the content must not be shown.
     hidden: Option<Spot>,
 }
 
 impl Source {
-    /// Maximum size of a file. Thousands of hosts take some megabytes.
+    /// Maximum size of a file, in bytes. A scenario with thousands of hosts takes some megabytes.
     pub(crate) const MOST_BYTES: u64 = 64 << 20;
 
     pub(crate) fn file(name: &str, text: &str, directory: Option<PathBuf>) -> Self {
@@ -58,7 +58,7 @@ impl Source {
         }
     }
 
-    /// Returns the same source with hidden content; mistakes are shown at `named`.
+    /// Hides the content of the source. Its mistakes are shown at `named` instead.
     pub(crate) fn hidden(self, named: Spot) -> Self {
         let hidden = Some(named);
         Self { hidden, ..self }
@@ -74,24 +74,24 @@ impl Source {
         }
     }
 
-    /// Returns the name of the source in messages; `--set` for all sets.
+    /// Returns the name of the source in messages; `--set` for every override.
     pub(crate) fn origin(&self) -> &str {
         if self.is_set { "--set" } else { &self.name }
     }
 }
 
 impl ScenarioErrors {
-    /// Maximum number of mistakes that are collected; further ones are only counted.
+    /// Maximum number of mistakes that are collected. Further ones are only counted.
     pub const MOST: usize = 100;
 
-    /// Returns the mistakes in file order, then those of the sets, then a final entry with the
-    /// number of mistakes beyond [`Self::MOST`].
+    /// Returns the mistakes in file order, then those of the overrides. If there are more than
+    /// [`Self::MOST`], a last entry states the number of the others.
     pub fn mistakes(&self) -> &[Mistake] {
         &self.mistakes
     }
 
-    /// Returns the minimum number of mistakes: rules are not applied to unreadable values, nor once
-    /// too many mistakes were found.
+    /// Returns a lower bound of the number of mistakes. Rules are not applied to values that could
+    /// not be read, nor to any value once there are too many mistakes.
     pub fn count(&self) -> usize {
         match self.left_out {
             0 => self.mistakes.len(),
@@ -99,7 +99,7 @@ impl ScenarioErrors {
         }
     }
 
-    /// Returns true if [`Self::count`] is exact.
+    /// Returns true if [`Self::count`] is the exact number of mistakes.
     pub fn is_complete(&self) -> bool {
         self.left_out == 0
     }
@@ -150,13 +150,13 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for ScenarioErrors {}
 
-/// The mistakes found so far.
+/// Mistakes found so far.
 pub(crate) struct Report {
     sources: Vec<Source>,
     found: Vec<Found>,
-    /// Number of entries in `found`, from the first, that are values that could not be read.
+    /// Number of values that could not be read; they are the first entries in `found`.
     unread: usize,
-    /// Number of mistakes dropped because `found` was full.
+    /// Number of mistakes that were not stored because `found` was full.
     left_out: usize,
 }
 
@@ -177,36 +177,37 @@ impl Report {
         }
     }
 
-    /// Adds a source text; returns its index.
+    /// Adds a source text, and returns its index.
     pub(crate) fn add_source(&mut self, source: Source) -> usize {
         self.sources.push(source);
         self.sources.len() - 1
     }
 
-    /// Returns the directory of the scenario.
+    /// Returns the directory of the scenario's own file.
     pub(crate) fn top(&self) -> &Path {
         let top = self.sources[0].directory.as_deref();
         top.unwrap_or(Path::new("."))
     }
 
-    /// Returns true if the value at this position was given on the command line.
+    /// Returns true if the value at this position comes from the command line.
     pub(crate) fn is_set(&self, spot: &Spot) -> bool {
         self.sources[spot.source].is_set
     }
 
-    /// Returns the directory of the file that contains this position; `None` if it is in no file.
+    /// Returns the directory of the file that contains this position; `None` if no file contains
+    /// it.
     pub(crate) fn directory(&self, spot: &Spot) -> Option<&Path> {
         self.sources[spot.source].directory.as_deref()
     }
 
-    /// Returns the display name of a file that is given relative to the file containing this
-    /// position.
+    /// Returns the name under which messages show a file. `name` is relative to the file that
+    /// contains `spot`.
     pub(crate) fn name_beside(&self, spot: &Spot, name: &str) -> String {
         let beside = Path::new(&self.sources[spot.source].name);
         beside.with_file_name(name).display().to_string()
     }
 
-    /// Records a mistake at a position in the text and a path in the tree.
+    /// Records a mistake. `spot` is its position in the text, and `path` its position in the tree.
     pub(crate) fn add<S: AsRef<str>>(
         &mut self,
         spot: Spot,
@@ -227,8 +228,8 @@ impl Report {
         });
     }
 
-    /// Records that a value breaks a rule. Only one mistake is recorded for a value, because later
-    /// ones may be consequences of the first.
+    /// Records that a value breaks a rule. Further mistakes in the same value are not recorded,
+    /// because they may be consequences of the first.
     pub(crate) fn broken<S: AsRef<str>>(
         &mut self,
         root: &Node,
@@ -250,8 +251,8 @@ impl Report {
         self.add(root.locate(path), path, message, help);
     }
 
-    /// Records that the name or the role of a table breaks a rule, independent of mistakes within
-    /// the table.
+    /// Records that the name or the role of a table breaks a rule, even if values in the table have
+    /// mistakes.
     pub(crate) fn misplaced(
         &mut self,
         root: &Node,
@@ -264,7 +265,8 @@ impl Report {
         }
     }
 
-    /// Returns true if no more mistakes are collected; their root causes are then unknown, too.
+    /// Returns true if no more mistakes are collected. The mistake that causes another one may then
+    /// be unknown.
     pub(crate) fn is_full(&self) -> bool {
         self.found.len() >= ScenarioErrors::MOST
     }
@@ -273,7 +275,7 @@ impl Report {
         self.found.is_empty()
     }
 
-    /// Returns the text at a position; empty if the position is invalid.
+    /// Returns the text at a position; empty if the position is not valid.
     pub(crate) fn text_at(&self, spot: &Spot) -> &str {
         self.sources[spot.source]
             .text
@@ -281,24 +283,25 @@ impl Report {
             .unwrap_or("")
     }
 
-    /// Ends the reading phase; mistakes added later are rule violations.
+    /// Ends the reading phase. Mistakes that are added later are violations of rules.
     pub(crate) fn end_of_reading(&mut self) {
         self.unread = self.found.len();
     }
 
-    /// Returns true if the value at this path and everything below it could be read; `*` in the
-    /// path matches any key. Rules must not be applied to placeholders of unreadable values.
+    /// Returns true if the value at this path, and every value below it, could be read. `*` in the
+    /// path matches any key. Values that could not be read have placeholders, to which no rule must
+    /// be applied.
     pub(crate) fn was_read<S: AsRef<str>>(&self, path: &[S]) -> bool {
         !self.unread().any(|unread| meets(unread, path))
     }
 
-    /// Returns true if the value at this path could be read, regardless of values below it.
+    /// Returns true if the value at this path could be read, whatever is below it.
     pub(crate) fn stands(&self, path: &[String]) -> bool {
         !self.unread().any(|unread| begins_with(path, unread))
     }
 
-    /// Returns true if the file has a value at this path, or may have one: an unreadable table may
-    /// have contained it.
+    /// Returns true if the file has, or may have, a value at this path. A table that could not be
+    /// read may have contained it.
     pub(crate) fn may_exist(&self, root: &Node, path: &[&str]) -> bool {
         let mut node = Some(root);
         for key in path {
@@ -313,7 +316,7 @@ impl Report {
             .map(|found| found.path.as_slice())
     }
 
-    /// Returns the texts of a scenario without mistakes.
+    /// Returns the texts of a scenario that has no mistakes.
     pub(crate) fn into_sources(self) -> Vec<Source> {
         self.sources
     }
@@ -356,7 +359,7 @@ impl Report {
         }
     }
 
-    /// Replaces all mistakes in a hidden file by one mistake at the position that names the file.
+    /// Replaces all mistakes in a hidden file by one, at the position at which the file is named.
     fn hide(&mut self) {
         let (shown, hidden) = std::mem::take(&mut self.found)
             .into_iter()
@@ -370,7 +373,7 @@ impl Report {
             let name = self.sources[source].name.clone();
             let mut spot = Spot::default();
             let mut next = Some(source);
-            // The position may lie in another hidden file.
+            // That position may be in another hidden file.
             while let Some(place) = next.and_then(|it| self.sources[it].hidden.clone()) {
                 next = Some(place.source);
                 spot = place;
@@ -388,7 +391,7 @@ impl Report {
     }
 }
 
-/// Returns true if one path is a prefix of the other.
+/// Returns true if one of the two paths is a prefix of the other.
 fn meets<S: AsRef<str>>(unread: &[String], path: &[S]) -> bool {
     let same = |(have, want): (&String, &S)| want.as_ref() == "*" || have == want.as_ref();
     unread.iter().zip(path).all(same)
@@ -402,7 +405,7 @@ fn begins_with<A: AsRef<str>, B: AsRef<str>>(path: &[A], beginning: &[B]) -> boo
             .all(|(have, want)| have.as_ref() == want.as_ref())
 }
 
-/// Offsets of the line starts of a text.
+/// Byte offsets at which the lines of a text begin.
 struct Lines(Vec<usize>);
 
 impl Lines {
@@ -411,8 +414,8 @@ impl Lines {
         Self(std::iter::once(0).chain(begins).collect())
     }
 
-    /// Returns line and column of a position, both from 1. A position past the end maps to the
-    /// column after the last character.
+    /// Returns line and column of a position, both counted from 1. A position beyond the end of the
+    /// text has the column after the last character.
     fn place(&self, text: &str, position: usize) -> (usize, usize) {
         let mut end = position.min(text.len());
         while !text.is_char_boundary(end) {

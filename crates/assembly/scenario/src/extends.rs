@@ -1,23 +1,24 @@
-//! `extends = "other.toml"`: a scenario that contains only the changes to another scenario.
+//! Key `extends = "other.toml"`: a scenario that contains only changes to another scenario.
 //!
-//! Files are merged as trees, before any value is read. The combination is therefore checked like a
-//! single file, and each mistake is shown in the file that contains it. Content of a file outside
-//! of the scenario's directory is never shown: the scenario may come from an untrusted source, and
-//! the file may be readable only to the current user.
+//! Files are merged as trees, before any value is read. The result is therefore checked like a
+//! single file, and each mistake is shown in the file that contains it. If the other file is
+//! outside of the scenario's directory, its content is never shown: the scenario may come from an
+//! untrusted source, and the file may be readable only for the current user.
 
 use timeloom_sys::plain;
 
 use crate::error::{Report, Source};
 use crate::tree::{self, Node, Value, label};
 
-/// Key with the path of the extended file.
+/// Key whose value is the path of the extended file.
 pub(crate) const KEY: &str = "extends";
 
-/// Maximum length of a chain of files that extend one another; a longer one is reported as a cycle.
+/// Maximum length of a chain of files that extend one another. A longer chain is reported as a
+/// cycle.
 const MOST_FILES: usize = 8;
 
-/// Removes the key from `root` and merges `root` over the file that the key names, which may itself
-/// extend another file. Returns `None` if nothing remains to be checked; the reason is in `report`.
+/// Merges the scenario `root` over the file that its key `extends` names. That file may itself
+/// extend another. Returns `None` if nothing is left to be checked; `report` then has the reason.
 pub(crate) fn resolve(mut root: Node, report: &mut Report) -> Option<Node> {
     for _ in 0..MOST_FILES {
         let Some(named) = take(&mut root) else {
@@ -56,7 +57,7 @@ fn take(root: &mut Node) -> Option<Node> {
     Some(entries.remove(index).1)
 }
 
-/// Reads the file that `named` names; fails with a message and a suggested fix.
+/// Reads the file whose name is the value of `named`. The error has a message and a suggested fix.
 fn read(named: &Node, report: &Report) -> Result<Source, (String, Option<&'static str>)> {
     let Value::Text(name) = &named.value else {
         let kind = named.value.kind();
@@ -75,7 +76,7 @@ fn read(named: &Node, report: &Report) -> Result<Source, (String, Option<&'stati
         let help = "it is looked for from the directory of the file that extends it";
         (format!("`{name}` cannot be read: {error}"), Some(help))
     })?;
-    // The displayed name is relative to the file that extends it.
+    // Messages show the name relative to the file that contains it.
     let called = report.name_beside(&named.spot, name);
     let source = Source::file(&called, &text, path.parent().map(Into::into));
     Ok(match is_below {
@@ -84,8 +85,8 @@ fn read(named: &Node, report: &Report) -> Result<Source, (String, Option<&'stati
     })
 }
 
-/// Merges tables key by key, and list elements that have the same name or id. Other tables of a
-/// list are appended to the list. All other values are replaced.
+/// Merges `over` into `under`. Tables are merged key by key. Of two lists of tables, elements with
+/// the same name or id are merged, and the others are appended. Every other value is replaced.
 fn lay_over(under: &mut Node, over: Node) {
     match (&mut under.value, over.value) {
         (Value::Table(entries), Value::Table(more)) => {
@@ -116,8 +117,8 @@ fn lay_over(under: &mut Node, over: Node) {
     }
 }
 
-/// The element type of an empty list is unknown. An empty list replaces, so that a list can be
-/// emptied.
+/// Returns true if all elements are tables. An empty list counts as a list of other values, which
+/// replaces, so that a scenario can empty a list.
 fn are_tables(items: &[Node]) -> bool {
     let is_table = |item: &Node| matches!(item.value, Value::Table(_));
     !items.is_empty() && items.iter().all(is_table)

@@ -1,14 +1,15 @@
-//! The scenario file: from TOML text to a checked plan.
+//! Scenario file: from TOML text to a checked plan.
 //!
-//! [`load`] reads a file, applies overrides and returns a [`Plan`] in which every default is filled
-//! in and every rule has been checked, or [`ScenarioErrors`] with *all* independent mistakes, each
-//! with its position and its fix. Nothing is started here and no clock is read.
+//! [`load`] reads a file, applies overrides and returns a [`Plan`]. In a plan every default is
+//! filled in and every rule has been checked. Otherwise [`load`] returns [`ScenarioErrors`] with
+//! *all* independent mistakes, each with its position and its fix. This crate starts no program and
+//! reads no clock.
 //!
-//! Processing steps: `tree` parses the text into values with their positions, `extends` merges the
-//! file over the file that it extends, `set` applies overrides, `read` converts the values to the
-//! types of `plan`, and `rules` checks the constraints that span several values. The plan contains
-//! no positions: a rule reports the path of a wrong value (`system.hosts.sensor.address`), and the
-//! tree maps the path to a position.
+//! The modules work in this order: `tree` parses the text into values with their positions,
+//! `extends` merges the file over the file that it extends, `set` applies overrides, `read`
+//! converts the values to the types of `plan`, and `rules` checks the constraints between several
+//! values. The plan contains no positions: a rule reports the path of a wrong value
+//! (`system.hosts.sensor.address`), and the tree maps the path to a position.
 //!
 //! ```
 //! let text = r#"
@@ -78,22 +79,22 @@ use timeloom_sys::plain;
 use error::{Report, Source};
 use read::Context;
 
-/// Selects if the scenario is also checked against this machine.
+/// Selects whether the scenario is also checked against this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
-    /// Checks that directories and executables exist, as before a run.
+    /// Checks that directories and executables exist; for a run on this machine.
     Checked,
-    /// Does not access the file system, as in an editor or a test.
+    /// Does not access the file system; for an editor or a test.
     Ignored,
 }
 
-/// Reads the scenario at `path`, applies `sets` (`KEY=VALUE`, see [`parse`]) in order and checks
-/// everything, including that directories and executables exist on this machine.
+/// Reads the scenario at `path`, applies `sets` (`KEY=VALUE`, see [`parse`]) in order, and checks
+/// the result. Directories and executables must exist on this machine.
 pub fn load(path: impl AsRef<Path>, sets: &[String]) -> Result<Plan, ScenarioErrors> {
     load_for(path, sets, Machine::Checked)
 }
 
-/// Loads a scenario as [`load`] does; `machine` selects the checks against this machine.
+/// Loads a scenario like [`load`]. `machine` selects whether it is checked against this machine.
 pub fn load_for(
     path: impl AsRef<Path>,
     sets: &[String],
@@ -102,7 +103,7 @@ pub fn load_for(
     load_with_places(path, sets, machine).map(|(plan, _)| plan)
 }
 
-/// Loads a scenario as [`load_for`] does, and keeps the positions of its parts for mistakes that
+/// Loads a scenario like [`load_for`]. Also returns the positions of its parts, for mistakes that
 /// are found later.
 pub fn load_with_places(
     path: impl AsRef<Path>,
@@ -112,13 +113,13 @@ pub fn load_with_places(
     read_file(path.as_ref(), sets, machine)
 }
 
-/// Reads the scenario in `text`. Messages refer to it as `file_name`, and relative directories are
+/// Reads the scenario in `text`. `file_name` is its name in messages, and relative directories are
 /// relative to that file's directory. The file system is not accessed.
 ///
-/// A set is `KEY=VALUE` with a dotted key. Elements of lists are addressed by their name, id or
-/// index: `attack.dos.enabled=false`, `system.hosts.sensor.programs.sensor.start="1 s"`. The value
-/// is TOML. A value that is not TOML, or a plain value where a string is expected, is taken as a
-/// string.
+/// An override in `sets` is `KEY=VALUE` with a dotted key. Elements of lists are addressed by their
+/// name, id or index: `attack.dos.enabled=false` or
+/// `system.hosts.sensor.programs.sensor.start="1 s"`. The value is TOML. If it is not valid TOML, or
+/// is a plain value where a string is expected, it is taken as a string.
 pub fn parse(text: &str, file_name: &str, sets: &[String]) -> Result<Plan, ScenarioErrors> {
     let file = Source::file(file_name, text, None);
     read_source(file, Path::new(file_name), sets, Machine::Ignored).map(|(plan, _)| plan)
@@ -130,7 +131,7 @@ fn read_file(
     machine: Machine,
 ) -> Result<(Plan, Places), ScenarioErrors> {
     let name = path.display().to_string();
-    // The path is given by the user, so it may be a pipe from another program.
+    // The user names the path, so it may also be a pipe from another program.
     let text = plain::read_any_text(path, Source::MOST_BYTES)
         .map_err(|error| ScenarioErrors::unreadable(&name, &error))?;
     let directory = std::path::absolute(path)
@@ -152,7 +153,7 @@ fn read_source(
     let mut report = Report::new(sources);
 
     let root = tree::parse(&text, 0, &mut report);
-    // An incomplete tree would produce spurious mistakes.
+    // An incomplete tree would lead to mistakes that the file does not have.
     let whole = match report.is_clean() {
         true => extends::resolve(root, &mut report),
         false => None,
@@ -164,7 +165,7 @@ fn read_source(
         let mut context = Context::new(&mut report, path);
         let plan = context.read_root(&root);
         report.end_of_reading();
-        // Root causes are known only for mistakes that were collected.
+        // If the report is full, the mistakes that cause others are not all known.
         if !report.is_full() {
             rules::check(&plan, &root, machine, &mut report);
         }

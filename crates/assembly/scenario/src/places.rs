@@ -1,5 +1,5 @@
-//! Positions of the parts of a valid scenario, for mistakes that are found only once a plant has
-//! started.
+//! Positions of the parts of a valid scenario, for mistakes that are found only after a plant has
+//! been started.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::rules;
 use crate::tree::Node;
 
-/// Text of a scenario that was read; locates mistakes that are found later.
+/// Text of a valid scenario, in which mistakes can be located later.
 #[derive(Clone, Debug)]
 pub struct Places {
     root: Node,
@@ -20,11 +20,12 @@ impl Places {
         Self { root, sources }
     }
 
-    /// Checks that the signals named by devices and records are among `signals`, which maps a
-    /// plant's name to its signals. A plant that is not listed is not checked.
+    /// Checks that the plants have the signals which devices and records name. `signals` has the
+    /// names of signals by plant. A plant that is not listed there is not checked.
     ///
     /// # Errors
-    /// Returns the signals that their plants do not have, with their positions.
+    /// Returns the signals that their plants do not have, with the positions at which they are
+    /// named.
     pub fn check_signals(
         &self,
         plan: &Plan,

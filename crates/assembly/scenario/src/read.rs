@@ -1,7 +1,7 @@
-//! Converts the tree to typed values, continuing after each mistake.
+//! Conversion of the tree to typed values, which continues after each mistake.
 //!
-//! A value that cannot be read is reported and replaced by its type's default, so that the
-//! remaining values are read, too. A plan with such a placeholder never leaves the crate, and
+//! A value that cannot be read is reported, and replaced by the default of its type, so that the
+//! remaining values can be read. A plan with such a placeholder is never returned by the crate, and
 //! [`crate::rules`] skips values that have been reported.
 
 use std::collections::BTreeMap;
@@ -12,21 +12,22 @@ use crate::plan::Plan;
 use crate::suggest;
 use crate::tree::{Node, Spot, Value};
 
-/// A type that is read from a table of the file.
+/// Type whose values are read from a table of the file.
 pub(crate) trait Read: Default {
-    /// Description of the table in messages, as in `a link`.
+    /// Description of the table in messages, such as `a link`.
     const NOUN: &'static str;
 
-    /// Reads its keys; keys that are not read are reported as unknown.
+    /// Reads the keys of the table. Keys that are not read are then reported as unknown.
     fn read_table(fields: &mut Fields<'_>) -> Self;
 }
 
-/// A type that is read from a value of the file. `None` means that a mistake has been reported.
+/// Type whose values are read from a value of the file. The result `None` means that a mistake has
+/// been reported.
 pub(crate) trait FromNode: Sized {
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self>;
 }
 
-/// Context for reading a value.
+/// Context in which values are read.
 pub(crate) struct Context<'r> {
     report: &'r mut Report,
     path: Vec<String>,
@@ -34,10 +35,10 @@ pub(crate) struct Context<'r> {
 }
 
 impl<'r> Context<'r> {
-    /// Creates a context for `file`. Relative directories refer to the directory of `file`, or of
-    /// the extended file that names them.
+    /// Creates a context for `file`. A relative directory is relative to the file that names it,
+    /// which is `file` or a file that it extends.
     pub(crate) fn new(report: &'r mut Report, file: &Path) -> Self {
-        // Fails only for an empty name or without a current directory.
+        // This fails only if the name is empty or there is no current directory.
         let base = std::path::absolute(file)
             .ok()
             .and_then(|file| file.parent().map(Path::to_path_buf))
@@ -57,18 +58,18 @@ impl<'r> Context<'r> {
         self.report.add(spot.clone(), &self.path, message, help);
     }
 
-    /// Reports that the value is of the wrong kind.
+    /// Reports that the value is not of the wanted kind.
     pub(crate) fn expected(&mut self, node: &Node, wanted: &str) {
         let key = self.path.last().cloned().unwrap_or_default();
         let message = format!("`{key}` must be {wanted}, not {}", node.value.kind());
         self.fail(&node.spot, message, None);
     }
 
-    /// Returns a plain value of a set as it was typed. Shells remove quotes, so that `env.DEBUG=1`
+    /// Returns a plain value of an override as it was typed. Shells remove quotes, so `env.DEBUG=1`
     /// must be accepted where a string is expected.
     fn as_typed(&self, node: &Node) -> Option<String> {
         let is_plain = !matches!(node.value, Value::List(_) | Value::Table(_));
-        // Values inside a list or table of a set have no key of their own.
+        // Values inside a list or a table of an override have no key of their own.
         let is_whole = self.report.is_set(&node.spot) && node.key != node.spot;
         (is_plain && is_whole).then(|| self.report.text_at(&node.spot).trim().to_owned())
     }
@@ -108,7 +109,7 @@ impl<'r> Context<'r> {
     }
 }
 
-/// The keys of a table while it is read.
+/// Keys of a table that is being read.
 pub(crate) struct Fields<'r> {
     node: &'r Node,
     noun: &'static str,
@@ -118,12 +119,12 @@ pub(crate) struct Fields<'r> {
 }
 
 impl Fields<'_> {
-    /// Returns true if the file has this key.
+    /// Returns true if the table has this key.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.node.child(key).is_some()
     }
 
-    /// Reads a mandatory key.
+    /// Reads a mandatory key. A missing key is reported.
     pub(crate) fn required<T: FromNode + Default>(&mut self, key: &'static str) -> T {
         if !self.has(key) {
             self.missing.push(key);
@@ -138,17 +139,17 @@ impl Fields<'_> {
         self.context.read_at(key, node)
     }
 
-    /// Reads a key; returns `default` if it is absent.
+    /// Reads a key. Returns `default` if the key is missing.
     pub(crate) fn or<T: FromNode>(&mut self, key: &'static str, default: T) -> T {
         self.optional(key).unwrap_or(default)
     }
 
-    /// Reads a key; returns its type's default if it is absent.
+    /// Reads a key. Returns the default of its type if the key is missing.
     pub(crate) fn or_default<T: FromNode + Default>(&mut self, key: &'static str) -> T {
         self.optional(key).unwrap_or_default()
     }
 
-    /// Reads a list of tables with `read`.
+    /// Reads a list of tables, each with `read`.
     pub(crate) fn list<T>(
         &mut self,
         key: &'static str,
@@ -167,7 +168,7 @@ impl Fields<'_> {
         items.unwrap_or_default()
     }
 
-    /// Reads a path and makes it absolute, if the key is present.
+    /// Reads a path and makes it absolute; `None` if the key is missing.
     pub(crate) fn path(&mut self, key: &'static str) -> Option<PathBuf> {
         if self.has(key) {
             Some(self.directory(key))
@@ -185,7 +186,7 @@ impl Fields<'_> {
         given.iter().map(join).collect()
     }
 
-    /// Reads a directory and makes it absolute; defaults to that of the scenario file.
+    /// Reads a directory and makes it absolute. The default is the directory of the scenario file.
     pub(crate) fn directory(&mut self, key: &'static str) -> PathBuf {
         let given: String = self.or(key, ".".to_owned());
         let Some(base) = self.base(key) else {
@@ -194,7 +195,7 @@ impl Fields<'_> {
                 .fail(&spot, "the current directory cannot be determined", None);
             return PathBuf::new();
         };
-        // Dropping "." keeps the text stable when it is written and read again.
+        // Without the component `.`, the text is the same after it has been written and read again.
         let joined: PathBuf = base.join(&given).components().collect();
         if joined.to_str().is_none() {
             let spot = self.context_spot(key);
@@ -208,7 +209,7 @@ impl Fields<'_> {
         joined
     }
 
-    /// Returns the directory to which a path under this key is relative.
+    /// Returns the directory to which a path with this key is relative.
     fn base(&self, key: &str) -> Option<PathBuf> {
         let read_from = self.context.report.directory(&self.context_spot(key));
         read_from
@@ -222,13 +223,13 @@ impl Fields<'_> {
             .map_or_else(|| self.node.key.clone(), |node| node.spot.clone())
     }
 
-    /// Reports keys that were not read and keys that are missing. A missing key with a likely
-    /// misspelling present is one mistake, not two.
+    /// Reports keys that were not read, and mandatory keys that are missing. A missing key and a
+    /// likely misspelling of it are one mistake, not two.
     fn finish(mut self) {
         let Value::Table(entries) = &self.node.value else {
             return;
         };
-        // Computed in advance: a table may have thousands of unknown keys.
+        // Computed once, because a table may have thousands of unknown keys.
         let has = |known: &&&str| entries.iter().any(|(key, _)| key == **known);
         let unused: Vec<&str> = self.known.iter().filter(|it| !has(it)).copied().collect();
         for (key, node) in entries
@@ -281,7 +282,7 @@ fn read_list<T>(
         let key = context.path.last().cloned().unwrap_or_default();
         let message = format!("`{key}` must be a list, not {}", node.value.kind());
         let help = match &node.value {
-            // Most often a command line; arguments are never passed to a shell.
+            // The text is most often a command line, and arguments are never passed to a shell.
             Value::Text(text) => {
                 let words: Vec<&str> = text.split_whitespace().collect();
                 Some(format!("write `{words:?}`"))
@@ -297,8 +298,8 @@ fn read_list<T>(
         context.path.push(index.to_string());
         let value = read(item, context);
         context.path.pop();
-        // Reading continues to find further mistakes. The list itself is dropped, because its
-        // indices would no longer be those of the file.
+        // Reading continues, to find further mistakes. The list itself is dropped, because its
+        // indices would not match those of the file.
         values.push(value);
     }
     values.into_iter().collect()
@@ -358,7 +359,7 @@ impl FromNode for String {
             },
         };
         if text.contains('\0') {
-            // Arguments, variables and file names cannot contain one.
+            // Arguments, variables and file names cannot contain a zero byte.
             context.fail(&node.spot, "a text cannot contain a zero byte", None);
             return None;
         }
@@ -394,7 +395,7 @@ impl FromNode for f64 {
     }
 }
 
-/// Integers, each with the limits of its type.
+/// Implements reading of integer types, each with the limits of the type.
 macro_rules! whole_number {
     ($($type:ty),*) => {$(
         impl FromNode for $type {

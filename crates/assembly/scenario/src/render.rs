@@ -1,4 +1,4 @@
-//! Rendering of mistakes for users: the text with a mark, the message and the fix.
+//! Rendering of mistakes for users: the line of text with a mark, the message and the fix.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use crate::error::{Mistake, ScenarioErrors, Source};
 
 impl ScenarioErrors {
-    /// Renders all mistakes with their lines of text, with or without ANSI colours.
+    /// Renders all mistakes with their lines of text. `colour` adds ANSI colours.
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour {
             Renderer::styled()
@@ -28,7 +28,7 @@ fn render(mistake: &Mistake, source: &Source, renderer: &Renderer) -> String {
     let mut group = if mistake.line == 0 {
         title.element(Origin::path(source.name.as_str()))
     } else {
-        // Renders only this line: a text may be long and have many mistakes.
+        // Only this line is rendered, because a text may be long and have many mistakes.
         let span = whole_characters(&source.text, &mistake.spot.span);
         let begin = source.text[..span.start].rfind('\n').map_or(0, |at| at + 1);
         let end = source.text[span.end..].find('\n');
@@ -47,8 +47,8 @@ fn render(mistake: &Mistake, source: &Source, renderer: &Renderer) -> String {
     renderer.render(&[group])
 }
 
-/// Clamps `span` to the text and to character boundaries. Of a span of several lines, only the
-/// first line is marked: a long value would push the message away.
+/// Limits `span` to the text, to whole characters, and to one line. If a long value were marked as
+/// a whole, the message would be far from its beginning.
 fn whole_characters(text: &str, span: &Range<usize>) -> Range<usize> {
     let fit = |position: usize| {
         let mut at = position.min(text.len());

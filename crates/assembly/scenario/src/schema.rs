@@ -1,14 +1,14 @@
-//! The JSON Schema of the file, generated from the types of the plan, for
-//! editors and for `timeloom schema`.
+//! JSON Schema of the scenario file, for editors and for `timeloom schema`. It is generated from
+//! the types of the plan.
 
 use schemars::generate::SchemaSettings;
 
 use crate::extends;
 use crate::plan::Plan;
 
-/// Returns the JSON Schema (draft 2020-12) of a scenario file. It is weaker than the reader's
-/// checks: it describes shapes, not meaning. It says hardly anything about a file that extends
-/// another, since such a file need not be complete.
+/// Returns the JSON Schema (draft 2020-12) of a scenario file. The reader checks more than the
+/// schema, which describes forms and not meaning. A file that extends another need not be complete,
+/// so the schema requires hardly anything of it.
 pub fn json_schema() -> serde_json::Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut whole = generator.into_root_schema_for::<Plan>().to_value();
@@ -29,7 +29,7 @@ pub fn json_schema() -> serde_json::Value {
     })
 }
 
-/// Declares that a type is written as a string of this pattern.
+/// Declares that a type is written as a string that matches a pattern.
 macro_rules! text_schema {
     ($type:ty, $name:literal, $pattern:literal, $description:literal) => {
         impl schemars::JsonSchema for $type {

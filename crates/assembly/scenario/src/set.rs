@@ -6,8 +6,8 @@ use crate::error::Report;
 use crate::suggest;
 use crate::tree::{self, Node, Spot, Value, label};
 
-/// Applies one set to the tree; `source` is its index among the sources. The new values are checked
-/// like those of the file, and mistakes in them point to the set.
+/// Applies one override to the tree. `source` is its index among the source texts. The new values
+/// are checked like those of the file, and messages about mistakes show the override.
 pub(crate) fn apply(root: &mut Node, set: &str, source: usize, report: &mut Report) {
     let Some((key, text)) = set.split_once('=') else {
         let help = "as in `--set attack.dos.enabled=false`".to_owned();
@@ -40,7 +40,7 @@ pub(crate) fn apply(root: &mut Node, set: &str, source: usize, report: &mut Repo
         );
         return;
     };
-    // A value that is not TOML is a string, so that `start=1 s` needs no quotes.
+    // A value that is not TOML is taken as a string, so that `start=1 s` needs no quotes.
     let value = tree::parse_value(text.trim(), &value_spot, report)
         .unwrap_or_else(|| Value::Text(text.trim().to_owned()));
 
@@ -73,13 +73,13 @@ pub(crate) fn apply(root: &mut Node, set: &str, source: usize, report: &mut Repo
     };
 }
 
-/// Splits a dotted key by TOML's rules, so that a name with a dot can be given in quotes.
+/// Splits a dotted key by the rules of TOML, so that a name that contains a dot can be quoted.
 fn split_key(key: &str) -> Option<Vec<String>> {
     let text = format!("{key} = 0");
     let mut table = DeTable::parse(&text).ok()?.into_inner();
     let mut path = Vec::new();
     loop {
-        // A line break would insert a second key, or none.
+        // With a line break, the text would define a second key, or none.
         if table.len() != 1 {
             return None;
         }
@@ -102,7 +102,7 @@ fn fail(
     report.add(Spot { source, span }, &[""; 0], message, help);
 }
 
-/// Reason why a node has no such child, with the children that it has.
+/// Reason why a node has no child of a name, with the names of the children that it has.
 #[derive(Debug, thiserror::Error)]
 enum NoChild {
     #[error("{0}")]
@@ -115,8 +115,8 @@ enum NoChild {
     NoContainer(&'static str),
 }
 
-/// Returns the child of this name. In a table, a missing child is created; the reader decides later
-/// if the key is valid. In a list, it must exist.
+/// Returns the child of this name. If a table lacks it, it is created, and the reader decides later
+/// if the key is valid. A list must have it.
 fn step<'n>(node: &'n mut Node, part: &str, key_spot: &Spot) -> Result<&'n mut Node, NoChild> {
     match &mut node.value {
         Value::Table(entries) => {

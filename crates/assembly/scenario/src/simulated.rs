@@ -1,4 +1,5 @@
-//! Builds the simulated network of a plan, for the check before a run and for the run itself.
+//! Construction of a plan's simulated network, both for the check before a run and for the run
+//! itself.
 
 mod fault;
 mod naming;
@@ -22,34 +23,33 @@ use fault::{is_station, table_of};
 pub use naming::{CUT_SIGNALS, FLOW_SIGNALS, LINK_SIGNALS, NETWORK, NamedCable, NetworkNames};
 pub use parts::Parts;
 
-/// The simulated network of a plan, ready to run.
+/// Simulated network of a plan, ready to run.
 #[derive(Debug)]
 pub struct Simulated {
-    /// The model.
+    /// Model of the network.
     pub world: World,
-    /// All nodes by name.
+    /// All nodes of the model, by name.
     pub nodes: HashMap<String, Node>,
-    /// The two ports of each of the plan's links, in plan order; `None` for links made of kernel
-    /// objects.
+    /// The two ports of each link of the plan, in the order of the plan; `None` for a link of
+    /// kernel objects.
     pub links: Vec<Option<(PortId, PortId)>>,
-    /// Entry points of frames from real switches: the index of the link and the node that
-    /// represents the switch.
+    /// Nodes at which frames of real switches enter, each with the index of its link.
     pub uplinks: Vec<(usize, Node)>,
-    /// The nodes of `network.clocks`. The runner of the world adds the clocks.
+    /// Nodes of `network.clocks`, by name. The caller attaches the clocks to them.
     pub clocks: Vec<(String, Node)>,
-    /// The nodes of `network.hosts`. The runner of the world adds the servers.
+    /// Nodes of `network.hosts`, by name. The caller attaches the servers to them.
     pub hosts: Vec<(String, Node)>,
-    /// The traffic, in plan order.
+    /// Background traffic, in the order of the plan.
     pub traffic: Vec<Background>,
-    /// Names of the cables and traffic in the results.
+    /// Names of cables and traffic in the results.
     pub names: NetworkNames,
-    /// Assignment of nodes to engines, if there are several engines.
+    /// Assignment of the nodes to engines; `None` if there is only one engine.
     pub parts: Option<Parts>,
 }
 
 impl Plan {
-    /// Builds the simulated network; `None` if the plan has none. Reads the topology's file, if
-    /// there is one.
+    /// Builds the simulated network; `None` if the plan has none. If the plan names a topology
+    /// file, the file is read.
     ///
     /// # Errors
     /// Returns the fault with its position if the network cannot be built.
@@ -59,7 +59,7 @@ impl Plan {
     }
 }
 
-/// Maximum size of a graph file: a million nodes take less.
+/// Maximum size of a graph file, in bytes. A graph with a million nodes is smaller.
 const MOST_GRAPH_BYTES: u64 = 256 << 20;
 
 struct Maker<'a> {
@@ -105,7 +105,7 @@ impl<'a> Maker<'a> {
         let mut names = std::collections::HashSet::new();
         for (name, node) in self.builder.nodes() {
             if !names.insert(name.clone()) {
-                // Otherwise links would refer to the wrong node.
+                // If two nodes had the same name, links would lead to the wrong one.
                 return Err(Fault::locate(self.plan, &BuildError::DuplicateName(name)));
             }
             self.nodes.insert(name, node);
@@ -115,7 +115,7 @@ impl<'a> Maker<'a> {
         let (links, uplinks) = self.links()?;
         for (name, address) in addresses(self.plan) {
             let node = self.nodes[name];
-            // A node without a link is rejected below.
+            // A node that has no link is rejected below.
             if let Some(port) = self.builder.port(node, 0) {
                 self.give(port, address);
             }
@@ -166,7 +166,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Adds hosts that exist only for their clocks.
+    /// Adds the hosts that exist only as PTP clocks.
     fn clock_hosts(&mut self) -> Result<(), Fault> {
         for (name, clock) in &self.network.clocks {
             if is_station(self.plan, name) || self.plan.is_real(name) {
@@ -189,7 +189,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// Adds hosts that exist only for their services.
+    /// Adds the hosts that exist only as servers.
     fn serving_hosts(&mut self) -> Result<(), Fault> {
         for name in self.network.hosts.keys() {
             if is_station(self.plan, name) || self.plan.is_real(name) {
@@ -205,7 +205,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// Returns the nodes of the serving hosts.
+    /// Returns the nodes of the hosts that serve programs.
     fn hosts(&self, world: &World) -> Result<Vec<(String, Node)>, Fault> {
         let mut all = Vec::new();
         for name in self.network.hosts.keys() {
@@ -220,7 +220,7 @@ impl<'a> Maker<'a> {
         Ok(all)
     }
 
-    /// Returns the nodes of the clocks, each of the kind that its role needs.
+    /// Returns the nodes of the PTP clocks. Each must be of the kind that its role requires.
     fn clocks(&self, world: &World) -> Result<Vec<(String, Node)>, Fault> {
         let mut all = Vec::new();
         for (name, clock) in &self.network.clocks {
@@ -329,7 +329,8 @@ impl<'a> Maker<'a> {
                 if let Medium::Uplink { switch, node } = medium
                     && switch == name
                 {
-                    // A host as a mere attachment point; its name cannot be that of another node.
+                    // The host serves only as an attachment point. No other node can have this
+                    // name.
                     let plug = self.builder.host(format!("{switch}.{node}"));
                     uplinks.push((index, plug));
                     ends.push(plug);
@@ -362,7 +363,7 @@ impl<'a> Maker<'a> {
         Ok((ports, uplinks))
     }
 
-    /// Checks that every host reaches every other.
+    /// Checks that every host can reach every other host.
     fn reach(&self, world: &World) -> Result<(), Fault> {
         let mut names = addresses(self.plan).map(|(name, _)| name);
         let Some(first) = names.next() else {
@@ -455,7 +456,8 @@ impl<'a> Maker<'a> {
             },
             Discipline::Priority => QueueConfig::Priority { packets },
             Discipline::Step => {
-                // Alizadeh et al., "Data center TCP", SIGCOMM 2010, section 4.
+                // Thresholds in packets, from Alizadeh et al., "Data center TCP", SIGCOMM 2010,
+                // section 4.
                 let threshold = if rate_bps < 10_000_000_000 { 20 } else { 65 };
                 QueueConfig::Red(RedConfig::step(threshold, packets))
             }
@@ -474,7 +476,7 @@ impl<'a> Maker<'a> {
 type Links = Vec<Option<(PortId, PortId)>>;
 type Uplinks = Vec<(usize, Node)>;
 
-/// Returns the modelled hosts and devices with their addresses.
+/// Returns the hosts and devices that join the simulated network, with their addresses.
 fn addresses(plan: &Plan) -> impl Iterator<Item = (&str, Addresses)> {
     let hosts = plan.system.hosts.iter();
     let hosts = hosts.map(|(name, host)| (name.as_str(), host.address));

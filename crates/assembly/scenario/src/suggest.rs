@@ -1,11 +1,11 @@
-//! "Did you mean": the known word nearest to an unknown one.
+//! Search for the known word that is nearest to an unknown one, for "did you mean".
 
-/// Returns the word nearest to `word`, if it is near enough to be the intended one.
+/// Returns the word nearest to `word`; `None` if none is near enough to be the intended one.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        // A limit of one error per three letters; a word may also be truncated.
+        // One error per three letters is permitted; a word may also be truncated.
         .filter(|(slips, candidate)| {
             *slips <= candidate.chars().count().div_ceil(3)
                 || (word.len() >= 3 && candidate.starts_with(word))
@@ -14,7 +14,8 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns the fix for an unknown word: the nearest known one, or all of them.
+/// Returns the fix for an unknown word. It names the nearest known word or, if none is near, all of
+/// them.
 pub(crate) fn hint<'a>(
     word: &str,
     noun: &str,

@@ -1,7 +1,7 @@
-//! The text as a tree of values with their positions.
+//! Text of a scenario as a tree of values with their positions.
 //!
-//! It is not deserialised directly: that stops at the first mistake, and a value from the command
-//! line would point into the file.
+//! The text is not deserialised directly into the types of the plan. That would stop at the first
+//! mistake, and a mistake in a value from the command line would be shown in the file.
 
 use std::ops::Range;
 
@@ -10,19 +10,20 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::Report;
 
-/// A range of bytes in one of the sources: 0 is the file, `n` the nth set; extended files follow.
+/// Range of bytes in one of the sources. Source 0 is the file and source `n` the nth override;
+/// files that are extended follow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spot {
     pub(crate) source: usize,
     pub(crate) span: Range<usize>,
 }
 
-/// A value and its position.
+/// Value and its position.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
-    /// Position of the value; for a table that of its header.
+    /// Position of the value. For a table it is the position of the table's header.
     pub(crate) spot: Spot,
-    /// Position of the key; for a list element that of the value.
+    /// Position of the key. For an element of a list it is the position of the value.
     pub(crate) key: Spot,
     pub(crate) value: Value,
 }
@@ -46,7 +47,7 @@ impl Default for Value {
 }
 
 impl Value {
-    /// Returns the kind of value, for messages.
+    /// Returns the kind of the value, for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text",
@@ -61,7 +62,7 @@ impl Value {
 }
 
 impl Node {
-    /// Returns the child with this key, or with this index in a list.
+    /// Returns the child with this key or, in a list, with this index.
     pub(crate) fn child(&self, key: &str) -> Option<&Self> {
         match &self.value {
             Value::Table(entries) => entries
@@ -73,8 +74,8 @@ impl Node {
         }
     }
 
-    /// Returns the position of the value at this path. A value that the file does not contain (a
-    /// default, a missing key) is located at the nearest enclosing table.
+    /// Returns the position of the value at this path. A value that the file does not contain, such
+    /// as a default or a missing key, has the position of the nearest table around it.
     pub(crate) fn locate<S: AsRef<str>>(&self, path: &[S]) -> Spot {
         let mut node = self;
         for key in path {
@@ -84,14 +85,14 @@ impl Node {
             }
         }
         match node.value {
-            // The header or key of a table is a better position than its first byte.
+            // The header or the key of a table is a better position than the table's first byte.
             Value::Table(_) if !node.key.span.is_empty() => node.key.clone(),
             _ => node.spot.clone(),
         }
     }
 }
 
-/// Returns the label of a list element: its `name` or its `id`.
+/// Returns the label of an element of a list, which is its `name` or its `id`.
 pub(crate) fn label(item: &Node) -> Option<&str> {
     ["name", "id"]
         .iter()
@@ -101,8 +102,8 @@ pub(crate) fn label(item: &Node) -> Option<&str> {
         })
 }
 
-/// Parses a file. Only the first syntax error is reported: later ones are mostly its consequences,
-/// as after a missing brace. The tree then lacks the values that could not be parsed.
+/// Parses a file. Only the first syntax error is reported, because most others are consequences of
+/// it, for example after a missing brace. The tree then lacks the values that could not be parsed.
 pub(crate) fn parse(text: &str, source: usize, report: &mut Report) -> Node {
     let (table, errors) = DeTable::parse_recoverable(text);
     let first = errors
@@ -127,8 +128,8 @@ pub(crate) fn parse(text: &str, source: usize, report: &mut Report) -> Node {
     }
 }
 
-/// Parses one TOML value, as the right side of a set; `None` if the text is not TOML. All values
-/// get the position `spot`.
+/// Parses one TOML value, such as the right side of an override. All values get the position
+/// `spot`. Returns `None` if the text is not TOML.
 pub(crate) fn parse_value(text: &str, spot: &Spot, report: &mut Report) -> Option<Value> {
     let value = DeValue::parse(text).ok()?;
     Some(
@@ -141,11 +142,11 @@ pub(crate) fn parse_value(text: &str, spot: &Spot, report: &mut Report) -> Optio
     )
 }
 
-/// Copies the parser's tree into ours.
+/// Converts the parser's tree into a [`Node`].
 struct Builder<'r> {
     report: &'r mut Report,
     source: usize,
-    /// Position of all values, if it is not the parser's.
+    /// Position of all values; `None` uses the positions of the parser.
     fixed: Option<Spot>,
 }
 
@@ -164,7 +165,7 @@ impl Builder<'_> {
                 (key.into_inner().into_owned(), node)
             })
             .collect();
-        // The parser sorts by key; mistakes are reported in file order.
+        // The parser sorts by key, but mistakes are reported in file order.
         entries.sort_by_key(|(_, node)| node.key.span.start);
         Value::Table(entries)
     }

@@ -1,8 +1,8 @@
-//! `clock-read`: cost of reading a clock, in a session and outside.
+//! `clock-read`: cost of reading a clock in a session, compared with a native process.
 //!
-//! Three processes on one core read the clock in turn, one batch each: natively through the
-//! kernel's vDSO, in a session through our image, and natively with libfaketime loaded, the usual
-//! alternative for shifting a program's clock.
+//! Three processes on one core read the clock alternately, one batch each: natively through the
+//! kernel's vDSO, in a session through Timeloom's image, and natively with libfaketime, which is
+//! the usual alternative for shifting a program's clock.
 
 use std::path::PathBuf;
 
@@ -68,7 +68,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// Returns `None`, with a remark, if libfaketime is not installed.
+/// Starts a worker with libfaketime. Returns `None`, with a remark for the user, if it is not
+/// installed.
 pub(crate) fn start_faked(
     options: &Options,
     scratch: &Scratch,
@@ -79,7 +80,7 @@ pub(crate) fn start_faked(
         );
         return Ok(None);
     };
-    // Variables set by `faketime '+1d'`.
+    // Variables that `faketime '+1d'` sets.
     let variables = vec![
         ("LD_PRELOAD".into(), library.into()),
         ("FAKETIME".into(), "+1d".into()),
@@ -87,7 +88,8 @@ pub(crate) fn start_faked(
     Remote::start(options, scratch, &Environment::With(variables)).map(Some)
 }
 
-/// Returns the library that the `faketime` command would load.
+/// Returns the path of the library that the `faketime` command loads; `None` if it is not
+/// installed.
 fn libfaketime() -> Option<PathBuf> {
     ["/usr/lib", "/usr/lib64", "/usr/local/lib"]
         .into_iter()
@@ -100,9 +102,9 @@ fn libfaketime() -> Option<PathBuf> {
 }
 
 const BENCH: Name = Name::ClockRead;
-/// Reads per worker and round: about half a millisecond.
+/// Number of reads per worker and round, which take about half a millisecond.
 const READS: u32 = 21_000;
-/// Name, identifier, and suffix of the metric's name.
+/// Clocks to read: name, identifier, and suffix of the metric's name.
 const CLOCKS: [(&str, libc::clockid_t, &str); 2] = [
     ("CLOCK_MONOTONIC", libc::CLOCK_MONOTONIC, ""),
     ("CLOCK_REALTIME", libc::CLOCK_REALTIME, "_realtime"),

@@ -5,21 +5,21 @@ use std::io;
 use timeloom_exit::Failure;
 use timeloom_guest::GuestError;
 
-/// A benchmark that could not be run.
+/// Reason for which a benchmark could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The session could not be created, or refused a request.
     #[error("{0}")]
     Guest(#[from] GuestError),
-    /// A system call failed. `doing` reads as "… failed".
+    /// A system call failed. In the message, `doing` is followed by "failed".
     #[error("{doing}: {source}")]
     System {
-        /// Attempted operation.
+        /// Operation that was attempted.
         doing: String,
         /// Error returned by the kernel.
         source: io::Error,
     },
-    /// A worker or the plant failed.
+    /// A worker process or the plant failed.
     #[error("{0}")]
     Worker(String),
 }

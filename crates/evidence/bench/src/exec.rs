@@ -1,5 +1,5 @@
-//! `exec`: cost of starting a program in a session and of reading the files that show time, and
-//! additional memory of a process there compared with a native one.
+//! `exec`: cost of starting a program in a session, and of reading files that contain times;
+//! additional memory of a process in a session, compared with a native one.
 
 use crate::error::BenchError;
 use crate::figure::Figure;
@@ -65,11 +65,11 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// Memory of a process, in bytes.
+/// Memory of one process, in bytes.
 struct Memory {
     /// Resident set size, including all shared pages.
     resident: f64,
-    /// Proportional set size: shared pages count in proportion.
+    /// Proportional set size, in which each shared page is divided by the number of its users.
     proportional: f64,
 }
 
@@ -92,7 +92,7 @@ fn memory(pid: i32) -> Result<Memory, BenchError> {
 
 const BENCH: Name = Name::Exec;
 
-/// Files that show time, which the supervisor serves (with root and FUSE).
+/// Files that contain times and that the supervisor serves (with root and FUSE).
 const TIME_FILES: [(&str, &str); 2] = [
     ("/proc/uptime", "read_proc_uptime_ns"),
     ("/proc/stat", "read_proc_stat_ns"),

@@ -1,4 +1,4 @@
-//! Results of an experiment.
+//! Results of an experiment, for programs and as a page.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,26 +7,26 @@ use serde_json::Value;
 use timeloom_exit::{Failure, say};
 use timeloom_results::report::{Part, Sheet};
 
-/// The outcome of an experiment: a replication of a paper, or a comparison of a model with reality.
+/// Results of an experiment that repeats a paper's, or compares a model with reality.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// An object per figure, for programs.
+    /// One JSON object per figure, for programs.
     pub rows: Vec<Value>,
-    /// The page.
+    /// Page with tables and charts, for people.
     pub sheet: Sheet,
 }
 
-/// Paths of the written files.
+/// Paths of the files that were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The page.
+    /// Path of the page.
     pub page: PathBuf,
-    /// The charts, one file each.
+    /// Paths of the charts, one file each.
     pub pictures: Vec<PathBuf>,
 }
 
 impl Experiment {
-    /// Writes `index.html` and a picture per chart; creates the directory if it does not exist.
+    /// Writes `index.html` and one picture per chart into `directory`, which is created if needed.
     ///
     /// # Errors
     /// Fails if a file cannot be written.
@@ -44,8 +44,8 @@ impl Experiment {
         })
     }
 
-    /// Writes the page into `directory`, prints the rows (if `json`) or the tables, and prints the
-    /// path of the page on stderr.
+    /// Writes the page into `directory`, prints the rows (if `json` is true) or the tables, and
+    /// prints the path of the page to stderr.
     ///
     /// # Errors
     /// Fails if a file cannot be written.
@@ -58,7 +58,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Prints the rows (if `json`) or the tables.
+    /// Prints the rows if `json` is true, and the tables otherwise.
     pub fn print(&self, json: bool) {
         if json {
             self.rows.iter().for_each(|row| say!("{row}"));
@@ -67,7 +67,7 @@ impl Experiment {
         }
     }
 
-    /// Returns the page's tables as text.
+    /// Returns the page's tables as plain text.
     pub fn text(&self) -> String {
         let tables = self.sheet.parts.iter().filter_map(|part| match part {
             Part::Table {
@@ -93,7 +93,7 @@ fn table(heading: &str, columns: &[String], rows: &[Vec<String>], note: &str) ->
     let mut text = format!("{heading}\n");
     for line in &lines {
         for (column, cell) in line.iter().enumerate() {
-            // The first column holds names, the others numbers.
+            // The first column contains names, the others numbers.
             let pad = " ".repeat(width(column) - cell.chars().count());
             let padded = match column {
                 0 => format!("{cell}{pad}"),

@@ -1,4 +1,4 @@
-//! A figure: a number with its spread, its bar and its context.
+//! Figures: a measured number with its spread, its bar (the required value) and its context.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -6,46 +6,46 @@ use serde_json::{Map, Value};
 use crate::Name;
 use crate::stats::{median, percentile};
 
-/// Direction in which a figure improves.
+/// Direction in which a figure becomes better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// Costs and latencies.
+    /// Lower values are better: costs and latencies.
     Lower,
-    /// Throughputs.
+    /// Higher values are better: throughputs.
     Higher,
 }
 
-/// A measured figure. It serialises to the line defined by the public contract.
+/// A measured figure. It is serialised as the JSON line that the public contract defines.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
     /// Name of the benchmark.
     pub bench: &'static str,
-    /// Name of the metric; a ratio unless it ends in a unit.
+    /// Name of the metric. Without a unit at its end, the metric is a ratio.
     pub metric: String,
-    /// Median over the rounds.
+    /// Median of the values of all rounds.
     pub value: f64,
-    /// `ratio`, `ns`, `bytes` or `1/s`.
+    /// Unit of the value: `ratio`, `ns`, `bytes` or `1/s`.
     pub unit: &'static str,
-    /// 5th percentile over the rounds.
+    /// 5th percentile of the values of all rounds.
     pub p5: f64,
-    /// 95th percentile over the rounds.
+    /// 95th percentile of the values of all rounds.
     pub p95: f64,
     /// Number of rounds.
     pub n: usize,
-    /// Bar that the figure has to reach, if there is one.
+    /// Bar: the value that the figure has to reach; `None` without one.
     pub bar: Option<f64>,
     /// Direction in which the figure improves.
     pub better: Better,
-    /// Further information needed to judge the figure.
+    /// Further information for judging the figure.
     pub context: Map<String, Value>,
 }
 
 impl Figure {
-    /// Creates a figure from one value per round; lower is better.
+    /// Returns a figure for one value per round; lower values are better.
     ///
     /// # Panics
-    /// Panics without samples.
+    /// Panics if there are no values.
     pub fn new(
         bench: Name,
         metric: impl Into<String>,
@@ -66,14 +66,14 @@ impl Figure {
         }
     }
 
-    /// Sets the bar.
+    /// Sets the bar, the value that the figure has to reach.
     #[must_use]
     pub fn bar(mut self, bar: f64) -> Self {
         self.bar = Some(bar);
         self
     }
 
-    /// Adds an entry to the context; fractions are rounded as figures are.
+    /// Adds an entry to the context; fractions are rounded to five significant digits.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         let value = match value.into() {
@@ -86,7 +86,7 @@ impl Figure {
         self
     }
 
-    /// Returns true if the bar is met; `None` without a bar.
+    /// Returns true if the figure reaches its bar; `None` without a bar.
     pub fn meets_bar(&self) -> Option<bool> {
         self.bar.map(|bar| match self.better {
             Better::Lower => self.value <= bar,
@@ -94,12 +94,12 @@ impl Figure {
         })
     }
 
-    /// Returns one line of JSON, without a line feed.
+    /// Returns the figure as one line of JSON, without a line feed.
     pub fn json(&self) -> String {
         serde_json::to_string(self).expect("a figure is plain data")
     }
 
-    /// Returns one row below [`TABLE_HEADER`].
+    /// Returns the figure as one row of the table with [`TABLE_HEADER`].
     pub fn row(&self) -> String {
         let bar = self.bar.map_or_else(String::new, |bar| bar.to_string());
         let met = match self.meets_bar() {
@@ -107,7 +107,7 @@ impl Figure {
             Some(false) => "MISSED",
             None => "",
         };
-        // The paper's value is shown beside it.
+        // The value of the paper, if any, is shown in the row.
         let paper = self.context.get("paper");
         let paper = paper.map_or_else(String::new, |paper| format!("paper: {paper}"));
         let name = format!("{} {}", self.bench, self.metric);
@@ -119,11 +119,11 @@ impl Figure {
     }
 }
 
-/// Column headers of [`Figure::row`].
+/// Header of the table whose rows [`Figure::row`] returns.
 pub const TABLE_HEADER: &str = "figure                                           median unit            p5          p95     n       bar met";
 
-/// Rounds to five significant digits, because more would be spurious. Whole numbers of any size
-/// stay whole.
+/// Rounds to five significant digits, since further digits would be noise. Whole numbers stay
+/// whole, whatever their size.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;

@@ -1,19 +1,19 @@
-//! The benchmarks behind `timeloom bench`.
+//! The benchmarks of `timeloom bench`.
 //!
-//! A figure is the median of *interleaved* rounds: the compared variants run alternately (A B A B
-//! …), and each round's ratio or difference is computed from neighbouring measurements, so that a
-//! machine that slows down meanwhile (heat, other tenants) slows both sides alike.
+//! A figure is the median of *interleaved* rounds: the variants to compare run alternately (A B A B
+//! …), and the ratio or difference of each round is computed from neighbouring measurements. If the
+//! machine becomes slower meanwhile (heat, other tenants), all variants become slower alike.
 //!
-//! Measurements run in **worker** processes ([`worker_main`]), the same program natively and inside
-//! a session, commanded over a socket (`remote`). They time themselves with the processor's cycle
-//! counter, never with the clock under test.
+//! Measurements run in **worker** processes ([`worker_main`]). The same program runs natively and
+//! in a session, and receives commands over a socket (`remote`). Workers measure time with the
+//! processor's cycle counter, never with the clock that is tested.
 //!
-//! Each benchmark has a file: `clock_read`, `syscall`, `pause` (and `skew`), `machines/*` (pauses
-//! agreed between machines), `exec`, `plant`, `net/*`, `ptp/*`, `timeline/*`, `vm/*`. The metric
-//! names are part of the public contract.
+//! Each benchmark has its own file: `clock_read`, `syscall`, `pause` (and `skew`), `machines/*`
+//! (pauses that machines agree on), `exec`, `plant`, `net/*`, `ptp/*`, `timeline/*`, `vm/*`. The
+//! names of metrics are part of the public contract.
 //!
-//! Assertions are out of scope: a missed bar is reported, not an error; tools that gate on it read
-//! the JSON.
+//! A figure that misses its bar is reported and is not an error. Tools that must fail in that case
+//! can evaluate the JSON output.
 
 mod clock_read;
 mod cores;
@@ -54,26 +54,26 @@ pub use stats::{median, percentile};
 pub use vm::vm_page;
 pub use worker::worker_main;
 
-/// A benchmark.
+/// Name of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// Cost of reading a virtual clock.
+    /// Cost of reading a session's clock.
     ClockRead,
-    /// Overhead of the filter on system calls, and cost of a trapped call.
+    /// Cost of the filter on system calls, and of a call that it traps.
     Syscall,
-    /// Latency of stopping and resuming the clock and the processes.
+    /// Latency of stopping and resuming a session's clock and processes.
     Pause,
-    /// Cost of starting programs, and memory of a session.
+    /// Cost of starting programs in a session, and additional memory of processes there.
     Exec,
-    /// Cost of an exchange with a plant, without the solver.
+    /// Cost of an exchange of values with a plant, without the plant's solver.
     Plant,
-    /// Speed of simulated networks, and of communication between engines.
+    /// Speed of simulated networks, and of the communication between engines.
     Net,
-    /// Cost of signatures in time distribution.
+    /// Cost of signatures in PTP.
     Ptp,
-    /// Cost of reading a timeline with its interval.
+    /// Cost of reading a timeline with its error interval.
     Timeline,
-    /// Quality of time in virtual machines, and its cost there.
+    /// Quality and cost of time in virtual machines.
     Vm,
 }
 
@@ -91,7 +91,7 @@ impl Name {
         Self::Vm,
     ];
 
-    /// Returns the name used on the command line and in the field `bench`.
+    /// Returns the name as on the command line and in the field `bench` of a figure.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ClockRead => "clock-read",
@@ -127,27 +127,29 @@ impl FromStr for Name {
 
 /// Options of a benchmark.
 pub struct Options {
-    /// Few rounds: all benchmarks together take five minutes on two processors.
+    /// True for few rounds: all benchmarks together then take five minutes on two processors.
     pub quick: bool,
-    /// Command that ends in [`worker_main`] with one more argument.
+    /// Command line of a worker. One more argument, which is passed to [`worker_main`], is
+    /// appended.
     pub worker: Vec<OsString>,
-    /// Restricts [`Name::Net`], which takes long, to this group of figures ([`NET_GROUPS`]).
+    /// Group of figures ([`NET_GROUPS`]) to which [`Name::Net`] is restricted; `None` for all,
+    /// which takes long.
     pub only: Option<String>,
-    /// Numbers of simultaneous guests for [`Name::Vm`], ascending; empty for the default.
+    /// Numbers of simultaneous guests for [`Name::Vm`], in ascending order; empty for the default.
     pub guests: Vec<usize>,
-    /// Called with remarks for the user: skipped measurements and the reasons.
+    /// Callback for remarks to the user: skipped measurements, with the reasons.
     pub remark: fn(&str),
 }
 
 impl Options {
-    /// Returns `quick` or `full`, by the options.
+    /// Returns `quick` or `full`, depending on the options.
     fn pick<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
 }
 
-/// Measures the cost of reading each clock in this process, with the figures of [`Name::Timeline`];
-/// takes a few seconds at most.
+/// Measures only the cost of reading each clock in this process, as figures of [`Name::Timeline`].
+/// Takes a few seconds at most.
 ///
 /// # Errors
 /// Fails under the same conditions as [`run`].
@@ -155,11 +157,11 @@ pub fn read_costs(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     timeline::reads(options, figure)
 }
 
-/// Runs a benchmark and passes on each figure as soon as it is known.
+/// Runs a benchmark, and passes each figure to `figure` as soon as it is known.
 ///
 /// # Errors
-/// Fails if a measurement was not possible: no session on this machine, or a worker that died.
-/// Figures passed on before are valid.
+/// Fails if a measurement is not possible, for example because a session cannot be created or a
+/// worker has died. Figures that were passed on before are valid.
 pub fn run(
     name: Name,
     options: &Options,

@@ -132,7 +132,7 @@ impl Bench {
                 all.push(figure);
             })
         });
-        // Measurements before a failure are drawn all the same.
+        // After a failure, the measurements before it are drawn nevertheless.
         if let (Some(directory), "vm") = (&self.figures, name.as_str()) {
             let page = timeloom_bench::vm_page(&all);
             let written = page.write(directory);
@@ -172,7 +172,7 @@ impl Bench {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Measures pauses agreed between machines.
+    /// Measures pauses that several machines agree on (`pause --hosts`).
     fn machines(&self, name: &str) -> Result<ExitCode, Failure> {
         if name != "pause" {
             return Err(Failure::usage("--hosts is of `pause`"));

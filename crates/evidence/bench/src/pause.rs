@@ -1,8 +1,8 @@
-//! `pause`: latency of stopping and resuming the clock and the processes.
+//! `pause`: latency of stopping and resuming a session's clock and processes.
 //!
-//! *Idle* processes wait for input. *Busy* ones compute; if there are more of them than processors,
-//! a process in the run queue can neither stop nor resume before it is scheduled, and that wait is
-//! in the figures.
+//! *Idle* processes wait for input. *Busy* processes compute. If there are more busy processes than
+//! processors, a process in the run queue can neither stop nor resume before it is scheduled; that
+//! delay is part of the figures.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     brood(options, scale, figure)
 }
 
-/// Measures a thousand idle processes: the children of one worker.
+/// Measures a thousand idle processes, which are children of one worker.
 fn brood(
     options: &Options,
     scale: Scale,
@@ -67,7 +67,7 @@ fn brood(
     Ok(())
 }
 
-/// Measures the clock alone, with a process that has mapped the page.
+/// Measures the clock alone, with a process that has mapped its page.
 fn clock_stop(
     options: &Options,
     scale: Scale,
@@ -96,7 +96,7 @@ fn clock_stop(
     Ok(())
 }
 
-/// Pauses and resumes `rounds` times and reports the three latencies.
+/// Pauses and resumes `rounds` times, and reports the three latencies.
 fn report(
     crew: &mut Crew,
     state: &str,
@@ -148,7 +148,8 @@ fn report(
         "from_to",
         "call of Session::resume to its return: the clock runs and all processes are awake; with busy ones also the time until the caller gets a processor back from them",
     ));
-    // The name in the contract without a number is that of the bars above.
+    // A metric name without a number of processes is that of the figures with bars, by the
+    // contract.
     let name = match (count, state) {
         (16, "idle") => "request_to_running_ns".to_owned(),
         _ => format!("request_to_running_{count}_{state}_ns"),
@@ -161,19 +162,19 @@ fn report(
     Ok(())
 }
 
-/// Latencies of one pause.
+/// The three latencies of one pause.
 struct Sample {
     stop_ns: f64,
     resume_ns: f64,
     running_ns: f64,
 }
 
-/// A session with identical processes.
+/// A session with several identical processes.
 struct Crew {
-    // Fields drop in this order: processes before the session that they are in.
+    // Fields are dropped in this order: the processes before their session.
     workers: Vec<Remote>,
     session: Session,
-    /// Present if the workers are busy.
+    /// Shared memory that busy workers poll; `None` for idle ones.
     board: Option<Shared<Board>>,
     scratch: Scratch,
 }
@@ -204,8 +205,8 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Lets all run for a moment, stops them, gives them input, resumes them and waits until the
-    /// last has noticed it.
+    /// Lets all processes run for a moment, stops them, gives them input and resumes them. Returns
+    /// when the last process has noticed the input.
     fn round(&mut self, scale: Scale) -> Result<Sample, BenchError> {
         std::thread::sleep(Duration::from_millis(2));
         let asked = ticks::now();
@@ -247,7 +248,7 @@ impl Crew {
     }
 }
 
-/// Returns the counter when the last of the busy workers saw the present generation.
+/// Returns the counter when the last busy worker saw the present generation.
 fn wait_for_all(shared: &Shared<Board>, count: usize) -> Result<u64, BenchError> {
     let board = shared.get();
     let generation = board.generation.load(Relaxed);
@@ -262,7 +263,8 @@ fn wait_for_all(shared: &Shared<Board>, count: usize) -> Result<u64, BenchError>
                 "a busy process did not go on after a pause".into(),
             ));
         }
-        // Rarely: this thread would take the processor from the workers that it waits for.
+        // Sleeps long, because this thread would otherwise take a processor from the workers that
+        // it awaits.
         std::thread::sleep(Duration::from_micros(500));
     }
     Ok(slots
@@ -277,5 +279,5 @@ fn processors() -> usize {
 }
 
 const BENCH: Name = Name::Pause;
-/// Number required by the issue.
+/// Number of processes that the requirement states.
 const BROOD: u32 = 1000;

@@ -1,7 +1,7 @@
-//! `plant`: cost of an exchange with a plant, without its solver.
+//! `plant`: cost of an exchange of values with a plant, without its solver.
 //!
-//! The plant is a trivial one of ours, so that the engine's part dominates: stop the testbed, ask,
-//! receive the answer, resume.
+//! The plant is trivial, so that Timeloom's part dominates: stop the testbed, send a request,
+//! receive the answer, and resume.
 
 use std::sync::Arc;
 use std::time::Duration as StdDuration;
@@ -24,7 +24,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     let scale = Scale::calibrate();
     let scratch = Scratch::new()?;
     let testbed = Arc::new(PausedTestbed(Arc::new(session(options)?)));
-    // Processes to be stopped, as in any real run.
+    // Processes that have to be stopped, as in any real run.
     let guests = (0..GUESTS)
         .map(|_| Remote::start(options, &scratch, &Environment::Inside(&testbed.0)))
         .collect::<Result<Vec<_>, _>>()?;
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
             .map_err(|error| BenchError::Worker(format!("the plant: {error}")))?;
         let all_ns = scale.between_ns(begun, ticks::now());
         let solve_ns = (exchange.stats().solve - before).as_ns() as f64;
-        // The first round has cold caches.
+        // The first round is not counted, because caches are cold.
         if round > 0 {
             solve.push(solve_ns);
             beyond.push(all_ns - solve_ns);
@@ -102,5 +102,5 @@ fn start_plant(options: &Options, scratch: &Scratch) -> Result<PlantProcess, Ben
 }
 
 const BENCH: Name = Name::Plant;
-/// Idle processes in the session.
+/// Number of idle processes in the session.
 const GUESTS: usize = 4;

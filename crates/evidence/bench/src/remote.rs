@@ -1,4 +1,4 @@
-//! The commanding end of a worker: starts it, sends commands, receives answers.
+//! Controller of a worker process: starts the worker, sends commands, and receives answers.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,17 +14,17 @@ use crate::Options;
 use crate::error::BenchError;
 use crate::scratch::{Scratch, unique};
 
-/// Environment of a worker.
+/// Environment in which a worker runs.
 pub(crate) enum Environment<'a> {
-    /// The machine's clock.
+    /// A native process with the machine's clock.
     Native,
-    /// The machine's clock, with these variables set.
+    /// A native process with these environment variables.
     With(Vec<(OsString, OsString)>),
-    /// The clock of a session.
+    /// A process of this session, with the session's clock.
     Inside(&'a Session),
 }
 
-/// A worker that waits for commands. Dropping it ends it.
+/// Connection to a worker that waits for commands. Dropping it ends the worker.
 pub(crate) struct Remote {
     stream: BufReader<UnixStream>,
     process: Process,
@@ -62,7 +62,7 @@ impl Remote {
             stream: BufReader::new(stream?),
             process,
         };
-        // Answers arrive well within this; a hang becomes an error.
+        // Every answer arrives well within this time, so that a worker that hangs causes an error.
         remote
             .stream
             .get_ref()
@@ -72,7 +72,7 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Process identifier.
+    /// Returns the process identifier of the worker.
     pub(crate) fn pid(&self) -> i32 {
         match &self.process {
             Process::Native(child) => child.id() as i32,
@@ -80,20 +80,20 @@ impl Remote {
         }
     }
 
-    /// Sends a command and returns the answer's text.
+    /// Sends a command and returns the text of the answer.
     pub(crate) fn ask(&mut self, command: &str) -> Result<String, BenchError> {
         self.send(command)?;
         self.answer()
     }
 
-    /// Sends a command whose answer is a number of ticks.
+    /// Sends a command and returns the answer, which is a number of ticks.
     pub(crate) fn measure(&mut self, command: &str) -> Result<f64, BenchError> {
         let text = self.ask(command)?;
         text.parse()
             .map_err(|_| BenchError::Worker(format!("a worker answered `{command}`: {text}")))
     }
 
-    /// Sends a command without waiting: the worker may be frozen.
+    /// Sends a command without waiting for the answer, since the worker may be frozen.
     pub(crate) fn send(&mut self, command: &str) -> Result<(), BenchError> {
         self.stream
             .get_mut()
@@ -101,7 +101,7 @@ impl Remote {
             .map_err(BenchError::system("commanding a worker"))
     }
 
-    /// Waits for the answer to a command that was sent.
+    /// Waits for the answer to a command that was sent before.
     pub(crate) fn answer(&mut self) -> Result<String, BenchError> {
         let mut line = String::new();
         let length = self
@@ -173,12 +173,12 @@ fn accept(listener: &UnixListener, process: &mut Process) -> Result<UnixStream, 
     }
 }
 
-/// Starts a session for measurements.
+/// Creates a session for measurements.
 pub(crate) fn session(options: &Options) -> Result<Session, BenchError> {
     session_with(options, ClockOptions::default())
 }
 
-/// Starts a session with a clock of this kind.
+/// Creates a session with these options for its clock.
 pub(crate) fn session_with(options: &Options, clock: ClockOptions) -> Result<Session, BenchError> {
     let remark = options.remark;
     Ok(Session::new(SessionOptions {

@@ -1,33 +1,34 @@
-//! Interleaved rounds: A B A B … A.
+//! Interleaved rounds of measurements: A B A B … A.
 
 use crate::error::BenchError;
 use crate::remote::Remote;
 use crate::ticks::{self, Scale};
 
-/// A function that reads a clock a given number of times.
+/// Function that reads a clock as often as its argument says.
 pub(crate) type Clock<'a> = Box<dyn FnMut(u32) + 'a>;
 
-/// Cost of one clock compared with another, a value per round.
+/// Cost of one clock compared with that of a base clock, with one value per round.
 #[derive(Clone, Default)]
 pub(crate) struct Paired {
-    /// The clock, ns per read.
+    /// Cost of the clock in ns per read.
     pub(crate) ns: Vec<f64>,
-    /// Mean of the base before and after it, ns per read.
+    /// Mean cost of the base immediately before and after, in ns per read.
     pub(crate) base_ns: Vec<f64>,
-    /// Ratio of both.
+    /// Cost of the clock divided by that of the base.
     pub(crate) ratios: Vec<f64>,
 }
 
-/// Measurements of several workers in turn, in nanoseconds. The first one is the base of
-/// comparison.
+/// Measurements of several workers that took turns, in nanoseconds. The first worker is the base of
+/// the comparison.
 pub(crate) struct Rounds {
-    /// Values of the base, one more than there are rounds: the last closes the last round.
+    /// Values of the base: one more than the number of rounds, since the last one ends the last
+    /// round.
     base_ns: Vec<f64>,
     others_ns: Vec<Vec<f64>>,
 }
 
 impl Rounds {
-    /// Sends `command` to each worker in turn, `count` times over, and once more to the first.
+    /// Sends `command` to each worker in turn, `count` times, and finally once more to the first.
     pub(crate) fn run(
         count: usize,
         command: &str,
@@ -35,7 +36,7 @@ impl Rounds {
         scale: Scale,
     ) -> Result<Self, BenchError> {
         let (base, others) = workers.split_first_mut().expect("at least one worker");
-        // The first answers have cold caches and are discarded.
+        // The first answers are discarded, because caches are cold.
         base.measure(command)?;
         for other in others.iter_mut() {
             other.measure(command)?;
@@ -54,8 +55,9 @@ impl Rounds {
         Ok(rounds)
     }
 
-    /// Measures clocks that this process reads itself, `batch` reads at a time. The base is read
-    /// before and after *each* of the others, so that neighbours are as close as possible.
+    /// Measures clocks that this process itself reads, `batch` reads at a time. The base is read
+    /// before and after *each* of the others, so that compared measurements are as close as
+    /// possible.
     pub(crate) fn local(
         count: usize,
         batch: u32,
@@ -88,22 +90,23 @@ impl Rounds {
         paired
     }
 
-    /// Returns the first worker's values, ns.
+    /// Returns the values of the base, in ns.
     pub(crate) fn base_ns(&self) -> &[f64] {
         &self.base_ns
     }
 
-    /// Returns another worker's values, ns. The first of the others has index 0.
+    /// Returns the values of another worker in ns; index 0 is the first after the base.
     pub(crate) fn other_ns(&self, other: usize) -> &[f64] {
         &self.others_ns[other]
     }
 
-    /// Returns another worker's value over the mean of the two base values around it.
+    /// Returns the values of another worker, each divided by the mean of the two base values around
+    /// it.
     pub(crate) fn ratios(&self, other: usize) -> Vec<f64> {
         self.compared(other, |value, base| value / base)
     }
 
-    /// Returns another worker's value minus the mean of the two base values around it.
+    /// Returns the values of another worker, each minus the mean of the two base values around it.
     pub(crate) fn differences_ns(&self, other: usize) -> Vec<f64> {
         self.compared(other, |value, base| value - base)
     }
@@ -127,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_steady_drift_cancels_out_between_neighbours() {
-        // The machine slows down steadily; B costs half as much again.
+        // The machine becomes steadily slower, and B costs 1.5 times as much as A.
         let cost = |turn: u32| 100.0 + f64::from(turn);
         let rounds = Rounds {
             base_ns: (0..=5).map(|round| cost(2 * round)).collect(),

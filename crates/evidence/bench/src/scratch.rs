@@ -1,4 +1,4 @@
-//! A directory for sockets and files of one benchmark, removed when it ends.
+//! Directory for the sockets and files of one benchmark, removed when the benchmark ends.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,7 +26,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Returns a name that is unique on this machine.
+/// Returns a name that no other process of this machine uses.
 pub(crate) fn unique(what: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! Memory shared by a measured process and its commander: a file, mapped by both.
+//! Memory that a measured process and its controller share: a file that both map.
 //!
-//! A spinning worker cannot be asked over a socket without affecting the measurement. It therefore
+//! A command over a socket would disturb the measurement of a spinning worker. The worker therefore
 //! polls a *generation* in shared memory, and records when it first saw a change.
 
 use std::fs::{File, OpenOptions};
@@ -15,35 +15,35 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 /// Maximum number of workers.
 pub(crate) const SLOTS: usize = 64;
 
-/// Memory polled by spinning workers. Initially zero.
+/// Memory that spinning workers poll; initially zero.
 #[repr(C)]
 pub(crate) struct Board {
-    /// Incremented by the commander.
+    /// Generation, which the controller increments.
     pub(crate) generation: AtomicU32,
-    /// Slots, one per worker, each in a cache line of its own.
+    /// Reports of the workers, each in its own cache line.
     pub(crate) slots: [Slot; SLOTS],
 }
 
-/// Report of a worker.
+/// Report of one worker.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    /// Counter when it first saw `generation`.
+    /// Cycle counter when the worker first saw the generation below.
     pub(crate) ticks: AtomicU64,
-    /// Generation that it saw last.
+    /// Generation that the worker saw last.
     pub(crate) generation: AtomicU32,
 }
 
 // SAFETY: consists of atomics only, for which zero is a valid value.
 unsafe impl Atomics for Board {}
 
-/// Types that may be shared with other processes that write to them.
+/// Types that may be shared with other processes, which may write to them at any time.
 ///
 /// # Safety
-/// The type consists of atomics only, any bytes are a valid value of it, and it is no longer than a
-/// page, or than the file that it is mapped from.
+/// The type must consist of atomics only, and any bytes must be a valid value of it. It must not be
+/// longer than a page, or than the file that it is mapped from.
 pub(crate) unsafe trait Atomics {}
 
-/// A mapping of a `T` at the beginning of a file.
+/// Mapping of a `T` at the beginning of a file.
 pub(crate) struct Shared<T: Atomics> {
     address: *mut T,
     of: PhantomData<T>,
@@ -55,7 +55,7 @@ unsafe impl<T: Atomics + Sync> Send for Shared<T> {}
 unsafe impl<T: Atomics + Sync> Sync for Shared<T> {}
 
 impl<T: Atomics> Shared<T> {
-    /// Creates a zeroed file of whole pages and maps it.
+    /// Creates a zeroed file with a whole number of pages, and maps it.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -66,7 +66,7 @@ impl<T: Atomics> Shared<T> {
         Self::map(&file)
     }
 
-    /// Maps a file made by [`create`](Self::create), or a device of at least that length.
+    /// Maps a file that [`create`](Self::create) has made, or a device of at least that length.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         if file.metadata()?.len() < size_of::<T>() as u64 {

@@ -1,10 +1,11 @@
 //! `pause`, second part: accumulation of clock errors by pauses.
 //!
 //! By the paper's equation, virtual time is (wall − paused) / dilation. After each of 1000 pauses
-//! the clock is compared with that; the metric is the median error of the last 100 over that of the
-//! first 100. A clock that lost or gained a little with every pause (as one that measures each
-//! pause separately does) would show a ratio that grows with their number; one that re-anchors
-//! without loss shows its constant error of calibration, a ratio of about 1.
+//! the clock is compared with that value. The metric is the median error of the last 100 pauses
+//! divided by that of the first 100. If a clock gained or lost a little with every pause (for
+//! example because it measures each pause separately), the ratio would grow with the number of
+//! pauses. A clock that continues without loss shows only its constant error of calibration, and a
+//! ratio of about 1.
 
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ use crate::{Name, Options};
 
 pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let session = session(options)?;
-    // The initial calibration over 5 ms is replaced by ever longer ones; its effect meanwhile is
-    // unrelated to pauses.
+    // The clock's initial calibration over 5 ms is replaced by longer and longer ones. The wait
+    // excludes that effect, which is unrelated to pauses.
     std::thread::sleep(Duration::from_millis(options.pick(1500, 4000)));
     let mut errors_ns = Vec::with_capacity(PAUSES);
     for _ in 0..PAUSES {
@@ -30,8 +31,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         errors_ns.push(error_ns(session.clock()));
     }
     let first = median_size(&errors_ns[..SPAN]);
-    // One value, not one per round: the spread is of the last errors, each over the median of the
-    // first ones.
+    // The ratio is a single value, not one per round. Its spread is that of the last errors, each
+    // divided by the median of the first ones.
     let ratios: Vec<f64> = errors_ns[PAUSES - SPAN..]
         .iter()
         .map(|error| error.abs().max(RESOLUTION_NS) / first)
@@ -49,8 +50,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// Returns virtual time minus the equation's value, of the attempt in which the two wall readings
-/// around it were closest together.
+/// Returns virtual time minus the value of the equation, in ns. Of several attempts, that one
+/// counts in which the two wall readings around the virtual reading were closest together.
 fn error_ns(clock: &Clock) -> f64 {
     (0..16)
         .map(|_| {
@@ -76,8 +77,8 @@ fn median_size(errors_ns: &[f64]) -> f64 {
 }
 
 const PAUSES: usize = 1000;
-/// Number of first and of last pauses that are compared.
+/// Number of first pauses, and of last pauses, that are compared.
 const SPAN: usize = 100;
-/// Two readings of the wall clock are about twice this apart; smaller errors cannot be
+/// About half of the time between two readings of the wall clock. Smaller errors cannot be
 /// distinguished from zero.
 const RESOLUTION_NS: f64 = 20.0;

@@ -1,7 +1,7 @@
 //! Lateness of sleeps: natively, in a session, and with libfaketime.
 //!
-//! A sleep ends late by the timer's slack and the scheduling latency; a session adds the trap and
-//! the clock read.
+//! A sleep ends late by the timer slack and the scheduling latency. In a session, the trap and the
+//! reading of the clock are added.
 
 use crate::clock_read::start_faked;
 use crate::error::BenchError;
@@ -54,12 +54,12 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// Name, length, rounds at full length.
+/// Suffix of the metric's name, length in ns, and number of rounds without `--quick`.
 const SLEEPS: [(&str, u32, usize); 4] = [
     ("50us", 50_000, 201),
     ("100us", 100_000, 201),
     ("1ms", 1_000_000, 101),
     ("10ms", 10_000_000, 41),
 ];
-/// Number of sleeps per answer of a worker, which is their median.
+/// Number of sleeps whose median a worker returns as one answer.
 const SLEEPS_PER_ROUND: u32 = 5;

@@ -1,18 +1,19 @@
-//! Medians and percentiles, which are robust on a noisy machine.
+//! Medians and percentiles, which are robust against outliers on a noisy machine.
 
-/// Returns the median of `samples`; for an even number, the mean of the middle two.
+/// Returns the median of `samples`. For an even number of samples, it is the mean of the two in the
+/// middle.
 ///
 /// # Panics
-/// Panics without samples.
+/// Panics if there are no samples.
 pub fn median(samples: &[f64]) -> f64 {
     percentile(samples, 50.0)
 }
 
-/// Returns the value below which `percent` per cent of `samples` lie, interpolated linearly between
-/// neighbours (Hyndman and Fan's type 7, as in NumPy and R).
+/// Returns the value below which `percent` per cent of `samples` are, linearly interpolated between
+/// neighbouring samples (type 7 of Hyndman and Fan, as in NumPy and R).
 ///
 /// # Panics
-/// Panics without samples.
+/// Panics if there are no samples.
 pub fn percentile(samples: &[f64], percent: f64) -> f64 {
     assert!(!samples.is_empty(), "a percentile of nothing");
     let mut sorted = samples.to_vec();
@@ -23,12 +24,12 @@ pub fn percentile(samples: &[f64], percent: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
-/// Returns the 95 % confidence interval of the median of the samples' distribution, whatever it is
-/// (order statistics; normal approximation of the binomial). For few samples, it is the minimum and
-/// the maximum.
+/// Returns the 95 % confidence interval of the median, for samples of any distribution (order
+/// statistics; normal approximation of the binomial distribution). For few samples, it is their
+/// minimum and maximum.
 ///
 /// # Panics
-/// Panics without samples.
+/// Panics if there are no samples.
 pub(crate) fn median_interval(samples: &[f64]) -> (f64, f64) {
     assert!(!samples.is_empty(), "an interval of nothing");
     let mut sorted = samples.to_vec();
@@ -67,7 +68,8 @@ mod tests {
         assert_eq!(median(&[1.0, 1.0, 1.0, 1.0, 1e9]), 1.0);
     }
 
-    /// Ranks 40 and 61 of a hundred (Conover, Practical Nonparametric Statistics, 3.2).
+    /// Expected ranks 40 and 61 of a hundred are from Conover, Practical Nonparametric Statistics,
+    /// 3.2.
     #[test]
     fn the_interval_of_a_median_has_the_ranks_of_the_textbook() {
         let samples: Vec<f64> = (1..=100).rev().map(f64::from).collect();

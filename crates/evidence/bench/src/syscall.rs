@@ -1,5 +1,5 @@
-//! `syscall`: cost of a session's filter for calls that carry no time, cost of a trapped call, and
-//! slow-down of `stat` with virtual dates of files.
+//! `syscall`: cost of a session's filter for system calls that do not carry time, cost of a trapped
+//! call, and slow-down of `stat` if dates of files are virtual.
 
 use timeloom_guest::{ClockOptions, FileTimes};
 
@@ -87,10 +87,10 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 }
 
 const BENCH: Name = Name::Syscall;
-/// Calls that pass, with the suffixes of the metric's name.
+/// Calls that the filter lets pass, with suffixes of the metric's name.
 const UNTOUCHED: [(&str, &str); 3] = [("getppid", ""), ("pread", "_pread"), ("close", "_close")];
-/// Calls that trap where dates of files are virtual: on an older file, and on one written in the
-/// session.
+/// Calls that are trapped if dates of files are virtual: on a file older than the session, and on
+/// one written in the session.
 const DATED: [(&str, &str); 2] = [("stat", ""), ("stat_new", "_new")];
-/// Calls that trap.
+/// Calls that are always trapped, with suffixes of the metric's name.
 const TRAPPED: [(&str, &str); 2] = [("clock_gettime", ""), ("rt_sigprocmask", "_sigprocmask")];

@@ -1,7 +1,7 @@
-//! Whole programs: redis under its own benchmark, and an iperf3 transfer, with server and client
-//! both in a session, over both outside.
+//! Whole programs: redis with its own benchmark, and an iperf3 transfer. The throughput with server
+//! and client in a session is divided by that outside.
 //!
-//! The programs measure themselves, by the clock that they see. The session runs at the rate of the
+//! The programs measure themselves by the clock that they see. The session runs at the rate of the
 //! machine's clock, so the results are comparable.
 
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// Measures SET and GET over a UNIX socket, so that the noise of the network is excluded.
+/// Measures SET and GET over a UNIX socket, which excludes the noise of a network.
 fn redis(
     options: &Options,
     session: &Session,
@@ -95,7 +95,7 @@ fn redis(
     Ok(())
 }
 
-/// Returns the requests per second over both kinds, from lines `"SET","12345.67",…`.
+/// Returns the requests per second over both kinds, from lines like `"SET","12345.67",…`.
 fn rate_of_redis(text: &str) -> Result<f64, BenchError> {
     let rates: Vec<f64> = text
         .lines()
@@ -103,13 +103,13 @@ fn rate_of_redis(text: &str) -> Result<f64, BenchError> {
         .filter_map(|line| line.split('"').nth(3)?.parse().ok())
         .collect();
     match rates[..] {
-        // Equal numbers of both: the mean rate is the harmonic mean.
+        // There are as many requests of each kind, so the total rate is the harmonic mean.
         [set, get] => Ok(2.0 / (1.0 / set + 1.0 / get)),
         _ => Err(BenchError::Worker(format!("redis-benchmark said: {text}"))),
     }
 }
 
-/// Measures a TCP stream over the loopback interface.
+/// Measures a TCP stream on the loopback interface.
 fn iperf3(
     options: &Options,
     session: &Session,
@@ -168,7 +168,7 @@ fn rate_of_iperf3(text: &str) -> Result<f64, BenchError> {
         .ok_or_else(|| BenchError::Worker(format!("iperf3 said: {}", report["error"])))
 }
 
-/// Interleaved: outside, inside, outside, inside, …, outside.
+/// Rates of interleaved runs: outside, inside, outside, inside, …, outside.
 struct Rates {
     outside: Vec<f64>,
     inside: Vec<f64>,
@@ -180,7 +180,7 @@ impl Rates {
         outside: impl Fn() -> Result<f64, BenchError>,
         inside: impl Fn() -> Result<f64, BenchError>,
     ) -> Result<Self, BenchError> {
-        // An uncounted round warms caches, page tables and connections.
+        // One round is not counted; it warms up caches, page tables and connections.
         outside()?;
         inside()?;
         let mut rates = Self {
@@ -209,13 +209,13 @@ impl Rates {
     }
 }
 
-/// Environment of a program.
+/// Environment in which a program runs: native, or a session.
 enum Environment<'a> {
     Outside,
     Inside(&'a Session),
 }
 
-/// A server, ended when dropped.
+/// A server process, which is ended when this is dropped.
 enum Running {
     Outside(Child),
     Inside(Guest),
@@ -262,7 +262,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs a program to its end and returns what it printed.
+/// Runs a program to its end and returns its output.
 fn output(environment: &Environment<'_>, argv: &[OsString]) -> Result<String, BenchError> {
     let doing = || BenchError::system(format!("running {}", argv[0].to_string_lossy()));
     match environment {
@@ -296,7 +296,7 @@ fn free_port() -> Result<u16, BenchError> {
         .map_err(BenchError::system("looking for a free port"))
 }
 
-/// Returns true if all programs are installed; reports skipped measurements otherwise.
+/// Returns true if all programs are installed; otherwise reports the skipped measurements.
 fn installed(options: &Options, programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let missing = programs.iter().find(|program| {

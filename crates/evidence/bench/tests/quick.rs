@@ -1,7 +1,7 @@
-//! `clock-read --quick`, `timeline --quick` and `pause --hosts` end to end. No timing is asserted:
-//! machines differ.
+//! End-to-end tests of `clock-read --quick`, `timeline --quick` and `pause --hosts`. Times are not
+//! checked, because machines differ.
 //!
-//! The test program is its own worker, so it has a `main` instead of the usual harness.
+//! The test program is also the worker, so it has its own `main` instead of the usual harness.
 
 use std::process::ExitCode;
 
@@ -33,7 +33,7 @@ fn clock_read_gives_all_its_figures() {
 }
 
 /// Figures that need other programs (ClockBound's clients, Python) are skipped with a remark if
-/// those are missing, as here.
+/// these are missing, as here.
 fn timeline_gives_all_its_figures() {
     let metrics = [
         "interval_over_vdso",
@@ -60,7 +60,7 @@ fn check(name: Name, metrics: &[&str], rounds: u64) {
     }
 }
 
-/// Every pause is also checked to have stopped all machines at one time.
+/// The measurement also checks that each pause stopped all machines at one instant.
 fn machines_agree_on_each_pause_and_have_a_table() {
     let machines = Machines {
         hosts: vec![1, 3],
@@ -80,7 +80,7 @@ fn machines_agree_on_each_pause_and_have_a_table() {
             assert!(number("value") <= number("high"), "{row}");
         }
     }
-    // Each machine has its own value at each pause; for all together there is one.
+    // Quantities per machine have a value for each machine and pause; others have one per pause.
     assert_eq!(row("own_stop_3x4_ns")["n"], 18);
     assert_eq!(row("stop_3x4_ns")["n"], 6);
     // The paper has values for four processes on one board, but none for three boards.

@@ -1,5 +1,5 @@
-//! Scenarios that are spread over agents: messages between a run and its agents, the links between
-//! machines, and their pause bus.
+//! Untrusted input of distributed scenarios: messages between a run and its agents, links between
+//! machines, and the pause bus.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,11 @@ use timeloom_time::Instant;
 use crate::runs::place;
 use crate::split;
 
-/// Bytes received by an agent at its port: from a peer without the key, and from a run with the
-/// key, with a plan and its files.
+/// Tests the bytes that an agent receives at its port: from a peer without the key, and from a run
+/// with the key, with a plan and its files.
 ///
-/// Input: frames, each one byte of kind, two of length (big-endian), content.
+/// Input: frames, each with one byte for the kind, two for the length (big-endian), and the
+/// content.
 pub(crate) fn hears(input: &[u8]) {
     timeloom_run::fuzzing::unsealed(input);
     beside_nothing(|inside| {
@@ -21,7 +22,7 @@ pub(crate) fn hears(input: &[u8]) {
     });
 }
 
-/// Bytes received by a run from an agent with the key, with its results.
+/// Tests the bytes that a run receives from an agent with the key, with the agent's results.
 ///
 /// Input: frames, as for [`hears`].
 pub(crate) fn results(input: &[u8]) {
@@ -39,7 +40,7 @@ fn frames(mut input: &[u8]) -> Vec<(u8, &[u8])> {
     frames
 }
 
-/// Checks that `read` changes nothing in a directory except for one entry of a given name.
+/// Checks that `read` changes nothing in a directory except a single entry with a given name.
 fn beside_nothing(read: impl FnOnce(&Path)) {
     let place = place();
     let around = place.join("agent");
@@ -55,10 +56,12 @@ fn beside_nothing(read: impl FnOnce(&Path)) {
     fs::remove_dir_all(&around).expect("ours");
 }
 
-/// Bytes of another machine through a tunnel: a datagram, and a link's frames.
+/// Tests the bytes that arrive from another machine through a tunnel: a datagram, and the frames of
+/// a link.
 ///
-/// Input: the datagram; parsed again as 8 bytes of the link's rate (little-endian; 0: none), then
-/// frames of 17 bytes: 8 of a number, 8 of the instant of departure, one of its length.
+/// Input: the datagram. The same bytes are parsed again: 8 bytes for the link's rate
+/// (little-endian; 0 for none), then frames of 17 bytes (8 for a number, 8 for the departure, one
+/// for the length).
 pub(crate) fn tunnel(input: &[u8]) {
     timeloom_portal::fuzzing::datagram(input);
     let (rate, frames) = split::<8>(input);
@@ -73,11 +76,11 @@ pub(crate) fn tunnel(input: &[u8]) {
     timeloom_portal::fuzzing::line(&frames, rate);
 }
 
-/// Bytes received at an end of the pause bus.
+/// Tests the bytes that a host on the pause bus receives.
 ///
-/// Input: a datagram; parsed again as messages of a host with the key: one byte that is set if
-/// silent hosts are released, then for each datagram one byte of milliseconds, one of a local
-/// event, and the datagram.
+/// Input: a datagram. The same bytes are parsed again as messages of a host with the key: one byte
+/// that is not zero if the hold of a silent host is released; then, for each datagram, one byte of
+/// milliseconds, one for a local event, and the datagram.
 pub(crate) fn pause_bus(input: &[u8]) {
     timeloom_bus::fuzzing::unsealed(input);
     let ([release], said) = split::<1>(input);
@@ -88,5 +91,5 @@ pub(crate) fn pause_bus(input: &[u8]) {
     timeloom_bus::fuzzing::member(release & 1 == 1, said);
 }
 
-/// Length without the seal.
+/// Length of a datagram without the authentication code, in bytes.
 const DATAGRAM_BYTES: usize = 112;

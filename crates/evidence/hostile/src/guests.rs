@@ -1,17 +1,17 @@
-//! Guests and their clients: memory of a program read by the supervisor, system calls of a program,
-//! bytes from the control socket.
+//! Untrusted input from guests and their clients: memory of a guest that the supervisor reads,
+//! system calls of a guest, and bytes at the control socket.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::LazyLock;
 
-/// Bytes from a client of the control socket.
+/// Tests the bytes that a client sends to the control socket.
 pub(crate) fn control_socket(sent: &[u8]) {
     timeloom_guest::fuzzing::control(sent);
 }
 
-/// Initial stack of an executed program in another process: the vDSO address that its supervisor
-/// finds there must be the auxiliary vector's entry, or none.
+/// Tests the initial stack of a program that was executed in another process. The supervisor must
+/// find the vDSO's address of the auxiliary vector's entry, or none.
 ///
 /// Input: words of eight bytes; the last may be incomplete.
 pub(crate) fn initial_stack(input: &[u8]) {
@@ -22,12 +22,12 @@ pub(crate) fn initial_stack(input: &[u8]) {
     timeloom_guest::fuzzing::initial_stack(&stack);
 }
 
-/// A system call of a guest: the seccomp filter, run by an interpreter, must agree with the
+/// Tests a system call of a guest: the seccomp filter, run by an interpreter, must agree with the
 /// documented table of calls.
 ///
-/// Input: one byte (bit 0: of another architecture; bit 1: near the image), four of the number or
-/// the index in the table (see `fuzzing::call`), eight of the instruction's address, and eight of
-/// each argument; four of the architecture. Missing bytes are zero.
+/// Input: one byte (bit 0: other architecture; bit 1: address near the image), four for the number
+/// or the index in the table (see `fuzzing::call`), eight for the address of the instruction, eight
+/// for each argument, and four for the architecture. Missing bytes are zero.
 pub(crate) fn seccomp_call(input: &[u8]) {
     let mut bytes = [0; 65];
     let length = input.len().min(bytes.len());
@@ -36,7 +36,7 @@ pub(crate) fn seccomp_call(input: &[u8]) {
     let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
     let mut address = word(5);
     if bytes[0] & 2 != 0 {
-        // In the image, or directly beside it.
+        // The address is in the image, or directly before or after it.
         address = (address % 0x2_0000).wrapping_add(timeloom_guest::fuzzing::IMAGE - 0x8000);
     }
     let args = core::array::from_fn(|index| word(13 + 8 * index));
@@ -44,12 +44,13 @@ pub(crate) fn seccomp_call(input: &[u8]) {
     timeloom_guest::fuzzing::call(architecture, half(1) as i32, address, args);
 }
 
-/// The vDSO of another process, which may have overwritten it: for any contents, no jump outside of
-/// it is planned.
+/// Tests the vDSO of another process, which may have overwritten it. Whatever it contains, the
+/// supervisor must not plan a jump outside of it.
 ///
-/// Input: two bytes of the mapping's length in units of 16 bytes, one byte of kind. 0: the vDSO's
-/// bytes follow. Else: changes of this kernel's vDSO follow, two bytes of offset and one of value
-/// each; and if the kind is odd, the mapping has the vDSO's length.
+/// Input: two bytes for the mapping's length in units of 16 bytes, and one for the kind. For kind
+/// 0, the bytes of the vDSO follow. For other kinds, changes of this kernel's vDSO follow, each
+/// with two bytes for the offset and one for the value; if the kind is odd, the mapping has the
+/// vDSO's length.
 pub(crate) fn vdso(input: &[u8]) {
     let [low, high, kind, rest @ ..] = input else {
         return;
@@ -72,7 +73,7 @@ pub(crate) fn vdso(input: &[u8]) {
     timeloom_guest::fuzzing::vdso(&bytes, &(start..start + length));
 }
 
-/// This process's own vDSO.
+/// The vDSO of this process.
 static OWN: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("our own");
     let line = maps.lines().find(|line| line.ends_with("[vdso]"));

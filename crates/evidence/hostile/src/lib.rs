@@ -1,11 +1,12 @@
-//! Every reader of bytes from outside, and its invariants for arbitrary bytes.
+//! All parsers of untrusted bytes, with the invariants that hold for arbitrary bytes.
 //!
-//! A function of [`INPUTS`] takes bytes as a hostile sender would send them, and panics if the
-//! reader does, or if the reader accepts invalid bytes. The fuzzer in `fuzz/` calls each in turn
-//! (`make fuzz`), with the seeds in `fuzz/seeds/NAME`. The test of this crate calls all with those
-//! seeds and with many slight variations of them, in seconds.
+//! Each function in [`INPUTS`] takes bytes as a hostile sender could send them. It panics if the
+//! parser panics, or if the parser accepts invalid bytes. The fuzzer in `fuzz/` calls each function
+//! (`make fuzz`), with the seeds in `fuzz/seeds/NAME`. The test of this crate calls all functions
+//! with those seeds and with many variations of them, in seconds.
 //!
-//! The crate has no readers of its own, and no product uses it. docs/security.md lists the senders.
+//! The crate contains no parsers of its own, and no product depends on it. docs/security.md lists
+//! the senders.
 #![forbid(unsafe_code)]
 
 mod agents;
@@ -20,10 +21,10 @@ mod timelines;
 
 pub use runs::remove_directory;
 
-/// Function that takes bytes from outside.
+/// Function that tests one parser with untrusted bytes.
 pub type Input = fn(&[u8]);
 
-/// All inputs by name; the seeds have the same names.
+/// All tests by name; the folders of seeds have the same names.
 pub const INPUTS: [(&str, Input); 28] = [
     ("agent_hears", agents::hears),
     ("agent_results", agents::results),
@@ -55,7 +56,7 @@ pub const INPUTS: [(&str, Input); 28] = [
     ("vm_region", machines::region),
 ];
 
-/// Returns the input of this name.
+/// Returns the test with this name.
 ///
 /// # Panics
 /// Panics if there is none.
@@ -66,7 +67,7 @@ pub fn input(name: &str) -> Input {
         .1
 }
 
-/// Returns the first `N` bytes, padded with zeros, and the rest.
+/// Returns the first `N` bytes, padded with zeros, and the remaining bytes.
 fn split<const N: usize>(bytes: &[u8]) -> ([u8; N], &[u8]) {
     let (head, rest) = bytes.split_at(bytes.len().min(N));
     let mut first = [0; N];

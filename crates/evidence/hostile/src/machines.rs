@@ -1,4 +1,5 @@
-//! Virtual machines: the region that a guest reads from its host, and the bytes between both.
+//! Untrusted input of virtual machines: the region that a guest reads from its host, and the bytes
+//! between the two.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,12 +12,12 @@ use timeloom_publish::{
 
 use crate::split;
 
-/// The region that a host gives to its guest, unchanged and with corrected checksums: for any
-/// contents, a guest gets a reading or a refusal, and no reading more precise than its knowledge of
-/// its counter.
+/// Tests the region of memory that a host gives to its guest, as it is and with corrected
+/// checksums. Whatever it contains, the guest must get a reading or an error, and no reading may be
+/// more precise than the guest's knowledge of its counter permits.
 ///
-/// Input: 8 bytes of the guest's counter; of its relation, 8 bytes each of the lower end, the
-/// width, the time of measurement, and the growth; the region.
+/// Input: 8 bytes for the guest's counter; for the relation between the counters, 8 bytes each for
+/// lower end, width, time of measurement and growth; then the region.
 pub(crate) fn region(input: &[u8]) {
     let (head, bytes) = split::<40>(input);
     let [own, low, width, measured_at, growth_0_64] = core::array::from_fn(|index| {
@@ -63,37 +64,37 @@ fn read(bytes: &[u8], own: u64, relation: &dyn Fn(u64) -> Relation) -> Result<()
             assert!(!reading.is_ok_and(|reading| reading.bounded));
             continue;
         };
-        // Both ends of the relation are within the bounds that the reader allows.
+        // Both ends of the relation are within the limits that the reader permits.
         for end in [relation.low, relation.high] {
             let earlier = latest.wrapping_sub(own.wrapping_add(end as u64));
             assert!(earlier <= width, "{relation:?} at {own}: {latest} {width}");
         }
     }
-    // A region is not a page of a relation.
+    // The region is not accepted as a page with a relation.
     assert!(RegionReader::open(&file, 0, &file, None).is_err());
     Ok(())
 }
 
-/// Creates a file with exactly these bytes: a read beyond its last page is a fault.
+/// Returns a memory file with exactly these bytes. A read beyond its last page raises SIGBUS.
 fn memory(bytes: &[u8]) -> File {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create("timeloom-hostile", flags).expect("memory"));
     file.write_all_at(bytes, 0).expect("memory can be written");
-    // Readers refuse memory that can be truncated.
+    // Readers refuse memory whose size can be reduced.
     fcntl_add_seals(&file, SealFlags::SHRINK).expect("it is ours");
     file
 }
 
-/// Bytes through the port between a guest and its host.
+/// Tests the byte stream of the port between a guest and its host.
 ///
-/// Input: one byte, the size of the pieces less one; the stream.
+/// Input: one byte for the size of the pieces minus one; then the stream.
 pub(crate) fn frames(input: &[u8]) {
     if let Some((piece, stream)) = input.split_first() {
         timeloom_vm::fuzzing::stream(stream, usize::from(*piece) + 1);
     }
 }
 
-/// Messages of an emulator's monitor: lines of JSON.
+/// Tests messages of an emulator's monitor, which are lines of JSON.
 pub(crate) fn monitor(said: &[u8]) {
     timeloom_vm::fuzzing::monitor(said);
 }

@@ -1,4 +1,5 @@
-//! Simulated networks: frames of real programs, files with graphs, datagrams of other engines.
+//! Untrusted input of simulated networks: frames of real programs, files with graphs, and datagrams
+//! of other engines.
 
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
@@ -16,11 +17,12 @@ use timeloom_peering::message::Messages;
 use timeloom_peering::peer::{Peer, PeerConfig};
 use timeloom_time::{Duration, Instant};
 
-/// Frames of a hostile program at a host's port of a simulated network, with any claimed offloads.
-/// Each packet leaves the network or is dropped and counted; none stays for ever.
+/// Tests frames that a hostile program sends at a host's port of a simulated network, with
+/// arbitrary offload information. Each packet must leave the network, or be dropped and counted;
+/// none may stay for ever.
 ///
-/// Input: frames, each with two bytes of length, one of claims, and two of the payload of each
-/// segment.
+/// Input: frames, each with two bytes for the length, one for the offload flags, and two for the
+/// payload of a segment.
 pub(crate) fn frame(input: &[u8]) {
     let mut network = NetworkBuilder::new(1);
     let [a, b, silent, far] = ["a", "b", "silent", "far"].map(|name| network.host(name));
@@ -41,7 +43,7 @@ pub(crate) fn frame(input: &[u8]) {
     );
     network.connect(silent, switch, link.clone());
     network.connect(switch, router, link.clone());
-    // If one host has an IPv6 address, all of the model have one.
+    // If one host has an IPv6 address, all hosts of the model have one.
     let (beyond, _) = network.connect(router, far, link.with_queue(codel));
     network.set_address(beyond, Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1), 64);
     let mut world = network.build().expect("a sound network");
@@ -88,9 +90,10 @@ pub(crate) fn frame(input: &[u8]) {
     assert_eq!(world.packets_alive(), 0, "{:?}", world.counters());
 }
 
-/// A file with a graph. The network built from it must have the reported number of nodes.
+/// Tests a file with a graph. The network built from the file must have the reported number of
+/// nodes.
 ///
-/// Input: one byte, odd for GraphML, else GML; the text.
+/// Input: one byte, odd for GraphML and even for GML; then the text.
 pub(crate) fn graph(input: &[u8]) {
     let Some((kind, text)) = input.split_first() else {
         return;
@@ -113,9 +116,9 @@ pub(crate) fn graph(input: &[u8]) {
     }
 }
 
-/// A datagram of another engine of the network, or of a sender that claims to be one. A decoded
-/// body must be unchanged after encoding and decoding; a datagram with an invalid seal is counted
-/// and has no effect.
+/// Tests a datagram of another engine of the network, or of a sender that claims to be one. A
+/// decoded body must not change by encoding and decoding. A datagram with a wrong authentication
+/// code must be counted and have no other effect.
 ///
 /// Input: one byte (bit 0: compressed), then a body.
 pub(crate) fn peering_datagram(input: &[u8]) {
@@ -148,7 +151,7 @@ pub(crate) fn peering_datagram(input: &[u8]) {
             .expect("what was written is read");
         assert_eq!(others, seen);
     }
-    // A datagram with this body, sealed with another key, is counted as hostile.
+    // A datagram with this body that is authenticated with another key must be counted as hostile.
     let header = Header {
         from: 2,
         to: 1,
@@ -165,7 +168,7 @@ pub(crate) fn peering_datagram(input: &[u8]) {
     let _ = messages.clone().read(body, &mut Batch::default());
 }
 
-/// Knowledge of two engines about a small network with flows of both kinds.
+/// Static data that two engines have about a small network with flows of both kinds.
 static DUMBBELL: LazyLock<(Statics, Messages)> = LazyLock::new(|| {
     let mut network = NetworkBuilder::new(1);
     let link = LinkConfig::new(1_000_000_000, Duration::from_ms(1));

@@ -1,9 +1,9 @@
-//! PTP: messages from the network, key files.
+//! Untrusted input of PTP: messages from the network, and key files.
 
 use timeloom_wire::tlv::{SignedTlv, TlvBody};
 use timeloom_wire::{EthernetFrame, Message, UdpDatagram};
 
-/// PTP messages, TLVs, Ethernet frames and UDP packets: decoded values must be unchanged after
+/// Tests PTP messages, TLVs, Ethernet frames and UDP packets. A decoded value must not change by
 /// encoding and decoding.
 pub(crate) fn message(bytes: &[u8]) {
     alone(bytes);
@@ -44,7 +44,7 @@ fn alone(bytes: &[u8]) {
     }
 }
 
-/// A file of a key directory.
+/// Tests a file of a key directory.
 pub(crate) fn key_file(bytes: &[u8]) {
     if let Ok(text) = core::str::from_utf8(bytes) {
         timeloom_ptp_io::fuzzing::key_file(text);

@@ -1,4 +1,4 @@
-//! Results from an untrusted source: a run directory, finished or not.
+//! Untrusted input of results: the directory of a finished or unfinished run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use timeloom_results::report::{Panel, PanelSignal, ReportRun, ReportSpec, RunKind, render};
 use timeloom_results::{ClockRow, EventRow, LabelRow, ResultsError, Row, RunDirectory, SignalRow};
 
-/// A run directory with one untrusted file. The directory is opened, read and completed; no invalid
-/// row is read, and nothing outside the directory is changed.
+/// Tests a run directory in which one file is untrusted. The directory is opened, read and
+/// completed. No invalid row may be read, and nothing outside of the directory may change.
 ///
-/// Input: one byte, the index in [`FILES`]; the contents.
+/// Input: one byte for the index in [`FILES`]; then the contents.
 pub(crate) fn directory(input: &[u8]) {
     let Some((which, content)) = input.split_first() else {
         return;
     };
-    // One directory, written and read by one thread at a time.
+    // All inputs use one directory, so that only one thread writes and reads it at a time.
     let place = place();
     let file = FILES[usize::from(*which) % FILES.len()];
     lay_out(&place, file, content).expect("there is room for a small file");
@@ -39,9 +39,10 @@ pub(crate) fn directory(input: &[u8]) {
     }
 }
 
-/// The report about such a run. It is drawn for any contents, and untrusted text is escaped in it.
+/// Tests the report about such a run. It must be drawn for any contents, with untrusted text
+/// escaped.
 ///
-/// Input: as for a run directory. In addition to a network there are signals of it.
+/// Input: as for [`directory`]. The run also contains a network and its signals.
 pub(crate) fn report(input: &[u8]) {
     let Some((which, content)) = input.split_first() else {
         return;
@@ -92,7 +93,7 @@ fn rows<R: Row>(run: &RunDirectory) -> u64 {
     count
 }
 
-/// Files of a run.
+/// Names of a run's files.
 const FILES: [&str; 11] = [
     "manifest.json",
     "checks.json",
@@ -114,18 +115,18 @@ fn lay_out(place: &Path, file: &str, content: &[u8]) -> std::io::Result<()> {
             _ => {}
         }
     }
-    // A run in progress, or one that was killed, has a journal.
+    // A run that is in progress, or was killed, has a journal.
     fs::create_dir_all(place.join("journal"))?;
     fs::write(place.join("journal/lock"), "")?;
     fs::write(place.join(file), content)
 }
 
-/// Returns a directory of this process, locked for one thread.
+/// Returns the directory of this process, locked for one thread.
 pub(crate) fn place() -> MutexGuard<'static, PathBuf> {
     PLACE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// In memory, if there is such a file system.
+/// The directory is in memory if the machine has such a file system.
 static PLACE: LazyLock<Mutex<PathBuf>> = LazyLock::new(|| {
     let memory = Path::new("/dev/shm");
     let base = match memory.is_dir() {
@@ -137,7 +138,7 @@ static PLACE: LazyLock<Mutex<PathBuf>> = LazyLock::new(|| {
     Mutex::new(place)
 });
 
-/// Removes the directory of the inputs. A fuzzer leaves one directory behind.
+/// Removes the directory. A fuzzer does not call this, and leaves one directory behind.
 pub fn remove_directory() {
     let place = place();
     let _ = fs::remove_dir_all(&*place);

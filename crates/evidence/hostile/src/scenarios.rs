@@ -1,11 +1,11 @@
-//! Scenarios: the file, overrides by `--set`, and bundles that it names.
+//! Untrusted input of scenarios: the file, values of `--set`, and OCI bundles.
 
 use std::path::Path;
 
 use timeloom_scenario::{Bundle, parse};
 
-/// A scenario. If accepted, it must be unchanged after encoding and decoding; if rejected, the
-/// error must have a place and a reason.
+/// Tests a scenario file. An accepted scenario must not change by encoding and decoding; an error
+/// must have a place and a reason.
 ///
 /// Input: the file; after a zero byte, `--set` values, separated by zero bytes.
 pub(crate) fn scenario(input: &[u8]) {
@@ -28,8 +28,8 @@ pub(crate) fn scenario(input: &[u8]) {
     }
 }
 
-/// The configuration of an OCI bundle. If accepted, it runs a program with numeric identities, from
-/// an absolute directory, with mounts at absolute paths; if rejected, the error must have a reason
+/// Tests the configuration of an OCI bundle. An accepted one must run a program with numeric user
+/// and group from an absolute directory, with mounts at absolute paths. An error must have a reason
 /// and a help text.
 ///
 /// Input: `config.json`.

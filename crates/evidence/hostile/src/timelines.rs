@@ -1,4 +1,4 @@
-//! Timelines: their socket and pages, other programs' pages, time servers.
+//! Untrusted input of timelines: their socket and pages, pages of other programs, and time servers.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -18,8 +18,8 @@ use timeloom_timeline_protocol::{
 
 use crate::split;
 
-/// A packet at the daemon's socket, at a program's, or at the one for a PTP slave's Syncs. A
-/// decoded packet must be unchanged after encoding and decoding.
+/// Tests a packet at the socket of the daemon, of a program, or for the Syncs of a PTP slave. A
+/// decoded packet must not change by encoding and decoding.
 pub(crate) fn socket(packet: &[u8]) {
     if let Ok(request) = decode::<Request>(packet) {
         let again: Request = decode(&encode(&request)).expect("what was written is read");
@@ -44,10 +44,11 @@ pub(crate) fn socket(packet: &[u8]) {
     }
 }
 
-/// A timeline page of an untrusted writer: for any contents, a reader gets a reading or a refusal,
-/// within bounded time.
+/// Tests the page of a timeline whose writer is untrusted. Whatever the page contains, a reader
+/// must get a reading or an error within a bounded time.
 ///
-/// Input: 8 bytes of the counter, then words: of the page from its start, and of its line.
+/// Input: 8 bytes for the counter, then words: those of the page from its start, and those of its
+/// line.
 pub(crate) fn timeline_page(input: &[u8]) {
     let (ticks, words) = split::<8>(input);
     let ticks = u64::from_le_bytes(ticks);
@@ -61,7 +62,7 @@ pub(crate) fn timeline_page(input: &[u8]) {
     };
     let _ = PageReader::open_as(&*PAGE, domain);
 
-    // Arbitrary words of a daemon, with a valid checksum.
+    // The words of an arbitrary line, with a valid checksum.
     let mut line = [0; WORDS];
     for (word, bytes) in line.iter_mut().zip(words.chunks_exact(8)) {
         *word = u64::from_le_bytes(bytes.try_into().expect("eight"));
@@ -78,13 +79,13 @@ pub(crate) fn timeline_page(input: &[u8]) {
     }
 }
 
-/// A timeline of this machine.
+/// Writer of a timeline's page on this machine.
 static WRITER: LazyLock<PageWriter> = LazyLock::new(|| {
     let counter = PageCounter::Monotonic;
     PageWriter::in_memory(TimelineId(1), counter, None).expect("memory")
 });
 
-/// A page of memory in a file.
+/// File with one page of memory.
 static PAGE: LazyLock<File> = LazyLock::new(|| {
     let file = memfd_create("timeloom-hostile", MemfdFlags::CLOEXEC).expect("memory");
     let file = File::from(file);
@@ -92,16 +93,16 @@ static PAGE: LazyLock<File> = LazyLock::new(|| {
     file
 });
 
-/// A clock page, as read by a process that maps it.
+/// Tests a clock page as a process reads it that has mapped the page.
 ///
-/// Input: 8 bytes of the counter, then the words of one map and of the page.
+/// Input: 8 bytes for the counter, then the words of one map and of the page.
 pub(crate) fn clock_page(input: &[u8]) {
     timeloom_publish::fuzzing::clock_page(input);
 }
 
-/// A page or sample in another program's format.
+/// Tests a page or sample in the format of another program.
 ///
-/// Input: 8 bytes of the counter, 8 of CLOCK_MONOTONIC, the page.
+/// Input: 8 bytes for the counter, 8 for CLOCK_MONOTONIC, then the page.
 pub(crate) fn foreign_page(input: &[u8]) {
     let (ticks, rest) = split::<8>(input);
     let (now_ns, page) = split::<8>(rest);
@@ -109,7 +110,7 @@ pub(crate) fn foreign_page(input: &[u8]) {
     timeloom_timeline::fuzzing::foreign_page(page, ticks, now_ns);
     if let Ok(sample) = SockSample::parse(page) {
         let again = SockSample::parse(&sample.emit());
-        // Compared as bytes: an offset may be NaN.
+        // The comparison uses the encoded bytes, because an offset may be NaN.
         assert_eq!(again.map(|sample| sample.emit()), Ok(sample.emit()));
     }
     if let Ok(sample) = ShmSample::parse(page) {
@@ -117,14 +118,14 @@ pub(crate) fn foreign_page(input: &[u8]) {
     }
 }
 
-/// Response of a time server.
+/// Tests the response of a time server.
 pub(crate) fn time_server(packet: &[u8]) {
     timeloom_timeline::fuzzing::time_server(packet);
 }
 
-/// A datagram of programs that share a timeline, and a pattern of the receivers.
+/// Tests a datagram between programs that share a timeline, and a pattern that selects receivers.
 ///
-/// Input: one byte of the pattern's length, the pattern, the datagram.
+/// Input: one byte for the length of the pattern, the pattern, and the datagram.
 pub(crate) fn message(input: &[u8]) {
     let ([length], rest) = split::<1>(input);
     let (pattern, datagram) = rest.split_at(rest.len().min(length.into()));

@@ -1,6 +1,6 @@
-//! Runs the seeds of the fuzzers, and slight variations of them, through every reader of bytes from
-//! outside. `make fuzz` searches in depth; this test covers every reader. TIMELOOM_CHANGES sets the
-//! number of variations of each seed, TIMELOOM_INPUT selects one input.
+//! Runs the seeds of the fuzzers, and variations of them, through every parser of untrusted bytes.
+//! `make fuzz` searches in depth; this test covers every parser. TIMELOOM_CHANGES sets the number
+//! of variations of each seed, and TIMELOOM_INPUT selects one parser.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use timeloom_engine::Random;
 use timeloom_hostile::{INPUTS, Input, remove_directory};
 
-/// Default number of variations of each seed, without TIMELOOM_CHANGES.
+/// Number of variations of each seed if TIMELOOM_CHANGES is not set.
 const CHANGES: u64 = 100;
 
 #[test]
@@ -26,7 +26,7 @@ fn no_seed_and_nothing_like_one_does_harm() {
         );
         for (path, seed) in &seeds {
             try_with(name, path, input, seed);
-            // Truncated: at every byte, or at 100 positions of a long seed.
+            // Truncate the seed at every byte, or at 100 positions of a long seed.
             for at in (0..seed.len()).step_by(seed.len() / 100 + 1) {
                 try_with(name, path, input, &seed[..at]);
             }
@@ -39,14 +39,15 @@ fn no_seed_and_nothing_like_one_does_harm() {
     remove_directory();
 }
 
-/// Reports the bytes with which a reader panics.
+/// Calls `input` with `bytes`; if it panics, reports the bytes.
 fn try_with(name: &str, path: &Path, input: Input, bytes: &[u8]) {
     let done = catch_unwind(AssertUnwindSafe(|| input(bytes)));
     let (place, text) = (path.display(), bytes.escape_ascii());
     assert!(done.is_ok(), "{name}, from {place}, panics at b\"{text}\"");
 }
 
-/// Changes, removes or duplicates a few bytes of `seed`, or copies some from another.
+/// Returns a variation of `seed`: a few bytes are changed, removed, duplicated, or copied from
+/// `other`.
 fn changed(seed: &[u8], other: &[u8], number: u64) -> Vec<u8> {
     let mut random = Random::new(number, seed.len() as u64);
     let mut bytes = seed.to_vec();
@@ -83,12 +84,12 @@ fn seeds(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
             (path, bytes)
         })
         .collect();
-    // A fixed order: a variation is identified by its number.
+    // The order is fixed, so that a number identifies a variation.
     seeds.sort();
     seeds
 }
 
-/// `scripts/fuzz` uses the names of the seeds.
+/// `scripts/fuzz` relies on the names of the folders.
 #[test]
 fn every_folder_of_seeds_is_of_an_input() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/seeds");
@@ -100,7 +101,7 @@ fn every_folder_of_seeds_is_of_an_input() {
     assert!(folders.iter().eq(INPUTS.map(|(name, _)| name).iter()));
 }
 
-/// Findings of the fuzzer, and panics inside the product that it catches.
+/// These are findings of the fuzzer, and panics that the product itself catches.
 #[test]
 fn what_was_found_does_no_harm_any_more() {
     let found: &[u8] = include_bytes!("found/parquet-footer");

@@ -1,19 +1,20 @@
-//! The layers, and their folders.
+//! Layers of the workspace, and their folders.
 
 use std::path::Path;
 
-/// A layer, lowest first. Its folder in `crates/` has its name in lower case.
+/// A layer of the workspace, lowest first. Its folder in `crates/` has the layer's name in lower
+/// case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// The vocabulary: times, messages.
+    /// Basic types: times and messages.
     Words,
-    /// State machines without a socket, a file or a clock.
+    /// State machines that use no socket, no file and no clock.
     Models,
     /// Access to the kernel, processes and hardware.
     Machinery,
-    /// Assembly of the parts into programs for users.
+    /// Programs for users, assembled from the lower layers.
     Assembly,
-    /// Evidence for the rest: figures, experiments, this crate.
+    /// Evidence that the rest is correct and fast: figures, experiments, this crate.
     Evidence,
 }
 
@@ -27,7 +28,7 @@ impl Layer {
         Self::Evidence,
     ];
 
-    /// The folder's name.
+    /// Returns the name of the layer's folder.
     pub const fn folder(self) -> &'static str {
         match self {
             Self::Words => "words",
@@ -38,8 +39,8 @@ impl Layer {
         }
     }
 
-    /// Returns the layer of a package in `folder`, relative to the workspace: exactly
-    /// `crates/LAYER/NAME`.
+    /// Returns the layer of a package whose folder, relative to the workspace, is
+    /// `crates/LAYER/NAME`; `None` for other folders.
     pub fn of(folder: &Path) -> Option<Self> {
         let parts: Vec<_> = folder.iter().collect();
         let [crates, layer, _name] = parts[..] else {

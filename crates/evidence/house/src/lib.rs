@@ -1,9 +1,10 @@
-//! Invariants of the workspace as a whole, which no single crate can check.
+//! Invariants of the whole workspace, which no single crate can check.
 //!
-//! The tests of this crate read `cargo metadata` and the sources. They fail, with the names, if a
-//! dependency points to a higher layer, if a package is outside the layers' folders, if unsafe code
-//! is in an unexpected crate, or if a manifest names no licence. `cargo run -p timeloom-house
-//! --example picture` prints the dependencies between the crates, by layer.
+//! The tests of this crate read the output of `cargo metadata` and the sources. A test fails, and
+//! names the offenders, in these cases: a dependency points to a higher layer, a package is outside
+//! of the layers' folders, unsafe code is in an unexpected crate, or a manifest states no licence.
+//! `cargo run -p timeloom-house --example picture` prints the dependencies between the crates, by
+//! layer.
 //!
 //! The library only reads the workspace. No crate depends on it.
 #![forbid(unsafe_code)]

@@ -1,12 +1,13 @@
-//! The dependencies between the crates, as text.
+//! Dependencies between the crates, as text.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::{Kind, Layer, Workspace};
 
-/// Returns one line for each package, the highest layer first: its build dependencies, without
-/// those that it also has through another one. Names omit their common prefix.
+/// Returns one line per package, with the highest layer first. The line contains the package's
+/// build dependencies, except those that another of them has too. The common prefix of names is
+/// omitted.
 pub fn picture(workspace: &Workspace) -> String {
     let mut picture = String::new();
     for layer in Layer::ALL.into_iter().rev() {

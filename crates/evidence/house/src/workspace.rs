@@ -1,4 +1,4 @@
-//! Packages of the workspace according to `cargo metadata`.
+//! Packages of the workspace, as reported by `cargo metadata`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,27 +7,27 @@ use serde_json::Value;
 
 use crate::Layer;
 
-/// The packages of the workspace.
+/// All packages of the workspace.
 #[derive(Debug)]
 pub struct Workspace {
-    /// Folder of the workspace.
+    /// Root folder of the workspace.
     pub folder: PathBuf,
-    /// Packages, by name.
+    /// Packages, ordered by name.
     pub packages: Vec<Package>,
 }
 
 /// A package of the workspace.
 #[derive(Debug)]
 pub struct Package {
-    /// Name in the manifest.
+    /// Name of the package in its manifest.
     pub name: String,
-    /// Folder of the manifest.
+    /// Folder that contains the manifest.
     pub folder: PathBuf,
-    /// Layer of the folder. `None` outside the layers.
+    /// Layer to which the folder belongs; `None` for folders outside of the layers.
     pub layer: Option<Layer>,
-    /// Dependencies within the workspace only.
+    /// Dependencies on other packages of the workspace.
     pub dependencies: Vec<Dependency>,
-    /// Root files for the compiler.
+    /// Files that are compiled as crate roots.
     pub roots: Vec<Root>,
 }
 
@@ -36,29 +36,29 @@ pub struct Package {
 pub struct Dependency {
     /// Name of the required package.
     pub name: String,
-    /// Kind of the dependency.
+    /// Purpose of the dependency.
     pub kind: Kind,
 }
 
-/// Kind of use of a package.
+/// Purpose of a dependency or of a compiled file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// By the library or the program, or by their build.
+    /// For the library or the program, or for building them.
     Product,
-    /// By tests, benches and examples only (`dev-dependencies`).
+    /// Only for tests, benches and examples (`dev-dependencies`).
     Tests,
 }
 
-/// A root file for the compiler.
+/// File that is compiled as a crate root.
 #[derive(Debug)]
 pub struct Root {
     /// Path of the file.
     pub path: PathBuf,
-    /// Kind of target: library or program, or test, bench or example.
+    /// Purpose: a library or program, or a test, bench or example.
     pub kind: Kind,
-    /// True if `cargo test` runs the tests in it.
+    /// True if `cargo test` runs the unit tests in the file.
     pub runs_tests: bool,
-    /// True if `cargo test` runs the examples in its documentation. `None` if it is not a library.
+    /// True if `cargo test` runs the examples in the documentation; `None` if it is not a library.
     pub runs_examples: Option<bool>,
 }
 
@@ -66,7 +66,7 @@ impl Workspace {
     /// Reads the metadata of this crate's workspace from cargo.
     ///
     /// # Panics
-    /// Panics if cargo fails: the tests depend on it.
+    /// Panics if cargo fails, because the tests cannot work without the metadata.
     pub fn read() -> Self {
         let output = Command::new(env!("CARGO"))
             .args(["metadata", "--locked", "--offline", "--no-deps"])
@@ -93,7 +93,7 @@ impl Workspace {
         Self { folder, packages }
     }
 
-    /// Returns the package of this name.
+    /// Returns the package with this name; `None` if there is none.
     pub fn package(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|package| package.name == name)
     }

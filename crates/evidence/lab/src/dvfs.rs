@@ -10,9 +10,9 @@ use timeloom_clock::counter::{Frequency, Sample, Trace, replay};
 use timeloom_results::report::{Chart, Curve, Part, Sheet};
 use timeloom_time::Duration;
 
-/// Compares the raw counter with RVEC: the paper's experiments, or with `trace` a core that
-/// executes that trace. `machine` holds the figures of `timeloom bench timeline` on this machine,
-/// if measured.
+/// Compares the raw counter with RVEC, in the paper's experiments or on a core that executes
+/// `trace`. `machine` contains the figures that `timeloom bench timeline` has measured on this
+/// machine; it may be empty.
 pub fn dvfs(trace: Option<&Trace>, machine: &[Figure], seed: u64) -> Experiment {
     let mut experiment = match trace {
         Some(trace) => of_trace(trace),
@@ -28,7 +28,7 @@ fn of_trace(trace: &Trace) -> Experiment {
         .stages
         .iter()
         .fold(Duration::ZERO, |sum, stage| sum + stage.length);
-    // Fine enough for a chart, and well within half a wrap at any frequency.
+    // The interval is short enough for a chart, and well below half a wrap at any frequency.
     let every = Duration::from_ns((length.as_ns() / 1_000).clamp(1_000, 10_000_000));
     let samples = replay(trace, every);
     let (outcome, row) = outcome("trace", &samples);
@@ -144,7 +144,7 @@ fn of_paper(seed: u64) -> Experiment {
     }
 }
 
-/// Summarises a loop, and reports if its clocks were strictly increasing.
+/// Summarises a run of a loop, and reports if its clocks were strictly increasing.
 fn sip(name: &str, run: &Loop, turns: &[Turn]) -> Value {
     let back = |value: fn(&Turn) -> Duration| {
         let pairs = turns.windows(2);
@@ -245,7 +245,7 @@ fn missing(name: &str, samples: &[Sample]) -> Chart {
     }
 }
 
-/// Returns the final values of the clocks, and the result of their checks.
+/// Returns the final readings of the clocks, and the results of checks on them.
 fn outcome(name: &str, samples: &[Sample]) -> (Vec<String>, Value) {
     let pairs = || {
         samples
@@ -455,7 +455,7 @@ fn on_this_machine(machine: &[Figure], rows: &mut Vec<Value>) -> Part {
     }
 }
 
-/// Values of the paper, for CCNT, RVEC, MONOTONIC, REALTIME.
+/// The paper's values for CCNT, RVEC, MONOTONIC and REALTIME, in this order.
 struct PaperCosts {
     number: u32,
     mhz: u64,
@@ -476,7 +476,7 @@ const PAPER_TABLE_4: PaperCosts = PaperCosts {
     overhead_us: [2.702, 8.002, 5.188, 5.125],
 };
 
-/// Mean and standard deviation in µs.
+/// The paper's mean and standard deviation for each clock, in µs.
 const PAPER_TABLE_5: [(f64, f64); 4] = [
     (170.439, 6.554),
     (172.820, 7.248),

@@ -1,13 +1,13 @@
-//! Experiments of the papers about clocks, repeated on Timeloom's models.
+//! Experiments about clocks from the papers, repeated on Timeloom's models.
 //!
-//! - [`dvfs()`]: the RVEC paper's Figures 8–13 and Tables 3–5, or a trace of the user's own; and
-//!   the cost of each clock on this machine.
-//! - [`ntp_steps()`]: its Table 2, on a model of the client, together with the measurements of the
-//!   real chronyd by [`chronyd_corrections`].
+//! - [`dvfs()`] repeats the RVEC paper's Figures 8–13 and Tables 3–5, or runs the user's own trace.
+//!   It also shows the cost of each clock on this machine.
+//! - [`ntp_steps()`] repeats the paper's Table 2 with a model of the client, and shows measurements
+//!   of the real chronyd by [`chronyd_corrections`].
 //!
 //! Each returns an [`Experiment`](timeloom_bench::Experiment): rows for programs, a table for
-//! people, and a page with charts. The models are in `timeloom-clock`, the drawing in
-//! `timeloom-results`, the measurements in `timeloom-bench`; this crate combines them.
+//! people, and a page with charts. `timeloom-clock` contains the models, `timeloom-results` draws,
+//! and `timeloom-bench` measures; this crate combines them.
 #![forbid(unsafe_code)]
 
 mod dvfs;

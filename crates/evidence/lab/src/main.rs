@@ -1,4 +1,4 @@
-//! `timeloom clock`: the papers' experiments about clocks.
+//! `timeloom clock`: experiments about clocks from the papers.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;

@@ -1,17 +1,17 @@
 //! Table 2 of the RVEC paper with the real chronyd.
 //!
-//! A generated scenario: a server with true time, and per platform one host for each interval,
-//! whose clock drifts like the model's. On some hosts an unmodified chronyd is started for each
-//! request, corrects the clock and ends (`chronyd -q`), as the paper's client corrects only the
-//! time; on others it runs as a daemon and also learns the frequency. Mode `skip` makes hours of
-//! this pass in a short real time.
+//! The experiment runs a generated scenario. It has a server with true time and, per platform, one
+//! host for each interval; the hosts' clocks drift like the model's. On some hosts an unmodified
+//! chronyd is started for each request, corrects the clock and ends (`chronyd -q`), because the
+//! paper's client corrects only the time. On others chronyd runs as a daemon and also learns the
+//! frequency. In mode `skip`, hours of virtual time pass in a short real time.
 //!
-//! The size of a correction is chronyd's own statement: "System clock wrong by …", or the offset in
-//! its tracking log. The clock's distance from true time is in the run's record, which chronyd does
-//! not see.
+//! The size of a correction is the value that chronyd itself reports: "System clock wrong by …", or
+//! the offset in its tracking log. The difference between the clock and true time is in the run's
+//! record, which chronyd cannot read.
 //!
-//! The links delay each packet by a uniform time with the standard deviation of the model's
-//! queueing, in each direction. The rare long delays of a wireless link are omitted.
+//! The links delay each packet, in each direction, by a uniformly distributed time with the
+//! standard deviation of the model's queueing. The rare long delays of a wireless link are omitted.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,59 +24,60 @@ use timeloom_results::{ResultsError, RunDirectory};
 use timeloom_run::{End, Options, RunError};
 use timeloom_time::Duration;
 
-/// Options of the experiment.
+/// Parameters of the experiment.
 pub struct Chronyd {
-    /// Directory of the scenario and its run.
+    /// Directory for the scenario and for the record of its run.
     pub directory: PathBuf,
-    /// Seed of oscillators and network.
+    /// Seed of the oscillators and the network.
     pub seed: u64,
-    /// Requests per host, of which the first half is not counted.
+    /// Number of requests per host; the first half is not counted.
     pub questions: u32,
-    /// Set by the caller to interrupt the experiment.
+    /// The caller sets this to interrupt the experiment.
     pub interrupted: Arc<AtomicBool>,
-    /// Called with messages for the user.
+    /// Callback for messages to the user.
     pub warn: Arc<dyn Fn(String) + Send + Sync>,
 }
 
-/// Mode of chronyd.
+/// How chronyd runs on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
-    /// A new `chronyd -q` for each request: it sets the time and ends.
+    /// A new `chronyd -q` for each request, which sets the time and ends.
     Once,
-    /// A single daemon, whose interval is a power of two seconds.
+    /// A single daemon; its interval must be a power of two seconds.
     Daemon,
 }
 
-/// Result of one host's chronyd.
+/// Corrections that the chronyd of one host made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChronydRow {
-    /// Platform with the host's drift and delays.
+    /// Platform that determines the host's drift and delays.
     pub platform: &'static Platform,
     /// Mode of chronyd.
     pub client: Client,
-    /// Interval between requests; 0: as short as possible.
+    /// Interval between requests; 0 means as short as possible.
     pub interval: Duration,
-    /// Mean size of the corrections, in ms.
+    /// Mean absolute correction, in ms.
     pub mean_ms: f64,
-    /// Standard deviation of the corrections, in ms.
+    /// Standard deviation of the absolute corrections, in ms.
     pub deviation_ms: f64,
-    /// Largest correction, in ms.
+    /// Greatest absolute correction, in ms.
     pub greatest_ms: f64,
-    /// Number of corrections.
+    /// Number of corrections that are counted.
     pub corrections: usize,
-    /// Corrections not counted, since the previous request got no answer, as in the paper.
+    /// Number of corrections that are not counted because the previous request got no answer, as in
+    /// the paper.
     pub discarded: usize,
-    /// Number of `chronyd -q` that ended without a correction, in the whole run.
+    /// Number of `chronyd -q` processes that ended without a correction, in the whole run.
     pub failures: usize,
-    /// Mean distance of the clock from true time over the same interval, in ms, sampled each
-    /// second.
+    /// Mean absolute difference between the clock and true time over the same part of the run, in
+    /// ms, sampled each second.
     pub true_mean_ms: f64,
 }
 
-/// Reason why there are no rows.
+/// Reason for which the experiment has no results.
 #[derive(Debug, thiserror::Error)]
 pub enum ChronydError {
-    /// There is no chronyd on this machine.
+    /// chronyd is not installed on this machine.
     #[error(
         "there is no chronyd on the PATH, in /usr/sbin or in .tools: install the package chrony, \
          or have `scripts/chronyd` unpack it beside the sources"
@@ -91,7 +92,7 @@ pub enum ChronydError {
     /// The run's record cannot be read.
     #[error("{0}")]
     Results(ResultsError),
-    /// The run did not reach its end, or a host's chronyd made too few corrections.
+    /// The run ended early, or a host's chronyd made too few corrections.
     #[error("{0}")]
     Ended(String),
 }
@@ -106,10 +107,10 @@ impl From<ChronydError> for Failure {
     }
 }
 
-/// Runs the scenario and reads the corrections of its chronyds.
+/// Runs the scenario, and returns the corrections that its chronyds made.
 ///
 /// # Errors
-/// See [`ChronydError`]. The recorded data stays in the directory.
+/// See [`ChronydError`]. The recorded data stay in the directory.
 pub fn chronyd_corrections(options: Chronyd) -> Result<Vec<ChronydRow>, ChronydError> {
     let chronyd = find_chronyd().ok_or(ChronydError::Missing)?;
     let hosts = hosts();
@@ -130,7 +131,7 @@ pub fn chronyd_corrections(options: Chronyd) -> Result<Vec<ChronydRow>, ChronydE
             directory: run.clone(),
             replace: true,
             places: None,
-            // The scenario runs no timelines.
+            // The scenario has no timelines, so the program is not needed.
             timeloom: PathBuf::new(),
             session: format!("ntp-steps-{}", std::process::id()),
             interrupted: options.interrupted,
@@ -166,7 +167,7 @@ pub fn chronyd_corrections(options: Chronyd) -> Result<Vec<ChronydRow>, ChronydE
         .collect()
 }
 
-/// A host of the scenario.
+/// A host of the scenario, with its platform, mode and interval.
 struct Host {
     name: String,
     platform: &'static Platform,
@@ -174,8 +175,8 @@ struct Host {
     interval: Duration,
 }
 
-/// Returns the hosts: with the intervals of the paper, and for the daemon the neighbouring powers
-/// of two and one between.
+/// Returns all hosts. Intervals are those of the paper; for the daemon, the nearest powers of two
+/// and one between them.
 fn hosts() -> Vec<Host> {
     let mut hosts = Vec::new();
     for (index, platform) in PLATFORMS.iter().enumerate() {
@@ -236,7 +237,7 @@ fn scenario(hosts: &[Host], chronyd: &Path, seed: u64, questions: u32) -> String
     };
     add("server", 1, "", SERVER, &[]);
     for (index, host) in hosts.iter().enumerate() {
-        // The model's oscillator; its constant part is the platform's.
+        // The oscillator is that of the model; its constant error is that of the platform.
         let clock = format!(
             "clock = {{ frequency = \"{} ppt\", wander = \"2 ppb\", jitter = \"20 ppb\" }}\n",
             host.platform.drift.as_ppt()
@@ -265,11 +266,12 @@ impl Host {
         let log =
             std::io::read_to_string(log).map_err(|error| ChronydError::Io(file.clone(), error))?;
         let all: Vec<(f64, f64)> = log.lines().filter_map(correction).collect();
-        // The first half is not counted, nor are corrections after a lost answer.
+        // The first half of the corrections is not counted, nor are corrections after a lost
+        // answer.
         let counted_from = (all.len() / 2).max(1);
         let longest_s = match self.client {
             Client::Once => self.interval.as_s_f64() * 1.5 + 5.0,
-            // A daemon also learns from answers without a correction.
+            // A daemon also learns from answers after which it makes no correction.
             Client::Daemon => f64::INFINITY,
         };
         let (mut sizes_ms, mut discarded) = (Vec::new(), 0);
@@ -318,14 +320,16 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Returns the virtual time and the size, both in s, of a correction that a line of a log reports.
+/// Returns the virtual time and the size of the correction in a line of a log, both in seconds;
+/// `None` for other lines.
 fn correction(line: &str) -> Option<(f64, f64)> {
     let (stamp, text) = line.strip_prefix('[')?.split_once("] ")?;
     let at_s = stamp.trim().parse().ok()?;
     if let Some((_, rest)) = text.split_once("System clock wrong by ") {
         return Some((at_s, rest.split(' ').next()?.parse().ok()?));
     }
-    // Columns of the tracking log: date, time, source, its stratum, frequency, skew, offset.
+    // Columns of the tracking log: date, time, source, stratum of the source, frequency, skew,
+    // offset.
     let fields: Vec<&str> = text.split_whitespace().collect();
     if fields.len() >= 14 && fields[2] == "10.0.0.1" {
         return Some((at_s, fields[6].parse().ok()?));
@@ -333,7 +337,7 @@ fn correction(line: &str) -> Option<(f64, f64)> {
     None
 }
 
-/// In Debian's directory for root's programs, or unpacked for the tests.
+/// Finds chronyd on the PATH, in Debian's directory for root's programs, or unpacked for the tests.
 fn find_chronyd() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let more = ["/usr/sbin", "/sbin", ".tools/chrony/usr/sbin"].map(PathBuf::from);
@@ -344,18 +348,19 @@ fn find_chronyd() -> Option<PathBuf> {
         .and_then(|file| file.canonicalize().ok())
 }
 
-/// Output of [`ONCE`] on a failure.
+/// Text that the script [`ONCE`] prints if chronyd fails.
 const FAILED: &str = "chronyd ended with status";
 
-/// Exponents of the daemon's intervals: 8, 64 and 512 s.
+/// Binary logarithms of the daemon's intervals: 8, 64 and 512 s.
 const POLLS: [u32; 3] = [3, 6, 9];
 
-/// Arguments: chronyd.
+/// Shell script that runs the server. Argument: path of chronyd.
 const SERVER: &str = r#"d=$(mktemp -d); trap 'rm -rf "$d"' EXIT
 "$1" -d -d "local stratum 1" "allow 10.0.0.0/24" "pidfile $d/pid" "bindcmdaddress /" "cmdport 0" "user root" &
 wait $!"#;
 
-/// Arguments: chronyd, number of requests, seconds between.
+/// Shell script for [`Client::Once`]. Arguments: path of chronyd, number of requests, seconds
+/// between them.
 const ONCE: &str = r#"d=$(mktemp -d); trap 'rm -rf "$d"' EXIT
 for i in $(seq "$2"); do
     "$1" -q "server 10.0.0.1 iburst maxsamples 1" "pidfile $d/pid" "bindcmdaddress /" "cmdport 0" "user root" ||
@@ -363,8 +368,9 @@ for i in $(seq "$2"); do
     sleep "$3"
 done"#;
 
-/// Arguments: chronyd, exponent of the interval, seconds until it ends. The tracking log is a pipe,
-/// so that its lines go to the run's log at once.
+/// Shell script for [`Client::Daemon`]. Arguments: path of chronyd, binary logarithm of the
+/// interval, seconds until it ends. The tracking log is a pipe, so that its lines are in the run's
+/// log at once.
 const DAEMON: &str = r#"d=$(mktemp -d); trap 'rm -rf "$d"' EXIT
 mkfifo "$d/tracking.log"; cat "$d/tracking.log" &
 "$1" -d -d "server 10.0.0.1 iburst minpoll $2 maxpoll $2" "makestep 0.01 3" "logdir $d" "log tracking" \

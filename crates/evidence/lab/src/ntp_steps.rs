@@ -1,4 +1,4 @@
-//! Table 2 of the RVEC paper.
+//! Table 2 of the RVEC paper on simulated oscillators.
 
 use serde_json::json;
 use timeloom_bench::Experiment;
@@ -8,9 +8,10 @@ use timeloom_time::Duration;
 
 use crate::ntp_chronyd::{ChronydRow, Client};
 
-/// Measures NTP's corrections by the interval between requests, on simulated oscillators in virtual
-/// time. `quick` takes a tenth of the paper's 200 runs of 20 requests. The measurements of the real
-/// `chronyd`, if any, are shown beside the model.
+/// Measures the size of NTP's corrections by the interval between requests, on simulated
+/// oscillators in virtual time. With `quick`, it makes a tenth of the paper's 200 runs of 20
+/// requests. `chronyd` has measurements of the real chronyd, which are shown next to the model's;
+/// it may be empty.
 pub fn ntp_steps(seed: u64, quick: bool, chronyd: &[ChronydRow]) -> Experiment {
     let size = (if quick { 20 } else { 200 }, 20);
     let (mut rows, mut table) = (Vec::new(), Vec::new());
@@ -112,7 +113,8 @@ pub fn ntp_steps(seed: u64, quick: bool, chronyd: &[ChronydRow]) -> Experiment {
     Experiment { rows, sheet }
 }
 
-/// Returns the paper's mean and deviation, if the paper has the interval.
+/// Returns the paper's mean and standard deviation for a row; `None` if the paper lacks the
+/// interval.
 fn paper_of(row: &ChronydRow) -> Option<(f64, f64)> {
     let mut rows = row.platform.paper.iter();
     rows.find(|(interval, ..)| row.client == Client::Once && *interval == row.interval)

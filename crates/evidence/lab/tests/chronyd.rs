@@ -1,12 +1,12 @@
-//! Table 2 of the RVEC paper with the real chronyd, on eighteen hosts with their own
-//! oscillators, an hour of virtual time. Needs root.
+//! Table 2 of the RVEC paper with the real chronyd, on eighteen hosts with different oscillators,
+//! for an hour of virtual time. Needs root.
 
 use std::process::Command;
 
 use serde_json::Value;
 
-/// chronyd interprets packet delays on a loaded machine as offsets: such a machine gets further
-/// attempts.
+/// Maximum number of attempts. chronyd takes packet delays on a loaded machine for offsets, so on
+/// such a machine the test is repeated.
 const ATTEMPTS: u32 = 4;
 
 #[test]
@@ -20,7 +20,7 @@ fn chronyd_corrects_by_what_the_oscillator_drifted() {
     }
 }
 
-/// Returns the cause of a failure that the machine may be responsible for.
+/// Runs the experiment once; fails with the reason if a loaded machine may be the cause.
 fn corrects_by_the_drift() -> Result<(), String> {
     let directory = std::env::temp_dir().join(format!("timeloom-ntp-steps-{}", std::process::id()));
     let output = Command::new(env!("CARGO_BIN_EXE_timeloom-lab"))
@@ -46,7 +46,7 @@ fn corrects_by_the_drift() -> Result<(), String> {
             found.unwrap_or_else(|| panic!("no {platform} {client} {interval_s} s\n{text}"));
         found["mean_ms"].as_f64().expect("a number")
     };
-    // 600 s at 16.9 and 33.9 ppm; delays on a loaded machine are added.
+    // In 600 s, a clock drifts by 16.9 or 33.9 ppm; delays on a loaded machine are added to that.
     for (platform, drift_ms) in [
         ("Intel i7-870, Ethernet", 10.1),
         ("Raspberry Pi, Ethernet", 20.3),
@@ -62,7 +62,7 @@ fn corrects_by_the_drift() -> Result<(), String> {
         if soon_ms <= 0.0 || soon_ms >= once_ms {
             return Err(format!("{platform}: {soon_ms} ms at once"));
         }
-        // A client that learns the frequency has less to correct.
+        // The corrections of a client that also learns the frequency are smaller.
         let daemon_ms = mean_ms(platform, "chronyd", 512);
         if daemon_ms >= once_ms / 2.0 {
             return Err(format!("{platform}: {daemon_ms} ms, {once_ms} ms"));

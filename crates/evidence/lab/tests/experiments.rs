@@ -26,7 +26,7 @@ fn rvec_increases_where_the_counter_does_not() {
     assert_eq!(wraps["true_time_within_rvec"], true);
     let directory = tempfile::tempdir().unwrap();
     let written = experiment.write(directory.path()).unwrap();
-    // Six figures of the paper, and the switch with its error.
+    // Six figures of the paper, and two charts of a frequency change with its error.
     assert_eq!(written.pictures.len(), 8);
     let page = std::fs::read_to_string(written.page).unwrap();
     for what in ["Table 3", "Table 4", "Table 5", "Figure 13"] {

@@ -1,4 +1,4 @@
-//! The line itself, and the meaning of a hold.
+//! Pause bus of one machine, and the holds that pause the testbed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use crate::testbed::Testbed;
 use crate::watchdog::{Holder, LongStand, ReportLongStand, Watchdog};
 use crate::wire::{Cause, Local, Wire};
 
-/// Pause wire of one machine. Clones are the same wire.
+/// Pause bus of one machine. Clones are handles of the same bus.
 #[derive(Clone)]
 pub struct Bus(Arc<Inner>);
 
-/// Share in the pause: the testbed stays paused at least until this is dropped, in any thread and
-/// for any reason, a panic included.
+/// Hold of the line: the testbed stays paused at least until this value is dropped. That may happen
+/// in any thread and for any reason, even during a panic.
 #[must_use = "dropping a hold lets the testbed go on"]
 pub struct Hold {
     inner: Arc<Inner>,
@@ -29,7 +29,7 @@ pub struct Hold {
     reason: String,
 }
 
-/// Optional parts of a [`Bus`].
+/// Builder of a [`Bus`] with optional parts.
 pub struct BusBuilder {
     testbed: Arc<dyn Testbed>,
     host: String,
@@ -42,12 +42,12 @@ pub struct BusBuilder {
 type MakeWire = Box<dyn FnOnce(Arc<dyn Testbed>, Arc<Recorder>) -> Arc<dyn Wire>>;
 
 impl Bus {
-    /// Creates a wire of this machine only, without records.
+    /// Creates a bus for this machine alone, without records.
     pub fn new(testbed: Arc<dyn Testbed>) -> Self {
         Self::builder(testbed).build()
     }
 
-    /// Builds a wire with records, a watchdog or a reach beyond this machine.
+    /// Returns a builder for a bus with records, with a watchdog, or with a wire to other machines.
     pub fn builder(testbed: Arc<dyn Testbed>) -> BusBuilder {
         BusBuilder {
             testbed,
@@ -61,11 +61,13 @@ impl Bus {
 
     /// Pauses the testbed and returns when it is paused.
     ///
-    /// Blocks only while an edge is under way, never for another's hold. Both texts go into the
-    /// records: `requester` names the requester, `reason` the purpose.
+    /// The call blocks only while the testbed is being paused or resumed, and never because another
+    /// requester has a hold. Both texts are written to the records: `requester` names the
+    /// requester, and `reason` states the purpose.
     ///
     /// # Errors
-    /// Fails if the testbed could not be stopped; it then runs as if never asked.
+    /// Fails if the testbed could not be paused. The testbed then runs as if the hold had not been
+    /// requested.
     pub fn hold(&self, requester: &str, reason: &str) -> Result<Hold, BusError> {
         let inner = &self.0;
         let asked = wall_now();
@@ -97,7 +99,7 @@ impl Bus {
                 Next::Raise => {
                     state.standing_since = Some(wall_now());
                     drop(state);
-                    // If the wire panics, waiting threads must not wait forever.
+                    // If the wire panics, threads that wait must not wait forever.
                     let guard = BreakOnPanic {
                         inner,
                         edge: "pause",
@@ -122,15 +124,15 @@ impl Bus {
         }
     }
 
-    /// Returns the present holders and the times of their grants.
+    /// Returns the requesters that have a hold now, with the times of their grants.
     pub fn holders(&self) -> Vec<Holder> {
         self.0.holders(&self.0.lock())
     }
 }
 
 impl Hold {
-    /// Returns the virtual instant of the pause, the same for all holds that overlap. With a
-    /// free-running testbed: the instant of the request.
+    /// Returns the virtual instant of the pause, which is the same for all holds that overlap. With
+    /// a free-running testbed it is the instant of the request.
     pub fn instant(&self) -> Instant<Virtual> {
         self.instant
     }
@@ -183,14 +185,14 @@ impl BusBuilder {
         self
     }
 
-    /// Sets the destination of the records.
+    /// Sets the sink that receives the records.
     pub fn records(mut self, sink: impl Sink + 'static) -> Self {
         self.sink = Some(Box::new(sink));
         self
     }
 
-    /// Sets a wire other than [`Local`], made from this machine's testbed and the recorder for its
-    /// edges. Not used with a free-running testbed.
+    /// Sets a wire other than [`Local`]. `wire` creates it from this machine's testbed and from the
+    /// recorder of its edges. It is not used with a free-running testbed.
     pub fn wire(
         mut self,
         make: impl FnOnce(Arc<dyn Testbed>, Arc<Recorder>) -> Arc<dyn Wire> + 'static,
@@ -199,22 +201,23 @@ impl BusBuilder {
         self
     }
 
-    /// Calls `report`, on a thread of its own, when the testbed has been paused for `limit` of wall
-    /// time without a break, and again after every further `limit`. Overlapping holds may legally
-    /// pause it forever; the report names their holders. Detected within a quarter of the limit.
+    /// Sets a watchdog. It calls `report`, on a thread of its own, when the testbed has been paused
+    /// for `limit` of wall time without a break, and again after every further `limit`. Overlapping
+    /// holds may legally pause the testbed forever; the report names the holders. The pause is
+    /// detected at most a quarter of the limit late.
     pub fn watch(mut self, limit: Duration, report: impl Fn(LongStand) + Send + 'static) -> Self {
         self.watch = Some((limit, Box::new(report)));
         self
     }
 
-    /// Calls `report` when a release could not resume the testbed: a hold ends
-    /// by being dropped, which cannot return an error.
+    /// Sets the function that is called when a release could not resume the testbed. A hold ends
+    /// when it is dropped, and dropping cannot return an error.
     pub fn on_failure(mut self, report: impl Fn(BusError) + Send + Sync + 'static) -> Self {
         self.on_failure = Box::new(report);
         self
     }
 
-    /// Builds the wire, low.
+    /// Builds the bus. Its line is low.
     pub fn build(self) -> Bus {
         let recorder = Arc::new(Recorder::new(self.host, self.sink));
         let wire = match self.wire {
@@ -246,10 +249,10 @@ impl BusBuilder {
 /// State shared by all clones and holds.
 pub(crate) struct Inner {
     state: Mutex<State>,
-    /// The level changed its phase.
+    /// Notified when the level changes its phase.
     changed: Condvar,
     testbed: Arc<dyn Testbed>,
-    /// The testbed never pauses; the level and the wire stay unused.
+    /// True if the testbed never pauses. The level and the wire are then unused.
     free_running: bool,
     wire: Arc<dyn Wire>,
     recorder: Arc<Recorder>,
@@ -259,18 +262,18 @@ pub(crate) struct Inner {
 
 struct State {
     level: Level,
-    /// Granted holds by identity; identities grow, so this is their order.
+    /// Granted holds by identity. Identities grow, so they are in the order of the grants.
     holders: BTreeMap<u64, Holder>,
     next_id: u64,
-    /// Beginning of the present pause.
+    /// Wall time at which the present pause began; `None` while the testbed runs.
     standing_since: Option<Instant<Wall>>,
     broken: String,
 }
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is consistent whenever the lock is free, also after a panic (of a sink, at
-        // worst): every change to it is a few plain stores.
+        // The state is consistent whenever the lock is free, even after a panic (for example of a
+        // sink), because every change of it is a few plain stores.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -314,7 +317,8 @@ impl Inner {
         state.holders.values().cloned().collect()
     }
 
-    /// Returns the beginning of the present pause and its holders, for the watchdog.
+    /// Returns the beginning of the present pause and the holders, for the watchdog; `None` while
+    /// the testbed runs.
     pub(crate) fn standing(&self) -> Option<(Instant<Wall>, Vec<Holder>)> {
         let state = self.lock();
         state
@@ -332,7 +336,7 @@ impl Inner {
     }
 }
 
-/// Guard that breaks the bus when the wire or the testbed panics in the middle of an edge.
+/// Guard that marks the bus as broken if the wire or the testbed panics in the middle of an edge.
 struct BreakOnPanic<'a> {
     inner: &'a Inner,
     edge: &'static str,

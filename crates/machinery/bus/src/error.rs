@@ -2,22 +2,22 @@
 
 use crate::TestbedError;
 
-/// Reason why [`crate::Bus::hold`] returned no hold. The requester holds nothing.
+/// Reason why [`crate::Bus::hold`] returned no hold. The requester has no hold then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BusError {
-    /// The testbed could not be paused and runs on. Trying again is safe.
+    /// The testbed could not be paused and continues to run. The requester may try again.
     #[error("the testbed could not be paused for {requester}: {source}")]
     Pause {
         /// Name of the requester.
         requester: String,
-        /// Error of the testbed.
+        /// Error of the testbed or the wire.
         source: TestbedError,
     },
-    /// An earlier pause or resume left the testbed in an unknown state, so the bus commands it no
-    /// more.
+    /// An earlier pause or resume left the testbed in an unknown state, so the bus does not command
+    /// the testbed any more.
     #[error("the pause wire is out of order: {cause}")]
     Broken {
-        /// Error of that pause or resume.
+        /// Description of the error in that pause or resume.
         cause: String,
     },
 }

@@ -1,6 +1,6 @@
-//! Entry points of `timeloom-hostile`, and by it of the fuzzers in `fuzz/`: a datagram of the pause
-//! bus, from a sender without the key, and from a host that has it and sends arbitrary content. Not
-//! for programs.
+//! Entry points for `timeloom-hostile` and for the fuzzers in `fuzz/`, which use that crate. They
+//! handle datagrams of the pause bus from a sender without the key, and arbitrary content from a
+//! host that has the key. Not for other callers.
 
 use timeloom_accord::{
     Action, Datagram, HostId, Hosts, Member, Mode, Moment, OnSilence, Order, Settings,
@@ -9,10 +9,11 @@ use timeloom_time::{Duration, Instant};
 
 use crate::agreed::{Key, Unopened};
 
-/// Passes bytes to an end of the line.
+/// Passes bytes without a valid seal to one end of the line.
 ///
 /// # Panics
-/// Panics if they pass for sealed, or if they are decoded to another content.
+/// Panics if the bytes are accepted as sealed, or if their content changes when it is sealed and
+/// opened.
 pub fn unsealed(bytes: &[u8]) {
     let key = Key::new(&[7; 32]);
     assert!(key.open(bytes).is_err(), "nobody knows the key");
@@ -26,12 +27,12 @@ pub fn unsealed(bytes: &[u8]) {
     assert_eq!(other.open(&sealed), Err(Unopened::OtherKey));
 }
 
-/// Runs one host of three while others that have the key send arbitrary content: each item of
-/// `said` is a delay in milliseconds, a local event, and the bytes of a datagram.
+/// Runs one host of three while others that have the key send arbitrary content. Each item of
+/// `said` has a delay in milliseconds, a local event, and the bytes of a datagram.
 ///
 /// # Panics
-/// Panics if the host does not terminate, sends undecodable datagrams, commands a clock that it has
-/// stopped permanently, or grants a hold without a claim.
+/// Panics if the host does not terminate, sends a datagram that cannot be decoded, commands a clock
+/// after stopping it permanently, or grants a hold that was not claimed.
 pub fn member<'a>(release: bool, said: impl Iterator<Item = (u8, u8, &'a [u8])>) {
     let settings = Settings {
         on_silence: match release {

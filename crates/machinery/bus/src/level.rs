@@ -1,42 +1,42 @@
-//! The level as a state machine: claims in, edges out.
+//! Level of the line as a state machine: its inputs are claims, its outputs are edges.
 //!
-//! It holds no lock, reads no clock and commands nothing, so that the paper's two criteria can be
-//! checked on every order of events. A *claim* is the paper's `S(p) = 1`. It counts from the moment
-//! it is made, not from the moment it is granted: a request that arrives while a pause is still
-//! under way keeps the testbed paused although the first requester is done long before the second
-//! has been woken (Figure 4).
+//! The state machine has no lock, reads no clock and commands nothing, so that tests can check the
+//! paper's two criteria for every order of events. A *claim* is the paper's `S(p) = 1`. It counts
+//! from the moment of the request, not from the moment of the grant. A request that arrives while
+//! the testbed is being paused therefore keeps the testbed paused, even if the first requester
+//! releases its hold long before the thread of the second one has been woken (Figure 4).
 
 use timeloom_time::{Instant, Virtual};
 
-/// State of the line between its two levels.
+/// Phase of the line: one of its two levels, or a change between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// No hold; the testbed runs.
+    /// There is no hold, and the testbed runs.
     Low,
     /// A requester is stopping the testbed.
     Rising,
-    /// The testbed is paused at this instant.
+    /// The testbed is paused at this virtual instant.
     High(Instant<Virtual>),
-    /// A requester is starting the testbed again.
+    /// A requester is resuming the testbed.
     Falling,
-    /// It is unknown if the testbed runs.
+    /// An edge has failed, and it is unknown if the testbed runs.
     Broken,
 }
 
-/// Next step of a claimant.
+/// What a claimant must do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The claim is granted: the testbed is paused at this instant.
+    /// The claim is granted: the testbed is paused at this virtual instant.
     Granted(Instant<Virtual>),
-    /// Stop the testbed, then report by `rose` or `rise_failed`.
+    /// Pause the testbed, and report the result by `rose` or `rise_failed`.
     Raise,
-    /// An edge is under way: wait for a change, then ask again.
+    /// An edge is under way. Wait until the phase changes, and ask again.
     Wait,
-    /// No claim will ever be granted.
+    /// The line is broken, so no claim will ever be granted.
     Refused,
 }
 
-/// Level, with the number of claims.
+/// Level of the line, with the number of claims on it.
 #[derive(Debug)]
 pub(crate) struct Level {
     phase: Phase,
@@ -56,7 +56,7 @@ impl Level {
         self.phase
     }
 
-    /// Records a request. Follow with `next` until it is granted or withdrawn.
+    /// Records a request. The claimant must call `next` until the claim is granted or withdrawn.
     pub(crate) fn claim(&mut self) {
         self.claims += 1;
     }
@@ -75,27 +75,28 @@ impl Level {
         }
     }
 
-    /// Records that the testbed is paused. The claimant that was to raise has its grant.
+    /// Records that the testbed is paused. The claim of the requester that paused it is thereby
+    /// granted.
     pub(crate) fn rose(&mut self, frozen: Instant<Virtual>) {
         debug_assert_eq!(self.phase, Phase::Rising);
         self.phase = Phase::High(frozen);
     }
 
-    /// Records that the testbed could not be stopped; the claimant that was to raise gives up. Any
-    /// others call `next` again, and one of them will try.
+    /// Records that the testbed could not be paused. The claim of the requester that tried is
+    /// removed. Other claimants call `next` again, and one of them will try.
     pub(crate) fn rise_failed(&mut self) {
         debug_assert_eq!(self.phase, Phase::Rising);
         self.phase = Phase::Low;
         self.withdraw();
     }
 
-    /// Removes a claim that will not be granted.
+    /// Removes a claim that was not granted.
     pub(crate) fn withdraw(&mut self) {
         self.claims -= 1;
     }
 
-    /// Removes a granted claim. Returns `true` for the last one: start the testbed, then report by
-    /// `fell` or `broke`.
+    /// Removes a granted claim. Returns `true` if it was the last claim; the caller must then
+    /// resume the testbed, and report the result by `fell` or `broke`.
     pub(crate) fn release(&mut self) -> bool {
         debug_assert!(self.claims > 0, "released more than was held");
         self.claims -= 1;
@@ -106,13 +107,13 @@ impl Level {
         last
     }
 
-    /// Records that the testbed runs.
+    /// Records that the testbed runs again.
     pub(crate) fn fell(&mut self) {
         debug_assert_eq!(self.phase, Phase::Falling);
         self.phase = Phase::Low;
     }
 
-    /// Records that an edge ended in an unknown state.
+    /// Records that an edge has ended in an unknown state.
     pub(crate) fn broke(&mut self) {
         self.phase = Phase::Broken;
     }
@@ -123,11 +124,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Progress of one requester, as the bus would drive it.
+    /// Progress of one requester in the way in which the bus would call the level.
     #[derive(Clone, Copy, PartialEq, Debug)]
     enum Requester {
         Away,
-        /// Requested while this pause (by number) was being made or was in force.
+        /// The claim was made while this pause (by number) was beginning or in force; `None` if
+        /// there was no pause.
         Waiting(Option<i64>),
         Raising,
         Holding(Instant<Virtual>),
@@ -135,9 +137,9 @@ mod tests {
     }
 
     proptest! {
-        /// Any interleaving of five requesters, with pauses that fail: the testbed is paused while
-        /// there is a hold, overlapping holds see one instant, a request that came in time is never
-        /// overtaken by a resume, and in the end the testbed runs.
+        /// Property for any interleaving of five requesters, with pauses that may fail. The testbed
+        /// is paused while there is a hold, and overlapping holds see the same instant. A request
+        /// that was made in time is never overtaken by a resume, and in the end the testbed runs.
         #[test]
         fn criteria_one_and_two_hold_in_every_order(
             steps in prop::collection::vec((0usize..5, any::<bool>()), 1..300)
@@ -208,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_request_during_the_pause_keeps_it_paused() {
-        // Figure 4 of the paper: T1 on device 1, T1' on device n before T2.
+        // Figure 4 of the paper: T1 is on device 1, and T1' on device n before T2.
         let mut level = Level::new();
         level.claim();
         assert_eq!(level.next(), Next::Raise);

@@ -1,22 +1,22 @@
-//! The pause wire: one level that pauses the whole testbed.
+//! The pause bus: a line with one level that pauses the whole testbed.
 //!
 //! "Distributed virtual time" (Hannon, Yan, Liu, Jin, PADS '19) gives two criteria for the requests
-//! `S(p)` of all processes `p`. The testbed pauses while their sum is at least one (1) and resumes
-//! when it is zero (2). That is a wired-OR line: *paused while there is a hold, running after the
-//! last release*. This crate is that line, and the record of each hold with its requester, reason
-//! and duration.
+//! `S(p)` of all processes `p`. The testbed pauses while their sum is at least one (1), and resumes
+//! when it is zero (2). This describes a wired-OR line: the testbed is *paused while there is a
+//! hold, and running after the last release*. This crate implements the line, and records each hold
+//! with its requester, reason and duration.
 //!
-//! - [`Bus::hold`] pulls the line and returns a [`Hold`]; dropping it releases the line.
-//! - [`Testbed`] is commanded by the line: the supervisor, or a simulated one.
-//! - [`Wire`] carries the level further, so that other machines pause too. [`Local`] ends at this
-//!   machine's testbed; [`Udp`] joins machines, whose testbeds ([`AgreedTestbed`]) all pause at one
-//!   instant. [`Wired`] and [`Alone`] are ends of a line of GPIO pins, with and without a network
-//!   beside it.
-//! - [`Record`]s go to a [`Sink`]: the rows of `clock.parquet`.
+//! - [`Bus::hold`] pulls the line high and returns a [`Hold`]. Dropping the hold releases the line.
+//! - [`Testbed`] is what the line pauses and resumes: the supervisor, or a simulated testbed.
+//! - [`Wire`] carries the level to other machines, so that they pause too. [`Local`] ends at this
+//!   machine's testbed. [`Udp`] joins machines, whose testbeds ([`AgreedTestbed`]) all pause at the
+//!   same instant. [`Wired`] and [`Alone`] are ends of a line of GPIO pins, with and without a
+//!   network beside it.
+//! - [`Record`]s are passed to a [`Sink`]. They become the rows of `clock.parquet`.
 //!
-//! The line is not a lock: holds overlap freely and do not restrict access to a plant.
-//! `timeloom-plant` serialises those. It neither reads the virtual clock nor stops a process; the
-//! testbed does.
+//! The line is not a lock: holds overlap freely, and do not restrict access to a plant.
+//! `timeloom-plant` serialises that access. The line neither reads the virtual clock nor stops a
+//! process; the testbed does.
 #![forbid(unsafe_code)]
 
 mod agreed;

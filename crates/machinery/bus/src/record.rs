@@ -1,28 +1,27 @@
-//! Events on the wire: the rows of `clock.parquet`.
+//! Records of the events on the line, which become the rows of `clock.parquet`.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
-/// Kind of a [`Record`], with the meaning of its two wall quantities.
+/// Kind of a [`Record`], which determines the meaning of `t_wall` and `duration`.
 ///
-/// For every action, `t_wall - duration` is its beginning: the duration always ends at the stated
-/// instant.
+/// For every kind, the duration ends at `t_wall`, so `t_wall - duration` is its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// The testbed was paused at `t_wall`; stopping it took `duration`.
+    /// The testbed was paused at `t_wall`. Pausing took `duration`.
     Pause,
-    /// A requester got its hold at `t_wall`, `duration` after asking for it.
+    /// A requester got its hold at `t_wall`, `duration` after its request.
     Hold,
-    /// A requester released at `t_wall` a hold of `duration`.
+    /// A requester released its hold at `t_wall`. The hold had lasted `duration`.
     Release,
-    /// The testbed ran again at `t_wall`; starting it took `duration`.
+    /// The testbed ran again at `t_wall`. Resuming took `duration`.
     Resume,
 }
 
 impl Action {
-    /// Returns the word in the `action` column.
+    /// Returns the word for this kind in the column `action`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pause => "pause",
@@ -33,50 +32,51 @@ impl Action {
     }
 }
 
-/// Row: an edge of the level, or the beginning or end of one hold.
+/// Record of an edge of the level, or of the beginning or end of one hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Number of the row of one recorder from 0, in the order of events.
+    /// Number of the record, counted from 0 by each recorder in the order of events.
     pub seq: u64,
-    /// Frozen virtual instant (the present one if nothing is frozen).
+    /// Virtual instant of the pause; the present virtual instant if nothing is paused.
     pub t_virtual: Instant<Virtual>,
-    /// Time on the machine's monotonic clock.
+    /// Wall time of the event, by the machine's monotonic clock.
     pub t_wall: Instant<Wall>,
-    /// Machine of the event.
+    /// Name of the machine on which the event happened.
     pub host: String,
     /// Kind of the event.
     pub action: Action,
-    /// Requester; for an edge, the one whose hold or release made it.
+    /// Name of the requester. For an edge, it is the one whose hold or release caused the edge.
     pub requester: String,
-    /// Reason, in the requester's words.
+    /// Reason that the requester gave.
     pub reason: String,
     /// Duration of the action or of the hold; see [`Action`].
     pub duration: Duration,
 }
 
-/// Destination of records. Called in order of `seq`, while the bus is locked: it must be quick,
-/// must not panic and must not call the bus.
+/// Destination of records. It gets them in the order of `seq`, while the bus is locked. It must
+/// therefore be quick, must not panic, and must not call the bus.
 pub trait Sink: Send {
-    /// Takes one record.
+    /// Processes one record.
     fn record(&mut self, record: Record);
 }
 
 impl Sink for Sender<Record> {
-    /// A receiver that is gone wants no more records; that is not a failure.
+    /// Sends the record to the channel. If the receiver was dropped, the record is dropped, which
+    /// is no failure.
     fn record(&mut self, record: Record) {
         let _ = self.send(record);
     }
 }
 
-/// Numbers records and passes them to the sink. Shared by the bus, which records holds, and its
-/// wire, which records edges.
+/// Numbers records and passes them to the sink. The bus, which records holds, and its wire, which
+/// records edges, share one recorder.
 pub struct Recorder {
     host: String,
     state: Mutex<(u64, Option<Box<dyn Sink>>)>,
 }
 
 impl Recorder {
-    /// Creates a recorder of machine `host`, with a sink or without.
+    /// Creates a recorder for the machine called `host`. Without a sink, records are dropped.
     pub fn new(host: impl Into<String>, sink: Option<Box<dyn Sink>>) -> Self {
         Self {
             host: host.into(),
@@ -84,7 +84,7 @@ impl Recorder {
         }
     }
 
-    /// Writes one record that ends at `t_wall`.
+    /// Creates a record of an event at `t_wall`, and passes it to the sink.
     pub fn write(
         &self,
         action: Action,

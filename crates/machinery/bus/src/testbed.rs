@@ -1,52 +1,53 @@
-//! Testbeds, which the bus commands.
+//! Testbeds, which the bus pauses and resumes.
 
 use timeloom_time::{Instant, Virtual};
 
-/// Clock and processes of one machine, as commanded by the bus.
+/// Clock and processes of one machine, as the bus commands them.
 ///
-/// The bus calls [`pause`](Self::pause) and [`resume`](Self::resume) strictly in turn, never two at
-/// a time, from any thread that pulled or released the line. Neither may take a hold itself: it
-/// would wait for its own return.
+/// The bus calls [`pause`](Self::pause) and [`resume`](Self::resume) strictly in turn and never at
+/// the same time, from any thread that requests or releases a hold. Neither function may request a
+/// hold itself, because it would wait for its own return.
 pub trait Testbed: Send + Sync {
-    /// Stops the virtual clock, then every process. Returns when all are stopped, with the virtual
-    /// instant at which the clock stopped.
+    /// Stops the virtual clock, and then every process. Returns when all of them are stopped; the
+    /// result is the virtual instant at which the clock stopped.
     ///
     /// # Errors
-    /// Fails if that cannot be done; the testbed must then run as before.
+    /// Fails if the testbed cannot be paused. The testbed must then run as before.
     fn pause(&self) -> Result<Instant<Virtual>, TestbedError>;
 
-    /// Continues the virtual clock at the instant where it stopped, and every process.
+    /// Lets the virtual clock continue from the instant at which it stopped, and continues every
+    /// process.
     ///
     /// # Errors
-    /// Fails if that cannot be done. The state is then unknown, so the bus refuses all further
-    /// holds and reports it.
+    /// Fails if the testbed cannot be resumed. Its state is then unknown, so the bus reports the
+    /// error and refuses all further holds.
     fn resume(&self) -> Result<(), TestbedError>;
 
-    /// Returns `Some(present instant)` for a testbed that never pauses (time mode `real`); the bus
-    /// then commands nothing and a hold carries the instant at which it was taken. The answer must
-    /// be `Some` always or never.
+    /// Returns the present instant for a testbed that never pauses (time mode `real`), and `None`
+    /// for others. For a testbed that never pauses, the bus commands nothing, and a hold has the
+    /// instant of its request. A testbed must return `Some` either always or never.
     fn free_running(&self) -> Option<Instant<Virtual>> {
         None
     }
 }
 
-/// Error of a testbed or wire that could not obey.
+/// Error of a testbed or wire that could not execute a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TestbedError(String);
 
 impl TestbedError {
-    /// Creates an error with a reason, without a final stop.
+    /// Creates an error with this reason, written without a full stop at the end.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 }
 
-/// Testbed of time mode `real`: its clock always runs.
+/// Testbed of the time mode `real`, whose clock always runs.
 pub struct FreeRunning<Clock>(Clock);
 
 impl<Clock: Fn() -> Instant<Virtual> + Send + Sync> FreeRunning<Clock> {
-    /// Creates a testbed whose present instant is `clock`, which must never step back.
+    /// Creates a testbed. `clock` returns its present instant, and must never go back.
     pub fn new(clock: Clock) -> Self {
         Self(clock)
     }

@@ -1,4 +1,4 @@
-//! Reports holders that pause the testbed for long.
+//! Watchdog that reports the holders when they pause the testbed for long.
 
 use std::sync::Weak;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -9,34 +9,36 @@ use timeloom_time::{Duration, Instant, Wall};
 
 use crate::bus::Inner;
 
-/// Holder of the line.
+/// Requester that has a hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// Name of the requester.
     pub requester: String,
-    /// Purpose of the hold.
+    /// Reason that the requester gave.
     pub reason: String,
-    /// Time of the grant.
+    /// Wall time at which the hold was granted.
     pub since: Instant<Wall>,
 }
 
 /// Report that the testbed has been paused for longer than the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongStand {
-    /// Time of the first request, without a break since.
+    /// Wall time at which the pause began.
     pub since: Instant<Wall>,
-    /// Duration of the pause until now.
+    /// Duration of the pause until the report.
     pub stood_for: Duration,
-    /// Present holders, the longest first. Empty: the pause itself is stuck.
+    /// Requesters that have a hold, the longest hold first. If it is empty, the pause or resume
+    /// itself is stuck.
     pub holders: Vec<Holder>,
 }
 
-/// Callback for the report.
+/// Function that receives the report.
 pub(crate) type ReportLongStand = Box<dyn Fn(LongStand) + Send>;
 
-/// Thread that checks the bus four times per limit. Polling makes a watched hold cost nothing.
+/// Thread that checks the bus four times per limit. Because it polls, a hold that is watched costs
+/// nothing.
 pub(crate) struct Watchdog {
-    /// Dropped with the bus, which ends the thread.
+    /// Sender that is dropped together with the bus, which ends the thread.
     _alive: Sender<()>,
 }
 
@@ -44,15 +46,16 @@ impl Watchdog {
     pub(crate) fn start(bus: Weak<Inner>, limit: Duration, report: ReportLongStand) -> Self {
         let (alive, gone) = channel::<()>();
         let look_every = std::time::Duration::from_nanos((limit.as_ns().max(4) / 4) as u64);
-        // Without the thread there are no reports, and nothing else changes; a machine that cannot
-        // start one has reported that elsewhere already.
+        // If the thread cannot be started, there are no reports, and nothing else changes. A
+        // machine that cannot start a thread has reported that elsewhere already.
         let _ = thread::Builder::new()
             .name("bus-watchdog".to_owned())
             .spawn(move || {
                 let mut next_report: Option<(Instant<Wall>, Instant<Wall>)> = None;
                 while gone.recv_timeout(look_every) == Err(RecvTimeoutError::Timeout) {
-                    // The bus must not outlive its last user in here, so it is released before the
-                    // callback, which may take long.
+                    // The bus must not outlive its last user because of this thread. The thread
+                    // therefore releases its reference before it calls `report`, which may take
+                    // long.
                     let Some(standing) = bus.upgrade().map(|bus| bus.standing()) else {
                         continue;
                     };

@@ -1,4 +1,4 @@
-//! Reach of the level.
+//! Wires, which carry the level of the bus to the testbed and to other machines.
 
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,57 +10,60 @@ use timeloom_time::{Instant, Virtual};
 use crate::record::{Action, Recorder};
 use crate::testbed::{Testbed, TestbedError};
 
-/// Hold or release that makes an edge.
+/// Requester and reason of the hold whose beginning or end causes an edge.
 #[derive(Clone, Copy, Debug)]
 pub struct Cause<'a> {
     /// Name of the requester.
     pub requester: &'a str,
-    /// Purpose of the hold.
+    /// Reason that the requester gave.
     pub reason: &'a str,
 }
 
-/// End of the wired-OR line on one machine.
+/// One machine's end of the wired-OR line.
 ///
-/// The bus combines the holds of its own machine into one level and drives the wire with it; the
-/// wire combines that with the levels of the other machines and commands this machine's testbed.
-/// Only the wire knows when the *line* rises or falls, so the wire records `pause` and `resume`.
+/// The bus combines the holds of its own machine to one level and drives the wire with it. The wire
+/// combines that level with those of the other machines, and commands this machine's testbed. Only
+/// the wire knows when the level of the whole *line* changes, so the wire records `pause` and
+/// `resume`.
 ///
-/// - [`Local`] has no other machines: driving it commands the testbed.
-/// - [`crate::Alone`] sets its output pin, as in the paper's Figure 5, and commands the testbed
-///   from the edges of its input pins, including those of its own output.
+/// - [`Local`] has no other machines, so driving it commands the testbed.
+/// - [`crate::Alone`] sets its output pin, as in the paper's Figure 5. It commands the testbed at
+///   the edges of its input pins, including those that its own output causes.
 /// - [`crate::Udp`] agrees with its peers on an instant that no clock has passed, and returns when
-///   all are paused there; [`crate::Wired`] has such a line beside that.
+///   all are paused at that instant. [`crate::Wired`] has such a line beside its pins.
 ///
-/// Calls alternate, `raise` first, and never overlap. They may come from any thread. A requester on
-/// another machine reaches the testbed through its own bus and wire, never through this one.
+/// `raise` and `lower` are called in turn, `raise` first, and never at the same time. Calls may
+/// come from any thread. A requester on another machine uses the bus and the wire of that machine,
+/// never this one.
 pub trait Wire: Send + Sync {
-    /// Drives the line high. Returns when everything on it is paused, with the common frozen
-    /// instant; if another machine had pulled it already, that is the instant of the pause under
-    /// way.
+    /// Drives the line high. Returns when everything on the line is paused, with the virtual
+    /// instant of the pause. If another machine drives the line already, this is the instant of the
+    /// pause that is in force.
     ///
     /// # Errors
-    /// Fails if that cannot be done; the line is then not driven by this machine.
+    /// Fails if the line cannot be driven or the pause fails. The line is then not driven by this
+    /// machine.
     fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError>;
 
-    /// Stops driving the line. The testbed continues when no machine drives it.
+    /// Stops driving the line. The testbed resumes when no machine drives the line any more.
     ///
     /// # Errors
-    /// Fails if the testbed could not be resumed; its state is then unknown.
+    /// Fails if the testbed could not be resumed. Its state is then unknown.
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError>;
 }
 
-/// Reason why a run over a line that joins machines has stopped permanently.
+/// Reason why a run on several machines has stopped permanently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Halted {
     /// The machines could not agree any more, or agreed to stop.
     #[error("{words}")]
     Agreement {
-        /// Reason found by one of them.
+        /// Reason that one of the machines found.
         why: Why,
-        /// The reason as text, with the names of the hosts.
+        /// Text that states the reason, with the names of the hosts.
         words: String,
     },
-    /// A line without a network, or its testbed, does not obey.
+    /// A line without a network, or its testbed, did not execute a command.
     #[error("{0}")]
     Line(String),
 }
@@ -71,33 +74,32 @@ impl From<Halted> for TestbedError {
     }
 }
 
-/// End, on one machine, of a line that joins machines, with the beginning and the end of a run
-/// over it.
+/// One machine's end of a line that joins machines, with functions for the beginning and the end of
+/// a run.
 pub trait MachineWire: Wire {
-    /// Waits until time starts.
+    /// Waits until virtual time starts.
     ///
     /// # Errors
-    /// Fails if the run has stopped before.
+    /// Fails if the run has stopped permanently before.
     fn wait_for_start(&self) -> Result<(), Halted> {
         self.wait_for_start_or(&|| false).map(drop)
     }
 
-    /// Waits until time starts, or `give_up` returns true. `give_up` is called several times a
-    /// second. Returns false if the wait was given up.
-    ///
+    /// Waits until virtual time starts or `give_up` returns true. `give_up` is called several times
+    /// a second. Returns false if the wait was given up.
     /// # Errors
-    /// Fails if the run has stopped before.
+    /// Returns an error if the run has stopped permanently before that.
     fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted>;
 
-    /// Returns the reason if the run has stopped permanently.
+    /// Returns the reason if the run has stopped permanently; `None` otherwise.
     fn halted(&self) -> Option<Halted>;
 
-    /// Ends participation.
+    /// Ends this machine's participation in the line.
     fn end(&self);
 }
 
-/// Waits until `over` returns true, or until `give_up` does. No notification announces the latter,
-/// so it is polled.
+/// Waits until `over` or `give_up` returns true. `over` is called after each notification of
+/// `changed`; `give_up` is polled, because nothing announces a change of its result.
 pub(crate) fn wait_or<'a, S>(
     changed: &Condvar,
     mut state: MutexGuard<'a, S>,
@@ -113,14 +115,14 @@ pub(crate) fn wait_or<'a, S>(
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Wire of a single machine: its level is the line's.
+/// Wire of a single machine, whose level is that of the whole line.
 pub struct Local {
     testbed: Arc<dyn Testbed>,
     recorder: Arc<Recorder>,
 }
 
 impl Local {
-    /// Creates a wire that ends at `testbed`.
+    /// Creates a wire that commands `testbed` only.
     pub fn new(testbed: Arc<dyn Testbed>, recorder: Arc<Recorder>) -> Self {
         Self { testbed, recorder }
     }

@@ -1,4 +1,4 @@
-//! The wire under many threads, on a simulated testbed that checks it.
+//! Tests of the bus with many threads, on a simulated testbed that checks the commands.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, channel};
@@ -9,7 +9,8 @@ use std::time::Duration as StdDuration;
 use timeloom_bus::{Action, Bus, BusError, FreeRunning, Record, Testbed, TestbedError};
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// Testbed whose clock advances by one with every pause and that detects commands out of turn.
+/// Testbed whose clock advances by one with every pause, and which detects commands in the wrong
+/// order.
 #[derive(Default)]
 struct Simulated {
     standing: AtomicBool,
@@ -117,8 +118,8 @@ fn the_testbed_stands_exactly_while_somebody_holds() {
     check_records(&records.iter().collect::<Vec<_>>(), THREADS * ROUNDS);
 }
 
-/// The records alone must prove the criteria: between a pause and its resume there are all holds
-/// and as many releases, at one instant, and none outside.
+/// Asserts the criteria from the records alone: between a pause and its resume there are all holds
+/// and as many releases, all at the same instant, and outside there are none.
 fn check_records(records: &[Record], holds: u64) {
     let mut standing: Option<Instant<Virtual>> = None;
     let (mut open, mut seen) = (0, 0);
@@ -177,7 +178,7 @@ fn a_request_during_a_pause_joins_it() {
         "the first one's release must not resume"
     );
 
-    // A hold requested while the resume is under way gets a pause of its own.
+    // A hold that is requested while the testbed is being resumed gets a pause of its own.
     let releaser = thread::spawn(move || drop(second));
     under_way();
     assert_eq!(
@@ -289,7 +290,7 @@ fn who_holds_for_long_is_named() {
     assert_eq!(report.holders[0].reason, "read 30001");
     assert!(report.stood_for >= Duration::from_ms(40));
 
-    // No single hold is long here, but there is no break between them.
+    // No single hold lasts long here, but there is no break between them.
     let mut chain = slow;
     let began = std::time::Instant::now();
     while began.elapsed() < StdDuration::from_millis(120) {
@@ -301,7 +302,7 @@ fn who_holds_for_long_is_named() {
     assert_eq!(report.holders.len(), 1);
     drop(chain);
     while told.try_recv().is_ok() {}
-    // One may have been on its way.
+    // One report may have been under way already.
     let late = told.recv_timeout(StdDuration::from_millis(120)).is_ok();
     let again = late && told.recv_timeout(StdDuration::from_millis(120)).is_ok();
     assert!(!again, "reported while running");

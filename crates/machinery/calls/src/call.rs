@@ -1,67 +1,70 @@
-//! A row of the table.
+//! Types of the table of system calls: [`Call`] is one row.
 
 use crate::{Handler, Service, When};
 
-/// A system call and its treatment.
+/// System call and its treatment: one row of [`crate::CALLS`].
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// Name in the kernel.
+    /// Name of the call in the kernel.
     pub name: &'static str,
-    /// Numbers of the call.
+    /// Numbers of the call, by architecture.
     pub numbers: Numbers,
-    /// Treatment in every guest. `None`: none, but the filters of some guests treat the call, as
-    /// the columns below specify.
+    /// Treatment of the call in every guest. `None` if only some guests treat it: their filters use
+    /// the columns below.
     pub treatment: Option<Treatment>,
-    /// Condition for the treatment; otherwise the call passes.
+    /// Condition on the arguments under which the call is treated. Otherwise the kernel executes
+    /// it.
     pub when: When,
-    /// Part of the image that handles the call if it traps.
+    /// Part of the image that handles the call if a filter traps it. The image is Timeloom's code
+    /// inside each guest process.
     pub handler: Option<Handler>,
-    /// Condition for the trap if the time-stamp counter is emulated, instead of `when`.
+    /// Condition that replaces `when` in sessions that emulate the time-stamp counter.
     pub emulating_tsc: Option<When>,
-    /// Condition for the trap in sessions that show virtual dates of files, instead of `when`.
+    /// Condition that replaces `when` in sessions that show virtual dates of files.
     pub file_times: Option<When>,
-    /// The call always traps in processes that have requested one of these.
+    /// Requests after which the call always traps in the requesting process and its descendants.
     pub on_demand: &'static [Extra],
-    /// Description for the last column of `docs/coverage.md`.
+    /// Description of the call in the last column of `docs/coverage.md`.
     pub outcome: &'static str,
 }
 
-/// Treatment of a call.
+/// Component that executes or refuses a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// Handled in the process, by the image.
+    /// The call traps; the image handles it inside the process.
     Trap,
-    /// Handled by the supervisor.
+    /// The filter passes the call to the supervisor, which handles it by this service.
     Ask(Service),
-    /// Answered with ENOSYS, for which every known caller has a fallback.
+    /// The filter refuses the call with ENOSYS. Every known caller has a fallback.
     Refuse,
 }
 
-/// Request of a process that makes further calls trap in it and in its descendants, by a second
-/// filter.
+/// Request of a process that makes further calls trap. A second seccomp filter, which its
+/// descendants inherit, traps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
-    /// Timestamps of packets.
+    /// The process has requested timestamps of packets.
     Stamps,
-    /// Reads of a timer that reports changes of its clock.
+    /// The process has set a timerfd that reports changes of its clock, so its reads must trap.
     Reads,
-    /// Timeouts of sockets. Also makes all calls of the two above trap.
+    /// The process has set a timeout of a socket. This also traps all calls of `Stamps` and
+    /// `Reads`.
     Timeouts,
-    /// SIGSYS of the program in a mask or an action.
+    /// The process has a signal mask or an action that concerns its own use of SIGSYS.
     Signals,
 }
 
-/// Numbers of a call on each architecture that has it.
+/// Numbers of a call on the two supported architectures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
-    /// On x86-64.
+    /// Number on x86-64; `None` if that architecture lacks the call.
     pub x86_64: Option<u32>,
-    /// On 64-bit ARM.
+    /// Number on 64-bit ARM; `None` if that architecture lacks the call.
     pub aarch64: Option<u32>,
 }
 
 impl Numbers {
-    /// Returns the number on the target architecture.
+    /// Returns the number on the target architecture, or `None` if it lacks the call.
     pub const fn here(self) -> Option<u32> {
         if cfg!(target_arch = "aarch64") {
             self.aarch64
@@ -72,12 +75,12 @@ impl Numbers {
 }
 
 impl Call {
-    /// Returns the number on the target architecture.
+    /// Returns the call's number on the target architecture, or `None` if it lacks the call.
     pub const fn number(&self) -> Option<u32> {
         self.numbers.here()
     }
 
-    /// Returns true if the call can reach the image while its program is in a session.
+    /// Returns true if the filters of some session trap the call, so that the image receives it.
     pub const fn traps(&self) -> bool {
         let asked_or_trapped = match self.treatment {
             Some(Treatment::Trap) => true,

@@ -1,163 +1,166 @@
-//! Parts of the image that handle calls.
+//! Parts of the image (Timeloom's code inside each guest process) that handle calls.
 
-/// Defines an enum of names and the list of them all.
+/// Defines an enum whose variants are names, and `ALL`, the list of its variants.
 macro_rules! listed {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident,)* }) => {
         $(#[$meta])*
         pub enum $name { $($(#[$doc])* $variant,)* }
 
         impl $name {
-            /// All values, in order.
+            /// All variants, in the order of their definition.
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),*];
         }
     };
 }
 
 listed! {
-    /// Part of the image that handles a trapped call. Each is an arm of the image's dispatch
-    /// (`shim/src/trap.rs`), and is named by at least one row.
+    /// Part of the image that handles a trapped call. The image's dispatch (`shim/src/trap.rs`) has
+    /// one match arm for each variant, and at least one row of the table names each variant.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[repr(u8)]
     pub enum Handler {
-        /// `clock_gettime`.
+        /// Handles `clock_gettime`.
         ClockGettime,
-        /// `gettimeofday`.
+        /// Handles `gettimeofday`.
         Gettimeofday,
-        /// `nanosleep`.
+        /// Handles `nanosleep`.
         Nanosleep,
-        /// `clock_nanosleep`.
+        /// Handles `clock_nanosleep`.
         ClockNanosleep,
-        /// `ppoll`.
+        /// Handles `ppoll`.
         Ppoll,
-        /// `pselect6`.
+        /// Handles `pselect6`.
         Pselect6,
-        /// `epoll_pwait`.
+        /// Handles `epoll_pwait`.
         EpollPwait,
-        /// `epoll_pwait2`.
+        /// Handles `epoll_pwait2`.
         EpollPwait2,
-        /// `futex`.
+        /// Handles `futex`.
         Futex,
-        /// `futex_waitv`.
+        /// Handles `futex_waitv`.
         FutexWaitv,
-        /// `futex_wait`, which came with Linux 6.7.
+        /// Handles `futex_wait`, which came with Linux 6.7.
         FutexWait,
-        /// `rt_sigtimedwait`.
+        /// Handles `rt_sigtimedwait`.
         RtSigtimedwait,
-        /// `semtimedop`.
+        /// Handles `semtimedop`.
         Semtimedop,
-        /// `semop`, which is `semtimedop` without a timeout.
+        /// Handles `semop`, which is `semtimedop` without a timeout.
         Semop,
-        /// `mq_timedsend` and `mq_timedreceive`.
+        /// Handles `mq_timedsend` and `mq_timedreceive`.
         MessageQueue,
-        /// `read`.
+        /// Handles `read`.
         Read,
-        /// `readv`.
+        /// Handles `readv`.
         Readv,
-        /// `recvfrom`.
+        /// Handles `recvfrom`.
         Recvfrom,
-        /// `recvmsg`.
+        /// Handles `recvmsg`.
         Recvmsg,
-        /// `recvmmsg`.
+        /// Handles `recvmmsg`.
         Recvmmsg,
-        /// `accept` and `accept4`.
+        /// Handles `accept` and `accept4`.
         Accept,
-        /// `connect`.
+        /// Handles `connect`.
         Connect,
-        /// `write`.
+        /// Handles `write`.
         Write,
-        /// `writev`.
+        /// Handles `writev`.
         Writev,
-        /// `sendto`.
+        /// Handles `sendto`.
         Sendto,
-        /// `sendmsg`.
+        /// Handles `sendmsg`.
         Sendmsg,
-        /// `sendmmsg`.
+        /// Handles `sendmmsg`.
         Sendmmsg,
-        /// `io_getevents`.
+        /// Handles `io_getevents`.
         IoGetevents,
-        /// `io_pgetevents`.
+        /// Handles `io_pgetevents`.
         IoPgetevents,
-        /// `ioctl` of a hardware clock, or for the timestamp of a socket's last packet.
+        /// Handles `ioctl` that reads a hardware clock, or the timestamp of a socket's last packet.
         Ioctl,
-        /// `shmctl`, `semctl` and `msgctl` that return the time of an operation.
+        /// Handles `shmctl`, `semctl` and `msgctl` that return the time of an operation.
         IpcStatus,
-        /// `sysinfo`.
+        /// Handles `sysinfo`.
         Sysinfo,
-        /// `times`.
+        /// Handles `times`.
         Times,
-        /// `getrusage`.
+        /// Handles `getrusage`.
         Getrusage,
-        /// `wait4`.
+        /// Handles `wait4`.
         Wait4,
-        /// `waitid`.
+        /// Handles `waitid`.
         Waitid,
-        /// `utimensat`.
+        /// Handles `utimensat`.
         Utimensat,
-        /// `stat`, `lstat` and `fstat`.
+        /// Handles `stat`, `lstat` and `fstat`.
         Stat,
-        /// `newfstatat`.
+        /// Handles `newfstatat`.
         Newfstatat,
-        /// `statx`.
+        /// Handles `statx`.
         Statx,
-        /// `setsockopt` of a time-related option.
+        /// Handles `setsockopt` of a time-related option.
         Setsockopt,
-        /// `rt_sigprocmask`.
+        /// Handles `rt_sigprocmask`.
         RtSigprocmask,
-        /// `rt_sigaction`.
+        /// Handles `rt_sigaction`.
         RtSigaction,
-        /// `rt_sigsuspend`.
+        /// Handles `rt_sigsuspend`.
         RtSigsuspend,
-        /// `rt_sigpending`.
+        /// Handles `rt_sigpending`.
         RtSigpending,
-        /// `rt_sigreturn` from a frame that the program has made or changed.
+        /// Handles `rt_sigreturn` from a frame that the program has made or changed.
         RtSigreturn,
-        /// `ptrace` that reads or sets a tracee's signal mask.
+        /// Handles `ptrace` that reads or sets a tracee's signal mask.
         Ptrace,
-        /// `munmap`, `mprotect`, `pkey_mprotect` and `madvise` of a range that may overlap
-        /// what the image keeps (clock page and image).
+        /// Handles `munmap`, `mprotect`, `pkey_mprotect` and `madvise` of a range that may overlap
+        /// the clock page or the image, which the program must not remove.
         OnRange,
-        /// `mmap` at a fixed address of such a range.
+        /// Handles `mmap` at a fixed address whose range may overlap the clock page or the image.
         Mmap,
-        /// `mremap` from or to such a range.
+        /// Handles `mremap` from or to a range that may overlap the clock page or the image.
         Mremap,
-        /// `remap_file_pages` of such a range.
+        /// Handles `remap_file_pages` of a range that may overlap the clock page or the image.
         RemapFilePages,
-        /// `arch_prctl` that maps another vDSO.
+        /// Handles `arch_prctl` that maps another vDSO.
         ArchPrctl,
-        /// `prctl` about seccomp, or about the time-stamp counter if that is emulated.
+        /// Handles `prctl` that concerns seccomp, or the time-stamp counter if the session emulates
+        /// it.
         Prctl,
-        /// `seccomp` that sets a mode.
+        /// Handles `seccomp` that sets a mode or installs a filter.
         Seccomp,
-        /// `timerfd_settime` of a timer that reports changes of its clock.
+        /// Handles `timerfd_settime` of a timer that reports changes of its clock.
         TimerfdSettime,
-        /// `timer_settime` of a kernel timer, which counts processor time.
+        /// Handles `timer_settime` of a POSIX timer that the kernel keeps because it counts
+        /// processor time.
         TimerSettime,
-        /// `timer_gettime` of a kernel timer.
+        /// Handles `timer_gettime` of a POSIX timer that the kernel keeps.
         TimerGettime,
-        /// `setitimer` of processor time.
+        /// Handles `setitimer` of processor time.
         Setitimer,
-        /// `getitimer` of processor time.
+        /// Handles `getitimer` of processor time.
         Getitimer,
-        /// `time`.
+        /// Handles `time`.
         Time,
-        /// `poll`.
+        /// Handles `poll`.
         Poll,
-        /// `select`.
+        /// Handles `select`.
         Select,
-        /// `epoll_wait`.
+        /// Handles `epoll_wait`.
         EpollWait,
-        /// `utime`.
+        /// Handles `utime`.
         Utime,
-        /// `utimes`.
+        /// Handles `utimes`.
         Utimes,
-        /// `futimesat`.
+        /// Handles `futimesat`.
         Futimesat,
     }
 }
 
 impl Handler {
-    /// Returns true if no signal handler may run before the call ends: calls that only read a
-    /// clock, and calls that have mapped memory, which a `siglongjmp` would leak.
+    /// Returns true if no signal handler of the program may run before the call ends. This holds
+    /// for calls that only read a clock, and for calls that have mapped memory, which a
+    /// `siglongjmp` out of the handler would leak.
     pub const fn is_uninterrupted(self) -> bool {
         matches!(
             self,
@@ -165,15 +168,15 @@ impl Handler {
         )
     }
 
-    /// Returns true if the call's wait admits signals by its own mask, so that none has to be
-    /// handled before it.
+    /// Returns true if the call waits in the kernel under the signal mask that it was given. The
+    /// image then need not deliver pending signals before the wait.
     pub const fn waits_under_a_mask(self) -> bool {
         matches!(self, Self::EpollWait | Self::EpollPwait | Self::EpollPwait2)
     }
 
-    /// Maximum stack use of the image for the call, in bytes: the frames of its nested functions,
-    /// and the memory written below the last. A test of `guest` measures it on each processor; the
-    /// value is the larger of both.
+    /// Returns the maximum stack use of the image for the call, in bytes: the frames of its nested
+    /// functions, and the memory written below the innermost frame. A test of `guest` measures the
+    /// value on each architecture; this is the larger of the two.
     pub const fn stack_bytes(self) -> usize {
         match self {
             Self::Writev | Self::Sendmmsg => 1520,
@@ -208,8 +211,8 @@ impl Handler {
         }
     }
 
-    /// Returns true if the call traps because it could affect SIGSYS or the image. A released
-    /// program keeps the filter, so it still needs these traps.
+    /// Returns true if the call traps because it could affect SIGSYS or the image's memory. A
+    /// program that was released from its session keeps its filters, so it still needs these traps.
     pub const fn guards_image(self) -> bool {
         matches!(
             self,

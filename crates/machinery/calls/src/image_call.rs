@@ -1,53 +1,56 @@
-//! Questions of the image to the supervisor.
+//! Questions that the image asks the supervisor.
 //!
-//! The image makes a system call of a number that no kernel has. The first argument identifies the
-//! question, the others are its parameters.
+//! The image is Timeloom's code inside each guest process. To ask a question, it makes a system
+//! call whose number no kernel has; the filter passes that call to the supervisor. The first
+//! argument identifies the question, the others are its parameters.
 
-/// Number of that call.
+/// System call number by which the image asks its questions.
 pub const IMAGE_CALL: usize = 0x1e57_0001;
 
-/// A question of the image.
+/// Question of the image to the supervisor.
 ///
-/// `P` represents an address in the program's memory: in the image a number, since the image is in
-/// that program; in the supervisor an unverified address.
+/// `P` represents an address in the program's memory. The image runs in that memory, so it uses a
+/// plain number; the supervisor uses a type for unverified addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageCall<P> {
-    /// Asks for the value to show of CPU clock `clock` for the kernel's value `real_ns`.
+    /// Asks for the value to show for a CPU clock.
     CpuTime {
-        /// A `clockid_t` that counts processor time.
+        /// CPU clock: a `clockid_t` that counts processor time.
         clock: u32,
-        /// Processor time in nanoseconds.
+        /// The kernel's value of that clock: real processor time, in nanoseconds.
         real_ns: i64,
     },
-    /// Asks for the value to show of a kernel timer's CPU clock for the kernel's value `real_ns`.
+    /// Asks for the value to show for the CPU clock of a POSIX timer that the kernel keeps.
     CpuTimeOfTimer {
         /// Kernel identifier of the timer.
         timer: i32,
-        /// Processor time in nanoseconds.
+        /// The kernel's value of that clock: real processor time, in nanoseconds.
         real_ns: i64,
     },
-    /// Requests a file for a program that is being released. (Made on behalf of the image, not by
-    /// it.)
+    /// Requests a file for a program that is being released from its session. The supervisor makes
+    /// the program issue this call; the image's own code does not.
     Give {
-        /// Index of the prepared file.
+        /// Index of the file among those that the supervisor has prepared.
         gift: usize,
     },
     /// Sets a timerfd that reports changes of its clock.
     SetTimer {
-        /// The timerfd.
+        /// Descriptor of the timerfd.
         descriptor: i32,
         /// Flags of `timerfd_settime`.
         flags: i32,
-        /// A `struct itimerspec` to set.
+        /// Address of the `struct itimerspec` with the new setting.
         new: P,
-        /// Address for the previous setting, or null.
+        /// Address to which the previous setting is written, or null.
         old: P,
-        /// True if the reads of this process trap to the image.
+        /// True if reads of timerfds trap in this process, so that the image reports a changed
+        /// clock.
         is_told: bool,
     },
-    /// Asks if a descriptor, from which the mark of a changed clock was read, is a timerfd.
+    /// Asks if a descriptor is a timerfd. The image asks after a read that returned
+    /// `CLOCK_WAS_SET`, a number that other files may contain too.
     IsTimer {
-        /// The descriptor.
+        /// Descriptor that was read.
         descriptor: i32,
     },
     /// Converts the timestamps left by an `ioctl` of a hardware clock to virtual time.
@@ -59,30 +62,31 @@ pub enum ImageCall<P> {
     },
     /// Asks for the value to show of a hardware clock.
     PhcTime {
-        /// Reading of the hardware clock.
+        /// Reading of the hardware clock, in nanoseconds since that clock's zero.
         device_ns: i64,
-        /// The machine's CLOCK_MONOTONIC at that reading.
+        /// The machine's CLOCK_MONOTONIC at the instant of that reading, in nanoseconds.
         wall_ns: i64,
     },
-    /// Reports that the program is about to install a seccomp filter of its own.
+    /// Reports that the program is about to install its own seccomp filter.
     Confines,
-    /// Reports that a seccomp filter of the program's own is about to end it for a call.
+    /// Reports that the program's own seccomp filter is about to end it for a call.
     Ended {
-        /// The call's number.
+        /// Number of the call that the filter forbids.
         call: i32,
     },
-    /// Asks for the date to show in place of an inode's date.
+    /// Asks for the date to show in place of a date of an inode.
     FileDate {
-        /// Device and number of the inode.
+        /// Device number and inode number.
         file: [u64; 2],
-        /// The date, in nanoseconds since 1970.
+        /// The inode's date by the machine's clock, in nanoseconds since 1970.
         date_ns: i64,
     },
-    /// Reports that a program has set this date of an inode, so that it is shown unchanged.
+    /// Reports that a program has set this date of an inode, so that the supervisor shows it
+    /// unchanged.
     KeepDate {
-        /// Device and number of the inode.
+        /// Device number and inode number.
         file: [u64; 2],
-        /// The date, in nanoseconds since 1970.
+        /// Date that the program has set, in nanoseconds since 1970.
         date_ns: i64,
         /// True for the date of the last access, false for that of the last modification.
         is_access: bool,
@@ -90,7 +94,7 @@ pub enum ImageCall<P> {
 }
 
 impl<P> ImageCall<P> {
-    /// Encodes the question as the arguments of the call.
+    /// Encodes the question as the six arguments of the system call.
     #[inline(always)]
     pub fn encode(self) -> [usize; 6]
     where
@@ -152,8 +156,8 @@ impl<P> ImageCall<P> {
         }
     }
 
-    /// Decodes the arguments of the call. `None` if they are not a question: any program can make
-    /// the call.
+    /// Decodes the six arguments of the system call. Returns `None` if they do not encode a
+    /// question: any program can make the call.
     pub fn decode(words: [u64; 6]) -> Option<Self>
     where
         P: From<u64>,
@@ -207,19 +211,19 @@ impl<P> ImageCall<P> {
     }
 }
 
-/// Returns true if a clock counts processor time: of the calling process, of the calling thread, or
-/// of the one given in the identifier.
+/// Returns true if `clock` counts processor time: of the calling process, of the calling thread, or
+/// of the process or thread that the identifier contains.
 pub const fn counts_processor(clock: u32) -> bool {
     matches!(clock, PROCESS | THREAD) || (clock as i32) < 0 && clock & 3 != BY_DESCRIPTOR
 }
 
-/// CLOCK_PROCESS_CPUTIME_ID and CLOCK_THREAD_CPUTIME_ID.
+/// CLOCK_PROCESS_CPUTIME_ID. The next constant is CLOCK_THREAD_CPUTIME_ID.
 const PROCESS: u32 = 2;
 const THREAD: u32 = 3;
-/// CLOCKFD, in the lowest bits of a negative identifier.
+/// CLOCKFD: value of the two lowest bits of an identifier that denotes a clock by descriptor.
 const BY_DESCRIPTOR: u32 = 3;
 
-// Used in place of a clock: no clock has these numbers.
+// First arguments of the questions without a clock. No clock has these numbers.
 const GIVE: usize = 0x7fff_fff0;
 const SET_TIMER: usize = 0x7fff_fff1;
 const IS_TIMER: usize = 0x7fff_fff2;
@@ -229,7 +233,7 @@ const ENDED: usize = 0x7fff_fff5;
 const CONFINES: usize = 0x7fff_fff6;
 const FILE_DATE: usize = 0x7fff_fff7;
 const KEEP_DATE: usize = 0x7fff_fff8;
-/// Kernel identifiers are not negative.
+/// Offset added to a timer's identifier. The kernel's identifiers are not negative.
 const TIMERS: u64 = 1 << 31;
 
 #[cfg(test)]

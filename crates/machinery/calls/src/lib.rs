@@ -1,15 +1,16 @@
-//! The system calls that carry time, and the treatment of each.
+//! System calls that carry time, and the treatment of each.
 //!
-//! Three parts of Timeloom must agree on it: the seccomp filter, which routes a call; the image
-//! inside the program, which handles most calls; and the supervisor, which handles the others. Each
-//! is derived from [`CALLS`], one table with one row per call. So is `docs/coverage.md`. The
-//! invariants of the rows are checked when this crate is compiled (`check.rs`).
+//! Three parts of Timeloom must agree on the treatment: the seccomp filter, which routes a call;
+//! the image (Timeloom's code inside each guest process), which handles most calls; and the
+//! supervisor, which handles the others. All three are derived from one table, [`CALLS`], with one
+//! row per call. So is `docs/coverage.md`. The invariants of the rows are checked when this crate
+//! is compiled (`check.rs`).
 //!
-//! The questions of the image to the supervisor, under a number that no kernel has, are
-//! [`ImageCall`].
+//! [`ImageCall`] defines the questions that the image asks the supervisor. It asks them by a system
+//! call whose number no kernel has.
 //!
-//! This crate has no code that handles a call. The image is linked with this crate, hence `no_std`,
-//! no allocation and no code that can panic at run time.
+//! This crate has no code that handles a call. The image is linked with this crate, so the crate is
+//! `no_std`, allocates nothing and has no code that can panic at run time.
 //!
 //! To add a call: add its row in `table.rs`. If that names a new [`Handler`] or [`Service`], add
 //! the arms that the compiler then requires in the image (`shim/src/trap.rs`) and in the
@@ -42,9 +43,10 @@ pub use service::Service;
 pub use table::{CALLS, NEWEST};
 pub use when::When;
 
-/// `si_errno` of traps by Timeloom's filters, to distinguish them from traps by the program's own.
+/// `si_errno` of a SIGSYS raised by Timeloom's filters. A SIGSYS raised by the program's own
+/// filters has another value.
 pub const TRAP_MARK: u16 = 0x746c;
 
-/// `si_code` of the SIGSYS with which the supervisor ends a turn of a wait. The kernel does not use
-/// this value.
+/// `si_code` of the SIGSYS by which the supervisor interrupts a thread that waits in the image's
+/// code. The kernel does not use this value.
 pub const KICK_CODE: i32 = -0x746c;

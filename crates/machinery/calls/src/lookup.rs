@@ -7,21 +7,22 @@ pub fn calls() -> impl Iterator<Item = &'static Call> + Clone {
     CALLS.iter().filter(|call| call.number().is_some())
 }
 
-/// Returns the rows of a call. A call has two rows if it is treated in two ways, with disjoint
-/// conditions.
+/// Returns the rows of the call with this number. A call has two rows if it is treated in two ways,
+/// under disjoint conditions.
 pub fn rows(number: i64) -> impl Iterator<Item = &'static Call> + Clone {
     calls().filter(move |call| call.number().map(i64::from) == Some(number))
 }
 
-/// Returns the first row of a call.
+/// Returns the first row of the call with this number, or `None` if the table lacks the call.
 pub fn find(number: i64) -> Option<&'static Call> {
     calls().find(|call| call.number().map(i64::from) == Some(number))
 }
 
-/// Returns a call's number by its name. For constants: without such a row the compilation fails.
+/// Returns the number of the call with this name. Intended for constants.
 ///
 /// # Panics
-/// Panics if there is no such call, which is a compile-time error in a constant.
+/// Panics if the target architecture has no such call in the table. In a constant this is a
+/// compile-time error.
 pub const fn number(name: &str) -> usize {
     let mut index = 0;
     while index < CALLS.len() {
@@ -36,8 +37,8 @@ pub const fn number(name: &str) -> usize {
     panic!("the table has no such call")
 }
 
-/// Returns the part of the image that handles a trapped call. The image does this for each trap:
-/// one load, no search.
+/// Returns the part of the image that handles a trapped call. The image calls this function for
+/// each trap, so the lookup is one load without a search.
 #[inline(always)]
 pub fn handler_of(number: usize) -> Option<Handler> {
     *HANDLERS.get(number)?
@@ -55,7 +56,7 @@ static HANDLERS: [Option<Handler>; LENGTH] = {
     handlers
 };
 
-/// Highest number of a call that traps, plus one.
+/// Length of the handler table: the highest number of a call with a handler, plus one.
 const LENGTH: usize = {
     let mut length = 0;
     let mut index = 0;
@@ -82,10 +83,11 @@ pub const fn extra_count(extra: Extra) -> usize {
     count
 }
 
-/// Returns the numbers of those calls. `COUNT` is [`extra_count`].
+/// Returns the numbers of the calls that trap in processes that have requested `extra`. `COUNT`
+/// must be [`extra_count`] of it.
 ///
 /// # Panics
-/// Panics if `COUNT` is another number. (For constants.)
+/// Panics if `COUNT` is another number. In a constant this is a compile-time error.
 pub const fn extra_numbers<const COUNT: usize>(extra: Extra) -> [u32; COUNT] {
     assert!(COUNT == extra_count(extra));
     let mut numbers = [0; COUNT];
@@ -112,10 +114,11 @@ pub const fn handled_count() -> usize {
     count
 }
 
-/// Returns the numbers of calls that have a handler in the image. `COUNT` is [`handled_count`].
+/// Returns the numbers of the calls that have a handler in the image. `COUNT` must be
+/// [`handled_count`].
 ///
 /// # Panics
-/// Panics if `COUNT` is another number. (For constants.)
+/// Panics if `COUNT` is another number. In a constant this is a compile-time error.
 pub const fn handled_numbers<const COUNT: usize>() -> [u32; COUNT] {
     assert!(COUNT == handled_count());
     let mut numbers = [0; COUNT];

@@ -1,35 +1,36 @@
-//! Commands and options that are executed in real time, and reported if a program uses them.
+//! `ioctl` commands and socket options that the kernel executes in real time. The session reports
+//! each that a program uses.
 //!
-//! Filter, supervisor and `docs/coverage.md` are derived from these lists. Other interfaces of the
-//! kernel that return time are in `guest/src/coverage/interfaces`.
+//! The filter, the supervisor and `docs/coverage.md` are derived from these lists. Other interfaces
+//! of the kernel that return time are listed in `guest/src/coverage/interfaces`.
 
 /// A command of `ioctl` that returns or takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ioctl {
-    /// Name in the kernel.
+    /// Name of the command in the kernel.
     pub name: &'static str,
-    /// Number, which both architectures share.
+    /// Number of the command, the same on both architectures.
     pub command: u32,
-    /// True if the command is refused, since it would set a clock of the machine.
+    /// True if the supervisor refuses the command, since it would set a clock of the machine.
     pub is_refused: bool,
-    /// Further condition on the command's argument, if any.
+    /// Further condition on the command's argument; `None` if there is none.
     pub only: Option<TerminalWait>,
 }
 
-/// Condition: a terminal whose reads end after a time (VTIME, without ICANON).
+/// Condition that a terminal's settings give its reads a timeout (VTIME, without ICANON).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TerminalWait;
 
 /// A socket option that returns or takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketOption {
-    /// Name in the kernel.
+    /// Name of the option in the kernel.
     pub name: &'static str,
-    /// Level and number.
+    /// Level and number of the option, as in `setsockopt`.
     pub place: (u32, u32),
 }
 
-/// Commands of devices.
+/// All `ioctl` commands that return or take real time.
 #[rustfmt::skip] // One command a line.
 pub const IOCTLS: &[Ioctl] = &[
     ioctl("ioctl(RTC_RD_TIME)", 0x8024_7009),
@@ -61,7 +62,7 @@ pub const IOCTLS: &[Ioctl] = &[
 /// select and paste (TIOCLINUX). The supervisor refuses them without CAP_SYS_ADMIN.
 pub const TERMINAL_INPUT: [u32; 2] = [0x5412, 0x541c];
 
-/// Options of sockets.
+/// All socket options that return or take real time.
 pub const SOCKET_OPTIONS: &[SocketOption] = &[
     option("setsockopt(SO_TXTIME)", SOL_SOCKET, 61),
     option("setsockopt(TCP_USER_TIMEOUT)", IPPROTO_TCP, 18),
@@ -70,7 +71,8 @@ pub const SOCKET_OPTIONS: &[SocketOption] = &[
     option("setsockopt(PACKET_TX_RING)", SOL_PACKET, 13),
 ];
 
-/// Selects the pacing of a connection: reported only if computing takes no virtual time.
+/// Option that selects a connection's congestion control, and thereby its pacing. It is reported
+/// only in sessions in which computing takes no virtual time.
 pub const TCP_CONGESTION: SocketOption = option("setsockopt(TCP_CONGESTION)", IPPROTO_TCP, 13);
 
 const SOL_SOCKET: u32 = 1;
@@ -86,7 +88,7 @@ const fn ioctl(name: &'static str, command: u32) -> Ioctl {
     }
 }
 
-/// TCSETS, TCSETSW, TCSETSF and their second versions.
+/// Returns the entry of TCSETS, TCSETSW, TCSETSF or one of their second versions.
 const fn terminal(command: u32) -> Ioctl {
     Ioctl {
         only: Some(TerminalWait),

@@ -1,24 +1,23 @@
-//! Services of the supervisor.
+//! Services of the supervisor, named by the rows of the table.
 
-/// Part of the supervisor that handles a call.
+/// Part of the supervisor that handles a call of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// Follows an exec and prepares the new program.
+    /// Follows an exec and prepares the new program before its first instruction.
     Exec,
-    /// Prepares a program that was executed under a debugger, at the debugger's first request that
-    /// resumes it.
+    /// Prepares a program that was executed under a debugger, when the debugger first resumes it.
     Trace,
     /// Creates a timerfd.
     TimerfdCreate,
     /// Sets a timerfd.
     TimerfdSettime,
-    /// Returns the remaining time of a timerfd.
+    /// Returns the remaining virtual time of a timerfd.
     TimerfdGettime,
     /// Creates a POSIX timer.
     TimerCreate,
     /// Sets a POSIX timer.
     TimerSettime,
-    /// Returns the remaining time of a POSIX timer.
+    /// Returns the remaining virtual time of a POSIX timer.
     TimerGettime,
     /// Returns the overrun count of a POSIX timer.
     TimerGetoverrun,
@@ -26,19 +25,20 @@ pub enum Service {
     TimerDelete,
     /// Sets the process's interval timer.
     Setitimer,
-    /// Returns the remaining time of the process's interval timer.
+    /// Returns the remaining virtual time of the process's interval timer.
     Getitimer,
     /// Sets the process's interval timer in whole seconds.
     Alarm,
     /// Sets a clock of the guest's host.
     ClockSettime,
-    /// Sets the host's CLOCK_REALTIME.
+    /// Sets CLOCK_REALTIME of the guest's host.
     Settimeofday,
-    /// Adjusts the host's CLOCK_REALTIME.
+    /// Adjusts CLOCK_REALTIME of the guest's host.
     Adjtimex,
-    /// Adjusts a clock of the host.
+    /// Adjusts a clock of the guest's host.
     ClockAdjtime,
-    /// Refuses `io_uring`, whose waits cannot be trapped, or counts it as a leak.
+    /// Refuses `io_uring`, whose waits cannot be trapped. If the session permits it, counts it as a
+    /// leak of real time.
     IoUring,
     /// Counts and reports a call that is executed in real time.
     RealTime,
@@ -50,20 +50,22 @@ pub enum Service {
     CpuLimit,
     /// Counts and reports a limit of another process's processor time (`prlimit`).
     CpuLimitOf,
-    /// Counts and reports budgets and deadlines of the scheduler.
+    /// Counts and reports scheduler settings that contain real-time budgets and deadlines.
     Schedule,
-    /// Refuses a time namespace other than the caller's own, or counts it as a leak.
+    /// Refuses a time namespace other than the caller's own. If the session permits it, counts it
+    /// as a leak of real time.
     TimeNamespace,
-    /// Refuses alternate stacks that are too small for a signal under the clock.
+    /// Refuses alternate signal stacks on which a signal frame and the image's frames do not fit.
     SignalStack,
     /// Answers a question of the image ([`crate::ImageCall`]).
     Image,
 }
 
 impl Service {
-    /// Returns true if the service is still needed after its program was released: programs started
-    /// by an exec need the image, and `sigaltstack` has no effect in a handler, since the return
-    /// from the handler restores the previous stack.
+    /// Returns true if the service is still needed after the program was released from its session.
+    /// Programs started by an exec need the image. `sigaltstack` needs it because a call in a
+    /// signal handler would have no effect: the return from the handler restores the previous
+    /// stack.
     pub const fn outlasts_session(self) -> bool {
         matches!(self, Self::Exec | Self::SignalStack | Self::Image)
     }

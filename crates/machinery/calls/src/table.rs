@@ -1,8 +1,8 @@
-//! The table: every call that carries time, in the order in which the filter compares them.
+//! Table of every call that carries time, in the order in which the filter compares call numbers.
 //!
 //! A row has, in this order: the call; its number on x86-64 and on 64-bit ARM; the condition for
-//! its treatment; the part of the image or of the supervisor that handles it; and a description, in
-//! the words of `docs/coverage.md`. [`Call`] documents each column.
+//! its treatment; the part of the image or of the supervisor that handles it; and the description
+//! in `docs/coverage.md`. [`Call`] documents each column.
 
 use crate::{Call, Extra, Handler, Numbers, Service, Treatment, When};
 
@@ -16,18 +16,18 @@ use When::{
     SocketTime,
 };
 
-/// Every call that some filter of Timeloom treats.
+/// Every call that at least one filter of Timeloom treats.
 #[rustfmt::skip] // One call a line.
 pub const CALLS: &[Call] = &[
-    // A return from a frame whose mask the program has made or changed. Every signal handler ends
-    // with this call, so it comes first.
+    // Return from a signal frame whose mask the program has made or changed. Every signal handler
+    // ends with this call, so it comes first.
     trap("rt_sigreturn", at(15, 139), Always, Image::RtSigreturn, OWN_SIGNALS),
 
-    // Clocks read by `syscall` instruction instead of the vDSO.
+    // Clock reads by a `syscall` instruction instead of the vDSO.
     trap("clock_gettime", at(228, 113), Always, Image::ClockGettime, VIRTUAL),
     trap("gettimeofday", at(96, 169), Always, Image::Gettimeofday, VIRTUAL),
 
-    // Calls that could remove clock page and image. They are frequent, so they come early.
+    // Calls that could remove the clock page or the image. They are frequent, so they come early.
     trap("mmap", at(9, 222), FixedRange, Image::Mmap, KEPT_RANGE),
     trap("munmap", at(11, 215), Range(0, 1), Image::OnRange, KEPT_RANGE),
     trap("mprotect", at(10, 226), Range(0, 1), Image::OnRange, KEPT_RANGE),
@@ -36,13 +36,13 @@ pub const CALLS: &[Call] = &[
     trap("pkey_mprotect", at(329, 288), Range(0, 1), Image::OnRange, KEPT_RANGE),
     trap("remap_file_pages", at(216, 234), Range(0, 1), Image::RemapFilePages, KEPT_RANGE),
 
-    // Waits with a timeout, or with a signal mask that must not have SIGSYS.
+    // Waits with a timeout, or with a signal mask, in which SIGSYS must not be blocked.
     trap("nanosleep", at(35, 101), Always, Image::Nanosleep, VIRTUAL),
     trap("clock_nanosleep", at(230, 115), Always, Image::ClockNanosleep, VIRTUAL),
     trap("ppoll", at(271, 73), EitherGiven(2, 3), Image::Ppoll, VIRTUAL),
     trap("pselect6", at(270, 72), EitherGiven(4, 5), Image::Pselect6, VIRTUAL),
-    // These, and `epoll_wait`, also without a timeout: if frozen in them, a program would get EINTR
-    // from the kernel.
+    // These calls and `epoll_wait` trap even without a timeout: the kernel returns EINTR from them
+    // if the process is frozen meanwhile.
     trap("epoll_pwait", at(281, 22), NotZeroOrGiven(3, 4), Image::EpollPwait, VIRTUAL),
     trap("epoll_pwait2", at(441, 441), Always, Image::EpollPwait2, VIRTUAL),
     trap("futex", at(202, 98), FutexWait, Image::Futex, VIRTUAL),
@@ -54,7 +54,7 @@ pub const CALLS: &[Call] = &[
     trap("mq_timedsend", at(242, 182), Given(4), Image::MessageQueue, VIRTUAL),
     trap("mq_timedreceive", at(243, 183), Given(4), Image::MessageQueue, VIRTUAL),
 
-    // Sockets and timers: time-related only in processes that have requested it.
+    // Sockets and timers: these calls carry time only in processes that have requested it.
     pass("read", at(0, 63), Image::Read).on_demand(&[Reads, Timeouts]),
     pass("readv", at(19, 65), Image::Readv).on_demand(&[Reads, Timeouts]),
     pass("recvfrom", at(45, 207), Image::Recvfrom).on_demand(&[Timeouts]),
@@ -70,7 +70,7 @@ pub const CALLS: &[Call] = &[
     pass("sendmsg", at(46, 211), Image::Sendmsg).on_demand(&[Timeouts]),
     pass("sendmmsg", at(307, 269), Image::Sendmmsg).on_demand(&[Timeouts]),
 
-    // The former returns EINTR when frozen, the latter starts its wait anew.
+    // When frozen, `io_getevents` returns EINTR, and `io_pgetevents` starts its wait anew.
     trap("io_getevents", at(208, 4), NotZero(1), Image::IoGetevents, VIRTUAL),
     trap("io_pgetevents", at(333, 292), Always, Image::IoPgetevents, VIRTUAL),
 
@@ -80,9 +80,9 @@ pub const CALLS: &[Call] = &[
     trap("getrusage", at(98, 165), Always, Image::Getrusage, DIVIDED),
     trap("wait4", at(61, 260), Given(3), Image::Wait4, DIVIDED),
     trap("waitid", at(247, 95), Given(4), Image::Waitid, DIVIDED),
-    // Times of files set to "now".
+    // Calls that set times of files to "now".
     trap("utimensat", at(280, 88), Always, Image::Utimensat, VIRTUAL_NOW),
-    // Dates of files, in sessions that show virtual ones.
+    // Calls that return dates of files, in sessions that show virtual dates.
     pass("fstat", at(5, 80), Image::Stat).file_times(Always),
     pass("newfstatat", at(262, 79), Image::Newfstatat).file_times(Always),
     pass("statx", at(332, 291), Image::Statx).file_times(Always),
@@ -93,18 +93,18 @@ pub const CALLS: &[Call] = &[
     trap("semctl", at(66, 191), OneOf(2, &[2, 18, 20]), Image::IpcStatus, IPC_TIMES),
     trap("msgctl", at(71, 187), OneOf(1, &[2, 11, 13]), Image::IpcStatus, IPC_TIMES),
 
-    // Calls that could take SIGSYS from the image, or the program's own SIGSYS from it. If the
-    // time-stamp counter is emulated, the image also receives the program's SIGSEGV first, which
-    // affects masks and actions.
+    // Calls that could take SIGSYS from the image, or that show the program its own settings of
+    // SIGSYS. If the time-stamp counter is emulated, the image also receives the program's SIGSEGV
+    // first, which affects masks and actions.
     trap("rt_sigprocmask", at(14, 135), Given(1), Image::RtSigprocmask, OWN_SIGNALS)
         .emulating(Always).on_demand(&[Signals]),
     trap("rt_sigaction", at(13, 134), KeptAction, Image::RtSigaction, OWN_SIGNALS)
         .emulating(Always).on_demand(&[Signals]),
     trap("rt_sigsuspend", at(130, 133), Always, Image::RtSigsuspend, OWN_SIGNALS),
     trap("rt_sigpending", at(127, 136), Always, Image::RtSigpending, OWN_SIGNALS),
-    // The mask that takes effect is the tracer's.
+    // A tracer's calls that read or set the signal mask of a tracee.
     trap("ptrace", at(101, 117), OneOf(0, &PTRACE_MASKS), Image::Ptrace, OWN_SIGNALS),
-    // Requests by which a debugger resumes a stopped program, and PTRACE_TRACEME.
+    // Requests by which a debugger resumes a stopped program, and PTRACE_TRACEME of a program.
     ask("ptrace", at(101, 117), OneOf(0, &TRACE_REQUESTS), Super::Trace, UNDER_DEBUGGER),
     trap("prctl", at(157, 167), OneOf(0, &SECCOMP_OPTIONS), Image::Prctl, OWN_FILTER)
         .emulating(SeccompOrTsc),
@@ -114,7 +114,7 @@ pub const CALLS: &[Call] = &[
     trap("arch_prctl", x86_64(158), OneOf(0, &ARCH_MAP_VDSO), Image::ArchPrctl, NO_OTHER_VDSO),
     refuse("clone3", at(435, 435), FALL_BACK), // It may reset all handlers.
 
-    // Followed by the supervisor.
+    // Calls that the supervisor follows.
     ask("execve", at(59, 221), Always, Super::Exec, FOLLOWED),
     ask("execveat", at(322, 281), Always, Super::Exec, FOLLOWED),
     ask("timerfd_create", at(283, 85), Always, Super::TimerfdCreate, BY_SUPERVISOR),
@@ -133,16 +133,16 @@ pub const CALLS: &[Call] = &[
     ask("getitimer", at(36, 102), IntervalTimer, Super::Getitimer, OR_INTERVAL)
         .or(Image::Getitimer),
 
-    // These would change the machine's clock.
+    // Calls that would change the machine's clock.
     ask("clock_settime", at(227, 112), Always, Super::ClockSettime, STEERS_BUT_DEVICES),
     ask("settimeofday", at(164, 170), Always, Super::Settimeofday, STEERS),
     ask("adjtimex", at(159, 171), Always, Super::Adjtimex, STEERS),
     ask("clock_adjtime", at(305, 266), Always, Super::ClockAdjtime, STEERS_BUT_DEVICES),
 
-    // Waits of this interface cannot be trapped: refused and reported.
+    // `io_uring`, whose waits cannot be trapped: refused and reported.
     ask("io_uring_setup", at(425, 425), Always, Super::IoUring, LEAK),
-    // Executed in real time, and reported: the operations that they start continue without further
-    // calls.
+    // Calls that start operations in real time which continue without further calls. They are
+    // executed and reported.
     ask("perf_event_open", at(298, 241), Always, Super::RealTime, NAMED),
     ask("bpf", at(321, 280), OneOf(0, &[BPF_PROG_LOAD]), Super::RealTime, NAMED),
     ask("keyctl", at(250, 219), OneOf(0, &[KEYCTL_SET_TIMEOUT]), Super::RealTime, NAMED),
@@ -151,14 +151,14 @@ pub const CALLS: &[Call] = &[
     ask("sched_setattr", at(314, 274), Always, Super::Schedule, NAMED),
     ask("setrlimit", at(160, 164), OneOf(0, &CPU_LIMITS), Super::CpuLimit, NAMED),
     ask("prlimit64", at(302, 261), OneOf(1, &CPU_LIMITS), Super::CpuLimitOf, NAMED),
-    // Offsets that are unknown to the clock page. (`clone3` is refused, and `clone` cannot create
-    // the namespace.)
+    // Calls that give a process clock offsets which the clock page does not have. (`clone3` is
+    // refused, and `clone` cannot create a time namespace.)
     ask("unshare", at(272, 97), NewTime(0), Super::TimeNamespace, OFFSETS),
     ask("setns", at(308, 268), NewTimeOrAny(1), Super::TimeNamespace, OFFSETS),
-    // Questions of the image.
+    // Call by which the image asks the supervisor.
     ask("cpu_time", OF_IMAGE, Always, Super::Image, OWN_QUESTION),
 
-    // Older calls that newer ones supersede.
+    // Older calls, which newer ones supersede.
     trap("time", x86_64(201), Always, Image::Time, VIRTUAL),
     trap("poll", x86_64(7), Positive(2), Image::Poll, VIRTUAL),
     trap("select", x86_64(23), Given(4), Image::Select, VIRTUAL),
@@ -214,32 +214,33 @@ const OWN_QUESTION: &str =
     "no call of programs: the image asks what a CPU clock shows after a change of rate";
 const SMALL_STACK: &str =
     "refused with ENOMEM where two signals do not fit onto the stack, and reported";
-/// For calls that trap on request, `coverage.rs` describes the requests.
+/// Empty description of calls that trap on request: `coverage.rs` of `guest` describes the
+/// requests.
 const ON_DEMAND: &str = "";
 
-/// MADV_DONTFORK and MADV_GUARD_INSTALL; other advice is harmless to a shared mapping.
+/// MADV_DONTFORK and MADV_GUARD_INSTALL. Other kinds of advice are harmless to a shared mapping.
 const HIDING: [u32; 2] = [10, 102];
-/// PTRACE_GETSIGMASK and PTRACE_SETSIGMASK.
+/// Requests of `ptrace` that concern signal masks: PTRACE_GETSIGMASK and PTRACE_SETSIGMASK.
 const PTRACE_MASKS: [u32; 2] = [0x420a, 0x420b];
-/// ARCH_MAP_VDSO_X32, _32 and _64.
+/// Codes of `arch_prctl` that map a vDSO: ARCH_MAP_VDSO_X32, _32 and _64.
 const ARCH_MAP_VDSO: [u32; 3] = [0x2001, 0x2002, 0x2003];
-/// PTRACE_TRACEME, _CONT, _SINGLESTEP, _DETACH, _SYSCALL, _SYSEMU, _SYSEMU_SINGLESTEP and
-/// _SINGLEBLOCK.
+/// Requests of `ptrace` that the supervisor handles: PTRACE_TRACEME, _CONT, _SINGLESTEP, _DETACH,
+/// _SYSCALL, _SYSEMU, _SYSEMU_SINGLESTEP and _SINGLEBLOCK.
 const TRACE_REQUESTS: [u32; 8] = [0, 7, 9, 17, 24, 31, 32, 33];
 const BPF_PROG_LOAD: u32 = 5;
-/// SECCOMP_SET_MODE_STRICT and SECCOMP_SET_MODE_FILTER.
+/// Operations of `seccomp` that confine: SECCOMP_SET_MODE_STRICT and _FILTER.
 const SECCOMP_MODES: [u32; 2] = [0, 1];
-/// PR_GET_SECCOMP and PR_SET_SECCOMP.
+/// Options of `prctl` that concern seccomp: PR_GET_SECCOMP and PR_SET_SECCOMP.
 pub(crate) const SECCOMP_OPTIONS: [u32; 2] = [21, 22];
 const KEYCTL_SET_TIMEOUT: u32 = 15;
-/// RLIMIT_CPU and RLIMIT_RTTIME.
+/// Limits of processor time: RLIMIT_CPU and RLIMIT_RTTIME.
 const CPU_LIMITS: [u32; 2] = [0, 15];
 
-/// Newest call that was examined (`file_setattr` of Linux 6.17). Newer ones may return time, and
-/// are refused as by a kernel without them.
+/// Newest call that was examined for this table (`file_setattr` of Linux 6.17). Newer calls may
+/// return time; they are refused with ENOSYS, as a kernel without them does.
 pub const NEWEST: u32 = 469;
 
-/// Returns the numbers on both architectures.
+/// Builds the numbers of a call that both architectures have.
 const fn at(x86_64: u32, aarch64: u32) -> Numbers {
     Numbers {
         x86_64: Some(x86_64),
@@ -318,7 +319,7 @@ const fn plain(
 }
 
 impl Call {
-    /// Sets the handler for calls that do not go to the supervisor.
+    /// Sets the image's handler for those calls of the row that do not go to the supervisor.
     const fn or(self, handler: Handler) -> Self {
         Self {
             handler: Some(handler),

@@ -1,66 +1,74 @@
 //! Conditions on a call's arguments.
 
-/// Condition for the treatment of a call; otherwise it passes. Arguments are counted from zero.
+/// Condition on a call's arguments for its treatment; otherwise the kernel executes the call.
+/// Arguments are numbered from zero.
 ///
-/// The supervisor compiles these into the seccomp filter (`guest/src/filter/`).
+/// The supervisor compiles these conditions into the seccomp filter (`guest/src/filter/`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Always.
+    /// No condition: every such call is treated.
     Always,
-    /// This pointer argument is not null.
+    /// The pointer argument with this number is not null.
     Given(u32),
-    /// Either pointer argument is not null.
+    /// At least one of these two pointer arguments is not null.
     EitherGiven(u32, u32),
-    /// This `int` argument is above zero (a timeout in ms).
+    /// The `int` argument with this number is positive: a timeout in milliseconds.
     Positive(u32),
-    /// This `int` argument is not zero (a timeout in ms; negative: none).
+    /// The `int` argument with this number is not zero. It is a timeout in milliseconds; a negative
+    /// value means no timeout.
     NotZero(u32),
-    /// `int` `.0` is not zero or pointer `.1` is not null.
+    /// The `int` argument `.0` is not zero, or the pointer argument `.1` is not null.
     NotZeroOrGiven(u32, u32),
-    /// This pointer argument is null.
+    /// The pointer argument with this number is null.
     Null(u32),
-    /// A futex operation that waits, with a timeout.
+    /// The futex operation waits, and has a timeout.
     FutexWait,
-    /// A socket option: a timeout or timestamps, handled in the image; or one of
-    /// [`crate::SOCKET_OPTIONS`], by the row's treatment.
+    /// The socket option carries time. The image handles timeouts and timestamps; the row's
+    /// treatment applies to [`crate::SOCKET_OPTIONS`].
     SocketTime,
-    /// An interval timer: of real time, by the row's treatment; of processor time, in the image.
+    /// The call is for an interval timer. The row's treatment applies to a timer of real time; the
+    /// image handles timers of processor time.
     IntervalTimer,
-    /// A timer: in the image first if it reports changes of its clock.
+    /// The call is for a timerfd. If the timer reports changes of its clock, the image handles the
+    /// call first.
     MayCancel,
-    /// A timer's clock that does not count processor time. (Timers on clocks that do are the
-    /// kernel's.)
+    /// The timer's clock does not count processor time. (The kernel keeps timers of processor
+    /// time.)
     NotOfProcessor,
-    /// A timer of the session.
+    /// The POSIX timer is kept by the session, not by the kernel.
     OwnPosixTimer,
-    /// A timer: of the session, by the row's treatment; of the kernel, in the image.
+    /// The call is for a POSIX timer. The row's treatment applies to a timer of the session; the
+    /// image handles timers of the kernel.
     PosixTimer,
-    /// The low half of this argument is one of these values.
+    /// The low 32 bits of the argument with this number are one of these values.
     OneOf(u32, &'static [u32]),
-    /// An `ioctl`: of a hardware clock, or for a packet's timestamp, in the image; one of
-    /// [`crate::IOCTLS`], by the row's treatment.
+    /// The `ioctl` carries time. The image handles commands of a hardware clock or for a packet's
+    /// timestamp; the row's treatment applies to [`crate::IOCTLS`].
     DeviceTime,
-    /// A signal's action that is set, or is that of a signal which the image intercepts.
+    /// The call sets a signal's action, or reads the action of a signal that the image intercepts.
     KeptAction,
-    /// `prctl` that reads or sets access to the time-stamp counter, or the seccomp mode.
+    /// The `prctl` reads or sets access to the time-stamp counter, or the seccomp mode.
     SeccompOrTsc,
-    /// Range that begins at argument `.0`, with the length in argument `.1`, if it may overlap the
-    /// kept range. (Near it, or 4 GiB long and longer.)
+    /// The memory range may overlap the clock page or the image: it is near them, or at least 4 GiB
+    /// long. It begins at argument `.0`, and argument `.1` is its length.
     Range(u32, u32),
-    /// `mmap` of such a range, which replaces what is there.
+    /// The `mmap` is at a fixed address, replaces what is mapped there, and may overlap the clock
+    /// page or the image.
     FixedRange,
-    /// `mremap` from or to such a range.
+    /// The `mremap` is from or to a range that may overlap the clock page or the image.
     MovedRange,
-    /// `madvise` of such a range, with one of these kinds of advice.
+    /// The `madvise` is for a range that may overlap the clock page or the image, with one of these
+    /// kinds of advice.
     AdvisedRange(&'static [u32]),
-    /// These flags name a time namespace.
+    /// The flags in the argument with this number contain CLONE_NEWTIME.
     NewTime(u32),
-    /// These flags name a time namespace, or are zero, which allows any.
+    /// The flags in the argument with this number contain CLONE_NEWTIME, or are zero, which admits
+    /// any namespace.
     NewTimeOrAny(u32),
 }
 
 impl When {
-    /// Returns true if a call that does not get its row's treatment traps instead of passing.
+    /// Returns true if the image handles those calls to which the row's treatment does not apply.
     pub const fn traps_otherwise(self) -> bool {
         matches!(
             self,

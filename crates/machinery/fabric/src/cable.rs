@@ -1,5 +1,5 @@
-//! Namespaces joined individually: chains that [`crate::Fabric`], whose stations have one interface
-//! each, does not build.
+//! Cables between individual namespaces. They form chains, which [`crate::Fabric`] does not build,
+//! because its stations have one interface each.
 
 use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
@@ -15,7 +15,7 @@ use crate::netlink::RouteSocket;
 use crate::station::Site;
 use crate::{FabricError, KernelError, MacAddress, Namespace};
 
-/// An end of a cable.
+/// One end of a cable to be created.
 #[derive(Debug, Clone, Copy)]
 pub struct Plug<'a> {
     /// Namespace of the interface.
@@ -24,24 +24,24 @@ pub struct Plug<'a> {
     pub interface: &'a str,
     /// MAC address of the interface.
     pub mac: MacAddress,
-    /// IPv4 address in a subnet of 24 bits, if the interface has one.
+    /// IPv4 address of the interface in a subnet of 24 bits; `None` if it has none.
     pub address: Option<Ipv4Addr>,
 }
 
 impl Namespace {
-    /// Creates a namespace that sends nothing by itself, with loopback up.
+    /// Creates a namespace that sends no frames by itself, with its loopback interface up.
     ///
     /// # Errors
-    /// See [`Namespace::create`].
+    /// Fails as [`Namespace::create`] does.
     pub fn quiet(name: &str) -> Result<Self, KernelError> {
         Ok(Site::create(name)?.namespace)
     }
 }
 
-/// Joins two namespaces by a veth pair. On return the pair carries frames.
+/// Joins two namespaces by a veth pair. When the function returns, the pair carries frames.
 ///
 /// # Errors
-/// Fails if the kernel refuses a step, or if the names are taken.
+/// Fails if the kernel refuses a step, or if an interface of that name exists already.
 pub fn connect(a: &Plug<'_>, b: &Plug<'_>) -> Result<(), FabricError> {
     let title = format!(
         "{} in `{}` - {} in `{}`",
@@ -50,7 +50,7 @@ pub fn connect(a: &Plug<'_>, b: &Plug<'_>) -> Result<(), FabricError> {
         b.interface,
         b.namespace.name()
     );
-    // Both ends may be in one namespace.
+    // Both ends may be in the same namespace, so their numbers must differ.
     let (a_index, b_index) = (free_index(a)?, free_index(b)? + 1);
     a.namespace.run(|| -> Result<(), KernelError> {
         let request = link::cable(
@@ -76,8 +76,8 @@ fn end<'a>(plug: &Plug<'a>, index: u32) -> CableEnd<'a> {
     }
 }
 
-/// Returns an interface number above the existing ones: the kernel usually assigns it, but
-/// `link::cable` requires one.
+/// Returns an interface number above those of the namespace. The kernel usually assigns the number,
+/// but `link::cable` requires one.
 fn free_index(plug: &Plug<'_>) -> Result<u32, FabricError> {
     let highest = plug.namespace.run(highest_index)?.max(FIRST_INDEX);
     Ok(highest + 1)
@@ -97,7 +97,7 @@ fn settle(plug: &Plug<'_>, index: u32) -> Result<(), KernelError> {
             .change(request, NLM_F_CREATE | NLM_F_EXCL)
             .map_err(|refusal| refusal.during(format!("give {} the address {address}", place())))?;
     }
-    // The first end has no carrier until the second is up; only then can the wait succeed.
+    // The first end has no carrier until the second one is up, so the wait can succeed only now.
     let deadline = Instant::now() + PATIENCE;
     loop {
         let answer = route

@@ -11,15 +11,15 @@ use crate::names::MacAddress;
 /// Reason why a network could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum FabricError {
-    /// The description contradicts itself; nothing has been created.
+    /// The description contradicts itself. Nothing has been created.
     #[error("{0}")]
     Spec(#[from] SpecError),
-    /// The kernel refused a step; everything created so far has been removed.
+    /// The kernel refused a step. Everything created until then has been removed.
     #[error("{0}")]
     Kernel(#[from] KernelError),
 }
 
-/// Reason why a [`crate::NetworkSpec`] describes no network that can be built.
+/// Reason why no network can be built from a [`crate::NetworkSpec`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// Two switches or stations share a name.
@@ -39,10 +39,10 @@ pub enum SpecError {
         /// The link, as `a - b`.
         link: String,
     },
-    /// A link joins a node to itself.
+    /// A link joins a node to itself: the name of the node.
     #[error("a link joins `{0}` to itself")]
     SelfLink(String),
-    /// Two nodes are linked twice.
+    /// Two nodes are linked twice: their names.
     #[error("`{0}` and `{1}` are linked twice")]
     DuplicateLink(String, String),
     /// The link closes a loop. Bridges run no spanning tree here, so one broadcast would circulate
@@ -52,10 +52,10 @@ pub enum SpecError {
          circle for ever"
     )]
     Loop(String, String),
-    /// A station has one interface, so it needs exactly one link.
+    /// A station does not have exactly one link, which it needs for its one interface.
     #[error(fmt = station_links)]
     StationLinks {
-        /// The station.
+        /// Name of the station.
         station: String,
         /// Number of links of the station.
         links: usize,
@@ -72,7 +72,7 @@ pub enum SpecError {
          address with a prefix of 1 to 32 bits is needed, of IPv6 to 128 and none of its link"
     )]
     BadAddress {
-        /// The station.
+        /// Name of the station.
         station: String,
         /// The address as given.
         address: IpAddr,
@@ -105,8 +105,8 @@ fn station_links(station: &str, links: &usize, f: &mut fmt::Formatter<'_>) -> fm
     }
 }
 
-/// A step refused by the kernel: the operation, the kernel's error, and the missing feature if the
-/// error identifies it.
+/// Step that the kernel refused: the operation, the kernel's error, and the missing feature if the
+/// error identifies one.
 #[derive(Debug)]
 pub struct KernelError {
     action: String,
@@ -131,13 +131,13 @@ impl KernelError {
         }
     }
 
-    /// Adds the kernel's own text (netlink's extended acknowledgement).
+    /// Adds the kernel's own text about the error (netlink's extended acknowledgement).
     pub(crate) fn with_detail(mut self, detail: Option<String>) -> Self {
         self.detail = detail;
         self
     }
 
-    /// Reports `what` as missing if the kernel returned one of `errnos`.
+    /// Records that the kernel lacks the feature `what` if its error is one of `errnos`.
     pub(crate) fn missing_if(mut self, errnos: &[Errno], what: &str) -> Self {
         if self.missing.is_none()
             && Errno::from_io_error(&self.source).is_some_and(|errno| errnos.contains(&errno))

@@ -1,10 +1,10 @@
-//! Disables the offloads of a station's interface.
+//! Disabling of the offloads of a station's interface.
 //!
 //! By default a veth passes on TCP segments of up to 64 KiB with blank checksums, on the assumption
-//! that hardware segments them and adds the checksums. Here there is no such hardware: captures
+//! that hardware will segment them and add the checksums. A fabric has no such hardware. Captures
 //! would show frames that no wire carries, with checksums that no receiver accepts, and a device
-//! model with a raw socket would receive them. Without checksum offload the kernel also segments
-//! everything itself, because it must compute the checksum of each frame.
+//! model with a raw socket would receive such frames. Without checksum offload the kernel also
+//! segments everything itself, because it must compute the checksum of each frame.
 
 use rustix::io::Errno;
 use timeloom_sys::interface::{Interface, Offload};

@@ -1,4 +1,4 @@
-//! Construction of the network and lookup of its nodes and links.
+//! Construction of a network, and lookup of its nodes and links.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,20 +22,20 @@ use crate::{
     StationSpec,
 };
 
-/// An existing network. Dropping it releases the namespaces; the kernel removes them when the last
-/// program inside has ended.
+/// Network that has been built. Dropping the value releases the namespaces. The kernel removes them
+/// when the last program inside has ended.
 #[derive(Debug)]
 pub struct Fabric {
     fabric: Namespace,
     stations: HashMap<String, Namespace>,
     macs: HashMap<String, MacAddress>,
-    /// Interface of (node, towards peer).
+    /// Name of the interface of a node, by the names of the node and of its peer.
     ports: HashMap<(String, String), String>,
     /// Daemons of the OpenFlow switches.
     openflow: Option<OpenVSwitch>,
 }
 
-/// An interface and its namespace, as captured by [`crate::Capture`].
+/// Interface together with its namespace, as [`crate::Capture`] needs them.
 #[derive(Debug, Clone, Copy)]
 pub struct Port<'a> {
     /// Namespace of the interface.
@@ -45,11 +45,11 @@ pub struct Port<'a> {
 }
 
 impl Fabric {
-    /// Builds the network. On return every link carries frames.
+    /// Builds the network. When the function returns, every link carries frames.
     ///
     /// # Errors
-    /// [`FabricError::Spec`] before anything is created; [`FabricError::Kernel`] if the kernel
-    /// refuses a step, after everything has been removed.
+    /// Fails with [`FabricError::Spec`] before anything is created. Fails with
+    /// [`FabricError::Kernel`] if the kernel refuses a step, after everything has been removed.
     pub fn build(spec: &NetworkSpec) -> Result<Self, FabricError> {
         spec.validate()?;
         let mut builder = Builder::start(spec)?;
@@ -75,12 +75,12 @@ impl Fabric {
         Ok(fabric)
     }
 
-    /// Returns the namespace of a station.
+    /// Returns the namespace of a station; `None` if there is no station of that name.
     pub fn station(&self, name: &str) -> Option<&Namespace> {
         self.stations.get(name)
     }
 
-    /// Returns the MAC address of a station's `eth0`.
+    /// Returns the MAC address of a station's `eth0`; `None` if there is no station of that name.
     pub fn mac(&self, station: &str) -> Option<MacAddress> {
         self.macs.get(station).copied()
     }
@@ -90,14 +90,14 @@ impl Fabric {
         &self.fabric
     }
 
-    /// Returns a description of a failure of the network, if there is one: a daemon that serves
-    /// OpenFlow switches has ended.
+    /// Returns a description of the failure if a daemon that serves OpenFlow switches has ended;
+    /// `None` if the network works.
     pub fn trouble(&self) -> Option<String> {
         self.openflow.as_ref()?.trouble()
     }
 
-    /// Starts the daemons of the OpenFlow switches. `names` are the interfaces named after the
-    /// switches, in their order.
+    /// Starts the daemons of the OpenFlow switches. `names` are the interfaces that are named after
+    /// the switches, in the order of the switches.
     fn start_openflow<'a>(
         &mut self,
         spec: &'a NetworkSpec,
@@ -110,7 +110,8 @@ impl Fabric {
         if switches.is_empty() {
             return Ok(());
         }
-        // In the order of the links, so that port numbers follow from the description.
+        // The ports are in the order of the links, so that port numbers follow from the
+        // description.
         let laid = &self.ports;
         let ports = |switch: &'a String| {
             spec.links.iter().filter_map(move |link| {
@@ -137,8 +138,9 @@ impl Fabric {
         Ok(())
     }
 
-    /// Returns the interface of `node` towards `peer`: `eth0` of a station, or a switch's port,
-    /// named `NODE-PEER` if that has at most 15 characters and a stable short form otherwise.
+    /// Returns the interface of `node` towards `peer`: `eth0` for a station, or the port of a
+    /// switch. A port is called `NODE-PEER` if that has at most 15 characters, and has a stable
+    /// short name otherwise.
     pub fn port(&self, node: &str, peer: &str) -> Option<Port<'_>> {
         let interface = self.ports.get(&(node.to_owned(), peer.to_owned()))?;
         let namespace = self.stations.get(node).unwrap_or(&self.fabric);
@@ -148,8 +150,9 @@ impl Fabric {
         })
     }
 
-    /// Returns the end at which the link between `a` and `b` is captured: the end in the fabric
-    /// namespace, which programs cannot access; if both ends or none are there, the one of `a`.
+    /// Returns the end at which the link between `a` and `b` is captured. This is the end in the
+    /// fabric namespace, which programs cannot access. If both ends or none are in that namespace,
+    /// it is the end of `a`.
     pub fn link_interface(&self, a: &str, b: &str) -> Option<Port<'_>> {
         let only_b_is_a_switch = self.stations.contains_key(a) && !self.stations.contains_key(b);
         if only_b_is_a_switch {
@@ -160,17 +163,17 @@ impl Fabric {
     }
 }
 
-/// A network under construction: a [`Fabric`], with the sockets to configure it.
+/// Network under construction: a [`Fabric`], with the sockets that configure it.
 struct Builder {
     fabric: Site,
     sites: HashMap<String, Site>,
     macs: HashMap<String, MacAddress>,
-    /// Bridges of the kernel.
+    /// Numbers of the kernel's bridges, by switch.
     bridges: HashMap<String, u32>,
     names: InterfaceNames,
     next_index: u32,
     ports: HashMap<(String, String), String>,
-    /// (interface, its number, its station if any)
+    /// Interfaces that must come up: the name, the number, and the station it belongs to if any.
     awaited: Vec<(String, u32, Option<String>)>,
 }
 
@@ -212,11 +215,11 @@ impl Builder {
         Ok(builder)
     }
 
-    /// Creates one cable, connects both ends and sets its rate.
+    /// Creates one cable, connects both ends and sets the rate of the cable.
     fn lay(&mut self, spec: &LinkSpec) -> Result<(), KernelError> {
         let title = format!("{} - {}", spec.a, spec.b);
-        // A message creates one end in the namespace of its socket; that end should be the one in
-        // the fabric, if there is one.
+        // The netlink message creates one end in the namespace of its socket. That should be the
+        // end in the fabric namespace, if there is one.
         let (near, far) = if self.macs.contains_key(&spec.b) || !self.macs.contains_key(&spec.a) {
             (&spec.a, &spec.b)
         } else {
@@ -282,7 +285,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Returns name, number and MAC address for the end of a cable at `node`.
+    /// Returns the name, the number and the MAC address for the end of a cable at `node`.
     fn new_end(&mut self, node: &str, peer: &str) -> (String, u32, MacAddress) {
         let (name, index, mac, station) = match self.macs.get(node) {
             Some(mac) => (
@@ -305,8 +308,8 @@ impl Builder {
         (name, index, mac)
     }
 
-    /// Waits for the kernel's link watcher. Until the watcher has processed a new cable, the
-    /// interfaces drop all frames.
+    /// Waits until all interfaces carry frames. Until the kernel's link watcher has processed a new
+    /// cable, the cable's interfaces drop all frames.
     fn wait_until_up(&mut self) -> Result<(), KernelError> {
         let deadline = StdInstant::now() + UP_WITHIN;
         for (name, index, station) in std::mem::take(&mut self.awaited) {
@@ -332,7 +335,7 @@ impl Builder {
     }
 
     fn finish(self) -> Fabric {
-        // The netlink sockets are closed here: they would keep the namespaces alive.
+        // The netlink sockets are closed here, because they would keep the namespaces alive.
         let stations = self
             .sites
             .into_iter()
@@ -373,14 +376,15 @@ impl Builder {
     }
 }
 
-/// Returns the MAC address of an interface that belongs to no station. The first byte distinguishes
-/// these addresses from the stations' derived ones.
+/// Returns the MAC address of an interface that does not belong to a station. The first byte
+/// distinguishes these addresses from those that are derived for stations.
 fn port_mac(title: &str) -> MacAddress {
     let mut mac = MacAddress::of_name(title, 0);
     mac.0[0] = 0x06;
     mac
 }
 
-/// Usually a few milliseconds suffice; a longer delay has another cause.
+/// Time limit for the links to come up. It usually takes a few milliseconds; a longer delay has
+/// another cause.
 const UP_WITHIN: StdDuration = StdDuration::from_secs(5);
 const UP_POLL: StdDuration = StdDuration::from_micros(500);

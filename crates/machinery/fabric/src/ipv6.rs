@@ -1,9 +1,9 @@
-//! IPv6 on one interface, without messages that no program sent.
+//! IPv6 on one interface, configured such that the kernel sends almost no messages by itself.
 //!
 //! By default, a kernel with IPv6 solicits routers, probes for duplicates of its addresses, and
-//! accepts new addresses from routers, at unpredictable instants. All of this is disabled:
-//! addresses, including the link-local one (`fe80::`), are configured and valid at once. Only the
-//! reports about joined multicast groups (MLD, RFC 3810) remain, which cannot be disabled. The
+//! accepts new addresses from routers, at unpredictable instants. This module disables all of this:
+//! addresses, including the link-local one (`fe80::`), are configured explicitly and are valid at
+//! once. Only the reports about joined multicast groups (MLD, RFC 3810) cannot be disabled. The
 //! kernel sends them twice, milliseconds after the address was configured ([`wait_until_quiet`]).
 //!
 //! Stations without an IPv6 address have IPv6 disabled (`station.rs`).
@@ -26,8 +26,8 @@ use crate::netlink::RouteSocket;
 use crate::station::write_setting;
 use crate::{KernelError, Namespace, link};
 
-/// Enables IPv6 on `interface`, in the calling thread's namespace, and adds its link-local address
-/// and the given ones. The default route leads to `gateway`.
+/// Enables IPv6 on `interface` in the namespace of the calling thread, and adds the interface's
+/// link-local address and the given addresses. The default route leads to `gateway`.
 ///
 /// # Errors
 /// Fails if the kernel has no IPv6, or refuses a step.
@@ -46,7 +46,7 @@ pub fn give_ipv6(
             error.missing_if(&[Errno::NOENT], "IPv6 in the kernel (CONFIG_IPV6)")
         })?;
     }
-    // For a program's own connections, including those to itself.
+    // The loopback interface is included, for connections of a program to its own host.
     for own in ["lo", interface] {
         write_setting(&format!("ipv6/conf/{own}/disable_ipv6"), "0", false)?;
     }
@@ -75,7 +75,7 @@ pub fn give_ipv6(
 }
 
 /// Blocks until the kernels of all these stations have sent their group reports. They do so within
-/// some 20 ms; the wait for all of them ends after one second at the latest.
+/// some 20 ms. The wait for all stations together ends after one second at the latest.
 pub(crate) fn wait_until_quiet(stations: &[&Namespace]) -> Result<(), KernelError> {
     on_thread(|| {
         let deadline = Instant::now() + SAID_WITHIN;
@@ -98,7 +98,7 @@ pub(crate) fn wait_until_quiet(stations: &[&Namespace]) -> Result<(), KernelErro
     })
 }
 
-/// Returns the number of group reports sent by the kernel.
+/// Returns the number of group reports that the kernel has sent in the calling thread's namespace.
 fn reports() -> u64 {
     let counters = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
     let line = counters
@@ -109,11 +109,11 @@ fn reports() -> u64 {
 }
 
 const SAID_WITHIN: Duration = Duration::from_secs(1);
-/// Longer than the interval between the two reports, a tick and a bit
-/// (`mldv2_unsolicited_report_interval`).
+/// Time without reports after which no more are expected. It is longer than the interval between
+/// the two reports, which is a little more than a tick (`mldv2_unsolicited_report_interval`).
 const SILENCE: Duration = Duration::from_millis(40);
 
-/// Returns the link-local address of an interface (RFC 4291, appendix A).
+/// Returns the link-local address that follows from a MAC address (RFC 4291, appendix A).
 fn of_link([a, b, c, d, e, f]: [u8; 6]) -> Ipv6Addr {
     let word = |high, low| u16::from_be_bytes([high, low]);
     Ipv6Addr::new(
@@ -142,14 +142,16 @@ fn default_route(interface: u32, gateway: Ipv6Addr) -> RouteMessage {
     message
 }
 
-/// Settings under conf/INTERFACE; Linux, Documentation/networking/ip-sysctl.rst.
+/// Settings below `conf/INTERFACE`, with their values; see Linux,
+/// Documentation/networking/ip-sysctl.rst.
 const QUIET: [(&str, &str); 7] = [
     ("accept_ra", "0"),
     ("autoconf", "0"),
     ("router_solicitations", "0"),
     ("accept_dad", "0"),
     ("dad_transmits", "0"),
-    // The link-local address is added explicitly; otherwise the kernel would probe it.
+    // The link-local address is added explicitly, because the kernel would probe for duplicates of
+    // one that it adds itself.
     ("addr_gen_mode", "1"),
     ("mldv2_unsolicited_report_interval", "1"),
 ];

@@ -13,28 +13,28 @@
 //! ```
 //!
 //! **Nothing outlives its users.** Namespaces are anonymous: they have no entry in `/run/netns` and
-//! no mount, only file descriptors of this process and of the programs inside. When those have
-//! ended, by whatever signal, the kernel removes the namespaces with every bridge and link in them.
+//! no mount. Only this process and the programs inside have file descriptors of them. When all of
+//! these have ended, by whatever signal, the kernel removes the namespaces with every bridge and
+//! link in them.
 //!
-//! **A link carries the frames a wire would carry.** Stations have checksum and segmentation
+//! **A link carries the frames that a wire would carry.** Stations have checksum and segmentation
 //! offloads disabled, so no frame exceeds the MTU and every checksum in a capture is correct.
 //! Spanning tree is off, multicast is flooded, and IPv6 is off at stations without an IPv6 address
-//! (`ipv6.rs` describes the settings of the others): the network sends no frame that no program
-//! sent.
+//! (`ipv6.rs` describes the settings of the others). The network therefore sends no frame that no
+//! program sent.
 //!
 //! Limits: this crate adds no delay (some supported kernels have no netem), routes nothing, and
 //! does not know virtual time; a rate is in bits per second of the machine's clock. Mounts are not
-//! changed, so a program in a station that reads `/sys/class/net` sees the *machine's* interfaces;
-//! netlink, ioctls and `/proc/self/net` show the station's.
+//! changed. A program in a station that reads `/sys/class/net` therefore sees the *machine's*
+//! interfaces, while netlink, ioctls and `/proc/self/net` show those of the station.
 //!
 //! Other differences from a wire: a frame that arrives at an idle rated link passes without its own
 //! serialisation delay (see `tbf.rs`); bridges do not forward the reserved group addresses
 //! 01:80:c2:00:00:0x (LLDP, PTP peer delay), as IEEE 802.1Q requires; stations have no default
 //! route, so a program that sends multicast must select the interface.
 //!
-//! The runner builds a [`Fabric`], starts programs through
-//! [`Namespace::confine`] and records links with [`Capture`]; `timeloom doctor`
-//! calls [`probe()`].
+//! The runner builds a [`Fabric`], starts programs through [`Namespace::confine`] and records links
+//! with [`Capture`]. `timeloom doctor` calls [`probe()`].
 #![forbid(unsafe_code)]
 
 mod btf;

@@ -22,19 +22,21 @@ pub(crate) struct CableEnd<'a> {
     pub(crate) mac: MacAddress,
 }
 
-/// A switch: without spanning tree, so ports forward at once, and with multicast flooded as on a
-/// simple switch (snooping would hold multicast back until a host joins the group).
+/// Returns the message that creates the bridge of a switch. It has no spanning tree, so ports
+/// forward at once. It floods multicast as a simple switch does; snooping would hold multicast back
+/// until a host joins the group.
 pub(crate) fn bridge(index: u32, name: &str, mac: MacAddress) -> RouteNetlinkMessage {
     bridge_that_forwards(0, index, name, mac)
 }
 
-/// Returns a bridge that also forwards link-local messages: PTP's peer delay, sent to
-/// 01-80-C2-00-00-0E, which a switch does not forward.
+/// Returns the message that creates a bridge which also forwards PTP's peer-delay messages. They
+/// are sent to 01-80-C2-00-00-0E, a link-local address, so a switch does not forward them.
 pub(crate) fn splice(index: u32, name: &str, mac: MacAddress) -> RouteNetlinkMessage {
     bridge_that_forwards(1 << 0x0e, index, name, mac)
 }
 
-/// Returns a bridge that forwards the given ones of the sixteen link-local addresses.
+/// Returns the message that creates a bridge; bit n of `groups` permits forwarding to link-local
+/// address 01-80-C2-00-00-0n.
 fn bridge_that_forwards(
     groups: u16,
     index: u32,
@@ -55,9 +57,10 @@ fn bridge_that_forwards(
     RouteNetlinkMessage::NewLink(message)
 }
 
-/// Returns a cable: `near` is up and in the namespace of the netlink socket, `far` is down and in
-/// `far_namespace` or in the same one. The kernel configures the far end before it joins the two,
-/// and an end that is not joined cannot come up.
+/// Returns the message that creates a cable. The end `near` is up and in the namespace of the
+/// netlink socket. The end `far` is down, in `far_namespace` if that is given and otherwise in the
+/// same namespace. The kernel configures the far end before it joins the two ends, and an end that
+/// is not joined cannot come up.
 pub(crate) fn cable(
     near: &CableEnd<'_>,
     far: &CableEnd<'_>,
@@ -76,7 +79,7 @@ pub(crate) fn cable(
     RouteNetlinkMessage::NewLink(message)
 }
 
-/// Adds an interface to a bridge.
+/// Returns the message that adds an interface to a bridge.
 pub(crate) fn plug(index: u32, bridge: u32) -> RouteNetlinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = index;
@@ -84,7 +87,7 @@ pub(crate) fn plug(index: u32, bridge: u32) -> RouteNetlinkMessage {
     RouteNetlinkMessage::SetLink(message)
 }
 
-/// Brings an interface up.
+/// Returns the message that brings an interface up.
 pub(crate) fn up(index: u32) -> RouteNetlinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = index;
@@ -93,7 +96,7 @@ pub(crate) fn up(index: u32) -> RouteNetlinkMessage {
     RouteNetlinkMessage::SetLink(message)
 }
 
-/// Takes an interface down, which is required to rename it.
+/// Returns the message that takes an interface down, which is required to rename it.
 pub(crate) fn down(index: u32) -> RouteNetlinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = index;
@@ -101,7 +104,7 @@ pub(crate) fn down(index: u32) -> RouteNetlinkMessage {
     RouteNetlinkMessage::SetLink(message)
 }
 
-/// Renames an interface.
+/// Returns the message that renames an interface.
 pub(crate) fn rename(index: u32, name: &str) -> RouteNetlinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = index;
@@ -111,8 +114,8 @@ pub(crate) fn rename(index: u32, name: &str) -> RouteNetlinkMessage {
     RouteNetlinkMessage::SetLink(message)
 }
 
-/// Adds an address to an interface. An IPv6 address is valid at once, without duplicate address
-/// detection.
+/// Returns the message that adds an address to an interface. An IPv6 address is valid at once,
+/// without duplicate address detection.
 pub(crate) fn address(index: u32, address: IpAddr, prefix_len: u8) -> RouteNetlinkMessage {
     let mut message = AddressMessage::default();
     message.header.prefix_len = prefix_len;
@@ -138,15 +141,15 @@ pub(crate) fn address(index: u32, address: IpAddr, prefix_len: u8) -> RouteNetli
     RouteNetlinkMessage::NewAddress(message)
 }
 
-/// Queries an interface.
+/// Returns the message that queries an interface.
 pub(crate) fn query(index: u32) -> RouteNetlinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = index;
     RouteNetlinkMessage::GetLink(message)
 }
 
-/// Returns true if the interface in the answer to [`query`] carries frames: it is operational, and
-/// forwarding if it is a switch port.
+/// Returns true if the interface in the answer to [`query`] carries frames: it must be operational,
+/// and must be forwarding if it is the port of a bridge.
 pub(crate) fn carries_frames(answer: &RouteNetlinkMessage) -> bool {
     let RouteNetlinkMessage::NewLink(message) = answer else {
         return false;

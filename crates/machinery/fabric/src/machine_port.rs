@@ -1,4 +1,4 @@
-//! A virtual machine at a station's cable, with its own addresses.
+//! Virtual machine that shares a station's cable and has its own addresses.
 
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,16 +12,16 @@ use crate::netlink::RouteSocket;
 use crate::station::{STATION_INTERFACE, write_setting};
 use crate::{FabricError, KernelError, MacAddress, Namespace, StationSpec, link};
 
-/// Network interface of the machine; the emulator opens it by this name.
+/// Network interface for the virtual machine. The emulator opens it by this name.
 pub const MACHINE_INTERFACE: &str = "tap0";
 
-/// Name of the former `eth0` after a machine has been attached.
+/// Name that the station's former `eth0` gets when a machine is attached.
 const CABLE: &str = "wire0";
 
 impl Namespace {
-    /// Adds a switch at the end of the station's cable, which joins the station and a TAP device
-    /// ([`MACHINE_INTERFACE`]) for a virtual machine. The station keeps its addresses and its
-    /// route, and its interface is still called `eth0`: it is the switch now.
+    /// Adds a bridge at the end of the station's cable. The bridge joins the station and a TAP
+    /// device ([`MACHINE_INTERFACE`]) for a virtual machine. The station keeps its addresses and
+    /// its route. Its interface is still called `eth0`, but is now the bridge.
     ///
     /// # Errors
     /// Fails if the kernel refuses a step, or if the station has no `eth0`.
@@ -36,7 +36,7 @@ impl Namespace {
             let number = cable.index().map_err(failed("look at the card"))?;
             let mac = cable.mac().map_err(failed("look at the card"))?;
             let mac = MacAddress(mac.unwrap_or_default());
-            // The route is removed with the address.
+            // Removing the address from the interface also removes the route.
             let gateway = gateway().map_err(failed("look at the routes"))?;
             let gateway_of_ipv6 = ipv6_gateway();
             let mut route = RouteSocket::open_here()?;
@@ -54,7 +54,7 @@ impl Namespace {
             drop(card.map_err(failed("make the machine's card"))?);
             let machine = Interface::named(MACHINE_INTERFACE).and_then(|it| it.index());
             let machine = machine.map_err(failed("look at the machine's card"))?;
-            // As for the station: no frames that no program sent.
+            // As for the station, the kernel must not send frames that no program sent.
             let _ = fs::write(
                 format!("/proc/sys/net/ipv6/conf/{MACHINE_INTERFACE}/disable_ipv6"),
                 "1",
@@ -66,7 +66,7 @@ impl Namespace {
                 change("plug into the switch", link::plug(port, switch), 0)?;
                 change("bring up the switch", link::up(port), 0)?;
             }
-            // As for a station's interface: updates about a neighbour take effect at once.
+            // As for a station's interface, updates about a neighbour take effect at once.
             write_setting("ipv4/neigh/eth0/locktime", "0", false)?;
             let own = station.addresses.iter();
             for (address, prefix_len) in own.filter(|(address, _)| address.is_ipv4()) {
@@ -80,7 +80,8 @@ impl Namespace {
             }
             let of_ipv6 = station.of_ipv6();
             if !of_ipv6.is_empty() {
-                // Otherwise the cable's interface would continue to answer for these addresses.
+                // Otherwise the cable's interface would continue to answer requests for these
+                // addresses.
                 write_setting(&format!("ipv6/conf/{CABLE}/disable_ipv6"), "1", false)?;
                 give_ipv6(STATION_INTERFACE, &of_ipv6, gateway_of_ipv6)?;
             }
@@ -90,14 +91,14 @@ impl Namespace {
     }
 }
 
-/// Returns the default gateway in the calling thread's namespace.
+/// Returns the default gateway in the namespace of the calling thread, if there is one.
 fn gateway() -> std::io::Result<Option<Ipv4Addr>> {
     let table = fs::read_to_string("/proc/thread-self/net/route")?;
     Ok(table.lines().skip(1).find_map(default_of))
 }
 
-/// Parses `eth0 00000000 0100000A …`: interface, destination, gateway, in this machine's byte
-/// order.
+/// Returns the gateway if the line is a default route. A line is `eth0 00000000 0100000A …`:
+/// interface, destination and gateway, in this machine's byte order.
 fn default_of(line: &str) -> Option<Ipv4Addr> {
     let mut words = line.split_ascii_whitespace().skip(1);
     let (destination, gateway) = (words.next()?, words.next()?);
@@ -105,13 +106,14 @@ fn default_of(line: &str) -> Option<Ipv4Addr> {
     (destination == "00000000" && gateway != 0).then(|| Ipv4Addr::from(gateway.to_ne_bytes()))
 }
 
-/// [`gateway`] for IPv6, which may be off.
+/// Returns the default gateway for IPv6; `None` without one, or if IPv6 is off.
 fn ipv6_gateway() -> Option<Ipv6Addr> {
     let table = fs::read_to_string("/proc/thread-self/net/ipv6_route").ok()?;
     table.lines().find_map(default_of_ipv6)
 }
 
-/// Parses destination, prefix, source, its prefix, gateway, …, in digits without colons.
+/// Returns the gateway if the line is a default route. A line has destination, prefix, source, its
+/// prefix, gateway and more, in hexadecimal digits without colons.
 fn default_of_ipv6(line: &str) -> Option<Ipv6Addr> {
     let words: Vec<&str> = line.split_ascii_whitespace().take(5).collect();
     let [destination, "00", _, _, gateway] = words[..] else {

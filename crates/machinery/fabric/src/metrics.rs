@@ -1,4 +1,4 @@
-//! Route metrics of a station, which its TCP uses.
+//! Route metrics of a station, from which its TCP takes parameters.
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::route::{
@@ -9,10 +9,10 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use crate::netlink::RouteSocket;
 use crate::{KernelError, Namespace};
 
-/// Number of the metric in the kernel.
+/// Number by which the kernel knows the metric for the minimum retransmission timeout.
 pub(crate) const RTAX_RTO_MIN: u16 = 13;
 
-/// Replaces the metrics of all routes to other hosts. The caller must be inside `station`.
+/// Replaces the metrics of all routes to other hosts. The calling thread must be inside `station`.
 pub(crate) fn set_metrics(station: &Namespace, metrics: &[RouteMetric]) -> Result<(), KernelError> {
     let mut socket = RouteSocket::open_here()?;
     let failed = |step: &str| format!("{step} the routes of `{}`", station.name());
@@ -38,7 +38,7 @@ fn of(family: AddressFamily) -> RouteMessage {
     message
 }
 
-/// Returns `None` for an entry that is not a route to other hosts.
+/// Returns the route with these metrics; `None` for an entry that is not a route to other hosts.
 fn with_metrics(route: RouteNetlinkMessage, metrics: &[RouteMetric]) -> Option<RouteMessage> {
     let RouteNetlinkMessage::NewRoute(mut route) = route else {
         return None;
@@ -47,7 +47,7 @@ fn with_metrics(route: RouteNetlinkMessage, metrics: &[RouteMetric]) -> Option<R
     if header.table != RouteHeader::RT_TABLE_MAIN || header.kind != RouteType::Unicast {
         return None;
     }
-    // The kernel reports the age of an IPv6 route, but does not accept it in a request.
+    // The kernel reports the age of an IPv6 route, but does not accept that attribute in a request.
     let is_given = |attribute: &RouteAttribute| {
         !matches!(
             attribute,

@@ -1,17 +1,18 @@
-//! Interface names accepted by the kernel, and generated MAC addresses. Both depend on the
-//! description alone, so two runs and two captures agree.
+//! Interface names that the kernel accepts, and generated MAC addresses. Both depend on the
+//! description alone, so that two runs have the same names and addresses.
 
 use core::fmt;
 use core::str::FromStr;
 use std::collections::HashSet;
 
-/// A 48-bit Ethernet address.
+/// Ethernet address of 48 bits, in the order of transmission.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
-    /// Returns the locally administered unicast address for `name`: `02` and 40 bits of its FNV-1a
-    /// hash. `attempt` is normally 0; larger values are for the rare case that two names collide.
+    /// Returns the locally administered unicast address for `name`: the byte `02` and 40 bits of
+    /// the name's FNV-1a hash. `attempt` is 0 unless the addresses of two names collide, which is
+    /// rare.
     pub(crate) fn of_name(name: &str, attempt: u32) -> Self {
         let hash = hash(name, attempt).to_be_bytes();
         Self([0x02, hash[0], hash[1], hash[2], hash[3], hash[4]])
@@ -36,7 +37,7 @@ impl fmt::Debug for MacAddress {
     }
 }
 
-/// Error for a text that is not a MAC address.
+/// Error for a text that is not a MAC address; contains the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no MAC address; write it as `02:00:5e:10:00:01`")]
 pub struct NoMac(String);
@@ -74,16 +75,16 @@ pub(crate) struct InterfaceNames {
 
 impl InterfaceNames {
     pub(crate) fn new() -> Self {
-        // `lo` exists; `all` and `default` would collide with directories under
-        // /proc/sys/net; the kernel forbids the dots.
+        // `lo` exists in every namespace, `all` and `default` would collide with directories under
+        // /proc/sys/net, and the kernel forbids `.` and `..`.
         let reserved = ["lo", "all", "default", ".", ".."];
         Self {
             taken: reserved.map(str::to_owned).into(),
         }
     }
 
-    /// Returns `wanted` if it is free and short enough, else its first eight characters, `~` and
-    /// six digits of its hash.
+    /// Returns `wanted` if no other interface has this name and it is short enough. Otherwise
+    /// returns its first eight characters, `~` and six digits of its hash.
     pub(crate) fn pick(&mut self, wanted: &str) -> String {
         if wanted.len() <= MAX_INTERFACE_NAME && self.taken.insert(wanted.to_owned()) {
             return wanted.to_owned();
@@ -96,14 +97,14 @@ impl InterfaceNames {
     }
 }
 
-/// Returns true if `name` is a valid node name. ASCII only, so that any prefix can be cut off; no
-/// `%`, which the kernel expands in interface names.
+/// Returns true if `name` is a valid node name. Names are ASCII, so that they can be cut at any
+/// byte. They have no `%`, which the kernel expands in interface names.
 pub(crate) fn is_node_name(name: &str) -> bool {
     let fits = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
     !name.is_empty() && name.bytes().all(fits)
 }
 
-/// FNV-1a: short, stable, and sufficient to distribute names.
+/// Computes an FNV-1a hash, which is short, stable, and good enough to distribute names.
 fn hash(name: &str, attempt: u32) -> u64 {
     let salt = if attempt == 0 {
         Vec::new()
@@ -112,12 +113,12 @@ fn hash(name: &str, attempt: u32) -> u64 {
     };
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let mixed = name.bytes().chain(salt).fold(0xcbf2_9ce4_8422_2325, step);
-    // The high bits of FNV are weak for names that differ in their last letter, and only the high
-    // bits are used.
+    // The high bits of FNV-1a are weak for names that differ in their last letter only, and only
+    // the high bits are used.
     (mixed ^ (mixed >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// IFNAMSIZ of the kernel without the terminating zero.
+/// Maximum length of an interface name: the kernel's IFNAMSIZ without the terminating zero.
 const MAX_INTERFACE_NAME: usize = 15;
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ use rustix::io::Errno;
 
 use crate::KernelError;
 
-/// A network namespace, referenced only by a file descriptor.
+/// Network namespace that is referenced only by a file descriptor.
 ///
-/// The namespace exists as long as this value, a program inside, or a socket opened in it (a
-/// [`crate::Capture`] holds one). The kernel removes the namespace with all its interfaces a few
-/// milliseconds after the last reference has been dropped.
+/// The namespace exists as long as this value, a program inside, or a socket that was opened in it;
+/// a [`crate::Capture`] has such a socket. The kernel removes the namespace with all its interfaces
+/// a few milliseconds after the last reference was dropped.
 #[derive(Debug)]
 pub struct Namespace {
     fd: OwnedFd,
@@ -27,8 +27,8 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Creates a namespace with only a loopback interface, which is down. `name` appears only in
-    /// messages and is unknown to the kernel.
+    /// Creates a namespace that has only a loopback interface, which is down. `name` appears in
+    /// messages only; the kernel does not know it.
     ///
     /// # Errors
     /// Fails without CAP_SYS_ADMIN or on a kernel without network namespaces.
@@ -36,7 +36,7 @@ impl Namespace {
         Self::create_and(name, || Ok(())).map(|(namespace, ())| namespace)
     }
 
-    /// Creates a namespace and runs `work` in it on the thread that created it, which saves
+    /// Creates a namespace and runs `work` in it, on the thread that created it. This saves
     /// entering the namespace again.
     pub(crate) fn create_and<T: Send>(
         name: impl Into<String>,
@@ -44,7 +44,7 @@ impl Namespace {
     ) -> Result<(Self, T), KernelError> {
         let name = name.into();
         // unshare moves the calling thread permanently, so it is called on a thread that ends right
-        // after.
+        // afterwards.
         let (fd, done) = on_thread(|| {
             into_new_network().map_err(|errno| {
                 KernelError::new(
@@ -85,8 +85,8 @@ impl Namespace {
         &self.name
     }
 
-    /// Returns the kernel's number of this namespace, as in the `net:[4026532008]` that
-    /// `/proc/PID/ns/net` links to.
+    /// Returns the kernel's number of this namespace, which is the number in the link
+    /// `/proc/PID/ns/net`, such as `net:[4026532008]`.
     ///
     /// # Errors
     /// Fails if the descriptor cannot be examined, which is not expected.
@@ -94,9 +94,9 @@ impl Namespace {
         Ok(File::from(self.fd.try_clone()?).metadata()?.ino())
     }
 
-    /// Runs `work` on a new thread inside this namespace and waits for it. A socket opened there
-    /// belongs to the namespace wherever it is used later. Threads started by `work` are inside as
-    /// well.
+    /// Runs `work` on a new thread inside this namespace and waits for it. A socket that `work`
+    /// opens belongs to this namespace, whichever thread uses the socket later. Threads that `work`
+    /// starts are inside this namespace as well.
     ///
     /// # Errors
     /// Fails without CAP_SYS_ADMIN.
@@ -110,7 +110,7 @@ impl Namespace {
         })
     }
 
-    /// Moves the calling thread into the namespace permanently.
+    /// Moves the calling thread permanently into the namespace.
     pub(crate) fn enter(&self) -> Result<(), KernelError> {
         into_network(&self.fd).map_err(|errno| {
             KernelError::new(
@@ -120,8 +120,8 @@ impl Namespace {
         })
     }
 
-    /// Makes the programs that `command` starts run inside this namespace. The command also
-    /// references the namespace, until it is dropped.
+    /// Makes the programs that `command` starts run inside this namespace. The command references
+    /// the namespace too, until it is dropped.
     ///
     /// # Errors
     /// Fails if the descriptor cannot be duplicated. A failure to enter the namespace is reported
@@ -157,7 +157,7 @@ impl AsFd for Namespace {
 }
 
 impl AsRawFd for Namespace {
-    /// Descriptor for a child's own `setns`; closed on exec.
+    /// Returns the descriptor, for a `setns` call in a child process. It is closed on exec.
     fn as_raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }

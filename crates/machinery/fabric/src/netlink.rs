@@ -1,4 +1,4 @@
-//! Requests and answers on the kernel's configuration socket.
+//! Requests to the kernel's configuration socket (route netlink), and their answers.
 
 use std::io;
 
@@ -11,18 +11,18 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::KernelError;
 
-/// A route netlink socket. It configures the namespace in which it was opened, from any thread, and
-/// keeps that namespace alive.
+/// Route netlink socket. It configures the namespace in which it was opened, whichever thread uses
+/// it, and keeps that namespace alive.
 pub(crate) struct RouteSocket {
     socket: Socket,
     sequence: u32,
 }
 
-/// Refusal of a request by the kernel.
+/// Error with which the kernel refused a request.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) error: io::Error,
-    /// The kernel's own text, if there is any.
+    /// The kernel's own text about the error, if there is one.
     pub(crate) words: Option<String>,
 }
 
@@ -39,12 +39,12 @@ impl From<io::Error> for Refusal {
 }
 
 impl RouteSocket {
-    /// Opens a socket in the calling thread's namespace.
+    /// Opens a socket in the namespace of the calling thread.
     pub(crate) fn open_here() -> Result<Self, KernelError> {
         let open = || {
             let socket = Socket::new(NETLINK_ROUTE)?;
             socket.connect(&SocketAddr::new(0, 0))?;
-            // Both only improve error messages, so the lack of them in an old kernel is ignored.
+            // Both options only improve error messages, so an old kernel need not support them.
             let _ = socket.set_ext_ack(true);
             let _ = socket.set_cap_ack(true);
             Ok(Self {
@@ -55,7 +55,7 @@ impl RouteSocket {
         open().map_err(|error| KernelError::new("open a netlink socket", error))
     }
 
-    /// Sends a change and waits until the kernel has made or refused it.
+    /// Sends a request for a change, and waits until the kernel has made or refused the change.
     pub(crate) fn change(
         &mut self,
         message: RouteNetlinkMessage,
@@ -65,7 +65,7 @@ impl RouteSocket {
         self.answer().map(drop)
     }
 
-    /// Queries one object.
+    /// Sends a query for one object and returns the answer.
     pub(crate) fn get(
         &mut self,
         message: RouteNetlinkMessage,
@@ -75,7 +75,7 @@ impl RouteSocket {
             .ok_or_else(|| unexpected("an acknowledgement in place of an object"))
     }
 
-    /// Queries all objects of a kind.
+    /// Sends a query for all objects of a kind and returns the answers.
     pub(crate) fn list(
         &mut self,
         message: RouteNetlinkMessage,
@@ -85,7 +85,7 @@ impl RouteSocket {
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
             let mut rest = &bytes[..];
-            // A message contains several, each at a multiple of four bytes.
+            // A datagram contains several messages, each at a multiple of four bytes.
             while !rest.is_empty() {
                 let one = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
                     .map_err(|error| unexpected(&error.to_string()))?;
@@ -144,7 +144,7 @@ impl RouteSocket {
     }
 }
 
-/// Returns the message attribute that follows the echoed request header.
+/// Returns the text that follows the echoed request header in an error message.
 fn kernels_words(echo: &[u8]) -> Option<String> {
     const NLMSGERR_ATTR_MSG: u16 = 1;
     const REQUEST_HEADER_LEN: usize = 16;
@@ -177,8 +177,8 @@ mod tests {
     use super::*;
     use crate::Namespace;
 
-    /// Checks the error numbers and texts on which the "this needs …" of our errors relies, with
-    /// requests for features that no kernel has. Needs root.
+    /// Checks the kernel's error numbers and texts from which our errors derive "this needs …",
+    /// with requests for features that no kernel has. Needs root.
     #[test]
     fn what_a_kernel_says_that_lacks_a_feature() {
         let namespace = Namespace::create("test").expect("run this test as root");

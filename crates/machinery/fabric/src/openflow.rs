@@ -1,16 +1,16 @@
-//! Switches that are real Open vSwitch bridges.
+//! Switches that are Open vSwitch bridges.
 //!
-//! An `ovsdb-server` and an `ovs-vswitchd` in the fabric namespace serve them: one pair serves all
-//! such switches of a network if the kernel has a datapath for them, and eight otherwise
-//! ([`Datapath`]). Their ports are the same cable ends that a kernel bridge would have, so that
-//! rates and captures work alike.
+//! An `ovsdb-server` and an `ovs-vswitchd` in the fabric namespace serve the switches. If the
+//! kernel has a datapath for Open vSwitch, one pair of these daemons serves all such switches of a
+//! network; otherwise each pair serves up to eight ([`Datapath`]). The ports are the cable ends
+//! that a kernel bridge would have, so that rates and captures work in the same way.
 //!
-//! This module does not implement OpenFlow. A controller of the user's choice connects the
-//! switches; it listens in the fabric namespace at [`CONTROLLER`].
+//! This module does not implement OpenFlow. A controller that the user chooses connects to the
+//! switches. It listens in the fabric namespace at [`CONTROLLER`].
 //!
-//! **Nothing outlives the run.** The daemons die with the thread that started them (PDEATHSIG), and
-//! their directory is removed as soon as they have connected to each other: after that they need
-//! only their open files and sockets.
+//! **Nothing outlives the run.** The daemons die with the thread that started them (PDEATHSIG).
+//! Their directory is removed as soon as they have connected to each other, because from then on
+//! they need only their open files and sockets.
 
 mod daemons;
 mod datapath;
@@ -26,17 +26,17 @@ pub use datapath::Datapath;
 use crate::{KernelError, Namespace};
 use daemons::{Daemons, Directory};
 
-/// Address of the controller in the fabric namespace, to which switches connect.
+/// Address of the controller in the fabric namespace. The switches connect to it.
 pub const CONTROLLER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 6653);
 
 /// Selection of the switches that speak OpenFlow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenFlowSpec {
-    /// Names from [`crate::NetworkSpec::switches`]. The first has datapath identifier 1, the next
-    /// 2.
+    /// Names of the switches, all of which are in [`crate::NetworkSpec::switches`]. The first has
+    /// the datapath identifier 1, the next one 2.
     pub switches: Vec<String>,
-    /// True if the switches wait for a controller at [`CONTROLLER`] and forward nothing without
-    /// one. Otherwise each learns addresses by itself.
+    /// True if the switches wait for a controller at [`CONTROLLER`], without which they forward
+    /// nothing. If false, each switch learns addresses by itself.
     pub controlled: bool,
 }
 
@@ -44,22 +44,23 @@ pub struct OpenFlowSpec {
 #[derive(Debug)]
 pub(crate) struct Bridge {
     pub(crate) name: String,
-    /// Cable ends of the switch. The first is OpenFlow port 1.
+    /// Cable ends of the switch. The first one is OpenFlow port 1.
     pub(crate) ports: Vec<String>,
 }
 
-/// Daemons that serve the switches of one network.
+/// Daemons that serve the OpenFlow switches of one network.
 #[derive(Debug)]
 pub(crate) struct OpenVSwitch {
-    /// Each `ovs-vswitchd` precedes its database, since it must end first.
+    /// Processes with their program names. Each `ovs-vswitchd` precedes its database server, since
+    /// it must end first.
     daemons: Mutex<Vec<(&'static str, Child)>>,
-    /// Threads that end with the databases.
+    /// Threads that disable inactivity probes; each ends with its database server.
     patience: Vec<JoinHandle<()>>,
 }
 
 impl OpenVSwitch {
-    /// Starts the daemons in `namespace` with these bridges, and returns when the bridges forward
-    /// frames (or wait for their controller).
+    /// Starts the daemons in `namespace` with these bridges. Returns when the bridges forward
+    /// frames, or wait for their controller.
     pub(crate) fn start(
         namespace: &Namespace,
         bridges: &[Bridge],
@@ -68,7 +69,7 @@ impl OpenVSwitch {
         let datapath = Datapath::choose(namespace)?;
         let directory = Directory::create()?;
         let shares: Vec<&[Bridge]> = bridges.chunks(datapath.bridges_of_a_daemon()).collect();
-        // Each step is started for all daemons before the next step, so that they start in
+        // Each step is begun for all daemons before the next step, so that the daemons start in
         // parallel.
         let mut all = Daemons::databases(namespace, &directory, shares.len())?;
         for daemons in &mut all {
@@ -80,7 +81,7 @@ impl OpenVSwitch {
             first += share.len();
             daemons.configure(words)
         });
-        // Daemons end by themselves if another cannot be started.
+        // If one daemon cannot be started, the others end when they are dropped.
         let configured = configured.collect::<Result<Vec<_>, _>>()?;
         for configured in configured {
             configured.wait()?;
@@ -101,7 +102,7 @@ impl OpenVSwitch {
         })
     }
 
-    /// Returns a description of the failure, if a daemon has ended by itself.
+    /// Returns a description of the failure if a daemon has ended by itself.
     pub(crate) fn trouble(&self) -> Option<String> {
         let mut daemons = self.daemons.lock().unwrap_or_else(PoisonError::into_inner);
         daemons
@@ -114,8 +115,8 @@ impl OpenVSwitch {
     }
 }
 
-/// Checks that Open vSwitch works in `namespace`, with one switch without a port. Returns a text
-/// with its version and the datapath that forwards its frames.
+/// Checks that Open vSwitch works in `namespace`, with one switch that has no port. Returns a text
+/// with the version, and with the datapath that would forward frames.
 pub(crate) fn examine(namespace: &Namespace) -> Result<String, KernelError> {
     let version = daemons::version()?;
     let bridge = Bridge {
@@ -134,7 +135,7 @@ impl Drop for OpenVSwitch {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
         for (_, child) in daemons {
-            // Both fail only if the child has already ended.
+            // Both calls fail only if the child has already ended.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -145,7 +146,7 @@ impl Drop for OpenVSwitch {
 }
 
 /// Returns the arguments of one `ovs-vsctl` transaction that creates these bridges. `first` is the
-/// number of bridges before them.
+/// number of bridges that precede them in the network.
 fn configuration(
     bridges: &[Bridge],
     first: usize,
@@ -171,8 +172,8 @@ fn configuration(
             command(format!("set interface {port} ofport_request={number}"));
         }
         if controlled {
-            // A controller that is paused with the testbed is not dead (see `patience`), and one
-            // that starts late should be connected soon.
+            // A controller that is paused with the testbed is not dead (see `patience`). One that
+            // starts late should be connected soon.
             command(format!(
                 "--id=@c{index} create controller target=\"tcp:{CONTROLLER}\" \
                  connection_mode=out-of-band inactivity_probe=0 max_backoff=1000"

@@ -1,4 +1,4 @@
-//! Check by experiment that this machine can host a fabric.
+//! Check, by experiment, that a fabric can be built on this machine.
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
@@ -18,12 +18,12 @@ pub struct Feature {
     pub name: &'static str,
     /// True if the test succeeded.
     pub available: bool,
-    /// Description of the test, or the cause of its failure and the missing feature.
+    /// Description of the test. If the test failed, its cause and the missing feature.
     pub detail: String,
 }
 
-/// Tests every kernel feature the fabric uses, in temporary namespaces. Features that depend on a
-/// failed one are reported as not tested.
+/// Tests every kernel feature that the fabric uses, in temporary namespaces. Features that depend
+/// on one that failed are reported as not tested.
 pub fn probe() -> Vec<Feature> {
     let mut report = Report {
         features: Vec::new(),

@@ -1,8 +1,9 @@
 //! IP settings of a namespace, below /proc/sys/net/ipv4 and /proc/sys/net/ipv6.
 //!
-//! Every namespace has a directory of that name, and the kernel's cache keeps all of them in one
-//! chain, so that each lookup of one also examines those of the others. With a thousand hosts that
-//! is most of the cost of a setting, so the directory is looked up once for all settings.
+//! Every namespace has directories of these names, and the kernel's cache keeps all of them in one
+//! chain. Each lookup of one directory therefore examines those of all namespaces. With a thousand
+//! hosts, this takes most of the time for a setting, so the directory is looked up once for all
+//! settings.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,14 +14,15 @@ use rustix::io::Errno;
 
 use crate::KernelError;
 
-/// Settings of one namespace, to be used inside it.
+/// Settings of one namespace. They must be used by a thread inside it.
 pub(crate) struct Settings {
     directory: OwnedFd,
     name: &'static str,
 }
 
 impl Settings {
-    /// Opens the settings of the calling thread's namespace for IPv4, and for TCP over both.
+    /// Opens the settings for IPv4, and for TCP over IPv4 and IPv6, in the namespace of the calling
+    /// thread.
     pub(crate) fn here() -> Result<Self, KernelError> {
         Self::below(IPV4).map_err(|error| {
             KernelError::new(format!("open {IPV4}"), error.into())
@@ -28,7 +30,8 @@ impl Settings {
         })
     }
 
-    /// Opens those of IPv6; `None` if the kernel has no IPv6.
+    /// Opens the settings for IPv6 in the namespace of the calling thread; `None` if the kernel has
+    /// no IPv6.
     pub(crate) fn of_ipv6() -> Result<Option<Self>, KernelError> {
         match Self::below(IPV6) {
             Err(Errno::NOENT) => Ok(None),
@@ -43,12 +46,14 @@ impl Settings {
         Ok(Self { directory, name })
     }
 
-    /// Returns `None` if this kernel has no such setting, or if it is not a number.
+    /// Returns the value of a setting; `None` if this kernel has no such setting, or if it is not a
+    /// number.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
         self.text(key)?.parse().ok()
     }
 
-    /// Returns a value without blanks around it; `None` if this kernel has no such setting.
+    /// Returns the value of a setting without surrounding blanks; `None` if this kernel has no such
+    /// setting.
     pub(crate) fn text(&self, key: &str) -> Option<String> {
         let mut text = String::new();
         let mut file = self.open(key, OFlags::RDONLY).ok()?;
@@ -60,7 +65,8 @@ impl Settings {
         self.put(self.open(key, OFlags::WRONLY), key, value)
     }
 
-    /// Like [`Self::write`], but ignores a setting that has disappeared with its interface.
+    /// Writes a setting as [`Self::write`] does, but ignores one that has disappeared with its
+    /// interface.
     pub(crate) fn write_if_there(&self, key: &str, value: &str) -> Result<(), KernelError> {
         match self.open(key, OFlags::WRONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -6,20 +6,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::names::is_node_name;
 use crate::{MacAddress, OpenFlowSpec, SpecError};
 
-/// A network: switches and stations joined by links. The order of the lists determines only the
-/// interface numbers.
+/// Network of switches and stations that are joined by links. The order of the lists determines
+/// nothing but interface numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkSpec {
     /// Names of the switches.
     pub switches: Vec<String>,
-    /// Hosts and field devices.
+    /// Stations: hosts and field devices.
     pub stations: Vec<StationSpec>,
-    /// Links between nodes. Switches form trees; a station has one link.
+    /// Links between nodes. They form trees, and a station has one link.
     pub links: Vec<LinkSpec>,
     /// Switches that are Open vSwitch bridges; all others are kernel bridges.
     pub openflow: OpenFlowSpec,
-    /// Stations without a link: another component, such as a portal, creates their `eth0` and adds
-    /// the station's address.
+    /// Names of stations without a link. Another component, such as a portal, creates their `eth0`
+    /// and adds the station's address.
     pub unplugged: Vec<String>,
 }
 
@@ -28,9 +28,10 @@ pub struct NetworkSpec {
 pub struct StationSpec {
     /// Name, unique among stations and switches.
     pub name: String,
-    /// Addresses, at least one, each with its prefix length: 1 to 32, for IPv6 up to 128.
+    /// Addresses of the station, at least one, each with its prefix length: 1 to 32, or up to 128
+    /// for IPv6.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// MAC address; derived from the name if absent.
+    /// MAC address of the station; derived from the name if `None`.
     pub mac: Option<MacAddress>,
 }
 
@@ -41,8 +42,8 @@ pub struct LinkSpec {
     pub a: String,
     /// The other end.
     pub b: String,
-    /// Rate of each direction as specified for an Ethernet port: preamble, checksum and interframe
-    /// gap count. Without a rate the link is as fast as the machine.
+    /// Rate of each direction, specified as for an Ethernet port: preamble, checksum and interframe
+    /// gap count. `None` if the link is as fast as the machine.
     pub rate_bits_per_s: Option<u64>,
 }
 
@@ -87,8 +88,8 @@ impl NetworkSpec {
     fn check_links(&self, nodes: &HashMap<&str, usize>) -> Result<(), SpecError> {
         let mut pairs = HashSet::new();
         let mut degree = vec![0; nodes.len()];
-        // `island[n]` leads from node to node to the representative of its connected component
-        // (union-find); a link within one component closes a loop.
+        // `island[n]` leads from node to node to the representative of the connected component of n
+        // (union-find). A link between two nodes of the same component closes a loop.
         let mut island: Vec<usize> = (0..nodes.len()).collect();
         let root = |island: &[usize], mut node: usize| {
             while island[node] != node {
@@ -115,8 +116,8 @@ impl NetworkSpec {
             }
             degree[a] += 1;
             degree[b] += 1;
-            // A station that closes a loop has two links, which is the clearer error; it is
-            // reported below.
+            // A station that closes a loop has two links. That error is clearer, and is reported
+            // below.
             let between_switches = a < self.switches.len() && b < self.switches.len();
             let (root_a, root_b) = (root(&island, a), root(&island, b));
             if between_switches && root_a == root_b {
@@ -173,8 +174,8 @@ impl NetworkSpec {
         Ok(())
     }
 
-    /// Returns the MAC address of every station, in the order of the list: the given one, or a
-    /// generated unique one.
+    /// Returns the MAC address of every station, in the order of the list. It is the specified one,
+    /// or a generated one that is unique.
     pub fn macs(&self) -> Vec<MacAddress> {
         let mut taken: HashSet<MacAddress> = self
             .stations
@@ -195,7 +196,7 @@ impl NetworkSpec {
 }
 
 impl StationSpec {
-    /// Returns the IPv6 addresses.
+    /// Returns the IPv6 addresses of the station, with their prefix lengths.
     pub(crate) fn of_ipv6(&self) -> Vec<(Ipv6Addr, u8)> {
         let own = self.addresses.iter();
         own.filter_map(|(address, prefix_len)| match address {
@@ -206,13 +207,13 @@ impl StationSpec {
     }
 }
 
-/// Returns the broadcast address of a subnet, if there is one.
+/// Returns the broadcast address of a subnet; `None` if the subnet has none.
 pub(crate) fn broadcast(address: Ipv4Addr, prefix_len: u8) -> Option<Ipv4Addr> {
     let bits = address.to_bits() | host_mask(prefix_len);
     (prefix_len < 31).then(|| Ipv4Addr::from(bits))
 }
 
-/// Returns true if a station can have the address.
+/// Returns true if a station may have this address and prefix length.
 fn is_usable(address: IpAddr, prefix_len: u8) -> bool {
     if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
         return false;
@@ -220,7 +221,7 @@ fn is_usable(address: IpAddr, prefix_len: u8) -> bool {
     match address {
         IpAddr::V4(address) => {
             let host = address.to_bits() & host_mask(prefix_len);
-            // Neither the address of the subnet nor its broadcast address.
+            // The address must be neither that of the subnet itself nor the broadcast address.
             let names_all = prefix_len < 31 && (host == 0 || host == host_mask(prefix_len));
             (1..=32).contains(&prefix_len) && !address.is_broadcast() && !names_all
         }

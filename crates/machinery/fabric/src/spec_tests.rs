@@ -20,7 +20,7 @@ fn v6(address: &str, prefix_len: u8) -> (IpAddr, u8) {
     (address.parse().expect("an address"), prefix_len)
 }
 
-/// h1 - s1 - s2 - h2.
+/// Returns the network h1 - s1 - s2 - h2.
 fn line() -> NetworkSpec {
     NetworkSpec {
         switches: vec!["s1".to_owned(), "s2".to_owned()],

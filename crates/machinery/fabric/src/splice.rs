@@ -1,4 +1,4 @@
-//! Splice: two interfaces of one namespace that the kernel can join into one cable.
+//! Splice: two interfaces of one namespace that the kernel can join like one cable.
 
 use timeloom_sys::interface::{highest_index, index_of};
 
@@ -8,9 +8,10 @@ use crate::link;
 use crate::netlink::RouteSocket;
 use crate::{FabricError, KernelError, MacAddress, Namespace};
 
-/// Splice of two interfaces. While it is closed, the kernel forwards every frame between the two,
-/// as a bridge of two ports without spanning tree that also forwards link-local PTP messages. While
-/// it is open, only frames sent by a program pass.
+/// Splice of two interfaces. While it is closed, the kernel forwards every frame between the two.
+/// It does so with a bridge of two ports that has no spanning tree and also forwards link-local PTP
+/// messages. While the splice is open, the kernel forwards nothing, and only frames that a program
+/// sends pass.
 pub struct Splice {
     route: RouteSocket,
     bridge: u32,
@@ -18,7 +19,7 @@ pub struct Splice {
 }
 
 impl Splice {
-    /// Makes an open splice of two interfaces of `namespace`.
+    /// Creates an open splice of two interfaces of `namespace`.
     ///
     /// # Errors
     /// Fails if there is no such interface, or the kernel has no bridges.
@@ -47,7 +48,7 @@ impl Splice {
         Ok(splice)
     }
 
-    /// Starts forwarding by the kernel.
+    /// Lets the kernel forward all frames from now on.
     ///
     /// # Errors
     /// Fails if the kernel refuses the change.
@@ -58,7 +59,7 @@ impl Splice {
         Ok(())
     }
 
-    /// Stops forwarding by the kernel, so that programs handle all frames.
+    /// Stops forwarding by the kernel, so that programs can handle all frames.
     ///
     /// # Errors
     /// Fails if the kernel refuses the change.

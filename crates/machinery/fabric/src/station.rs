@@ -1,4 +1,4 @@
-//! Initial settings of a namespace and of the station in it.
+//! Initial settings of a namespace, and of the station in it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,16 +11,17 @@ use crate::ipv6::give_ipv6;
 use crate::netlink::RouteSocket;
 use crate::{KernelError, Namespace, StationSpec, ethtool, link};
 
-/// A namespace under construction, with the sockets that configure it.
+/// Namespace under construction, with the sockets that configure it.
 pub(crate) struct Site {
     pub(crate) namespace: Namespace,
     pub(crate) route: RouteSocket,
-    /// Interface of the station, which is not created yet.
+    /// Handle for the interface of the station. The interface itself need not exist yet.
     interface: Interface,
 }
 
 impl Site {
-    /// Creates a namespace that sends nothing by itself and forwards nothing, with loopback up.
+    /// Creates a namespace that sends and forwards no frames by itself, with its loopback interface
+    /// up.
     pub(crate) fn create(name: &str) -> Result<Self, KernelError> {
         let (namespace, (route, interface)) = Namespace::create_and(name, || {
             for (key, value, optional) in SETTINGS {
@@ -41,12 +42,12 @@ impl Site {
         })
     }
 
-    /// Adds the station's address to its interface, and disables the offloads so that frames are
-    /// those of a wire.
+    /// Adds the station's addresses to its interface, and disables the offloads so that frames are
+    /// as on a wire.
     pub(crate) fn settle(&mut self, station: &StationSpec) -> Result<(), KernelError> {
         self.offloads_off()?;
-        // The kernel ignores updates about a neighbour for one second of real time after the last.
-        // If virtual time skips, a whole attack fits into that second.
+        // The kernel ignores an update about a neighbour for one second of real time after the
+        // previous one. If virtual time skips, a whole attack can happen within that second.
         self.namespace
             .run(|| write_setting("ipv4/neigh/eth0/locktime", "0", false))??;
         let own = station.addresses.iter();
@@ -72,8 +73,8 @@ impl Site {
     }
 }
 
-/// Writes a file under /proc/sys/net, which shows the settings of the calling
-/// thread's namespace.
+/// Writes a setting below /proc/sys/net. That directory shows the settings of the calling thread's
+/// namespace.
 pub(crate) fn write_setting(key: &str, value: &str, optional: bool) -> Result<(), KernelError> {
     let path = format!("/proc/sys/net/{key}");
     match fs::write(&path, value) {
@@ -86,22 +87,22 @@ pub(crate) fn write_setting(key: &str, value: &str, optional: bool) -> Result<()
     }
 }
 
-/// Interface of every station.
+/// Name of the interface of every station.
 pub(crate) const STATION_INTERFACE: &str = "eth0";
-/// Number of that interface, and the first of the fabric's numbers. Some kernels add tunnel devices
-/// to every new namespace; those are numbered from 2.
+/// Interface number of a station's interface, and the first number in the fabric namespace. Some
+/// kernels add tunnel devices to every new namespace, with numbers from 2 on.
 pub(crate) const STATION_INDEX: u32 = 1000;
 const LOOPBACK: u32 = 1;
 
-/// Setting, value, and true if a kernel without the setting needs no change.
+/// Settings, each with its value, and with true if a kernel without the setting needs no change.
 const SETTINGS: [(&str, &str, bool); 6] = [
-    // No router solicitations, duplicate address detection or multicast reports. Stations with an
-    // IPv6 address have IPv6 enabled on their interface.
+    // Disabled IPv6 sends no router solicitations, duplicate address detection or multicast
+    // reports. IPv6 is enabled later on the interfaces of stations with an IPv6 address.
     ("ipv6/conf/all/disable_ipv6", "1", true),
     ("ipv6/conf/default/disable_ipv6", "1", true),
     // New namespaces inherit this setting from the machine, which may be a router.
     ("ipv4/ip_forward", "0", false),
-    // With br_netfilter loaded, bridged frames would pass through iptables.
+    // If br_netfilter is loaded, bridged frames would pass through iptables.
     ("bridge/bridge-nf-call-iptables", "0", true),
     ("bridge/bridge-nf-call-ip6tables", "0", true),
     ("bridge/bridge-nf-call-arptables", "0", true),

@@ -1,27 +1,28 @@
-//! The token bucket that limits the rate of a link.
+//! Token bucket (`tbf`) that limits the rate of a link.
 //!
-//! `tbf` passes frames while there are tokens and queues the rest; tokens arrive at the rate and
-//! the bucket holds `burst` bytes of them. The attribute bytes are written here because the packet
-//! crate has no tbf. Layouts: `struct tc_ratespec`, `struct tc_tbf_qopt`, `TCA_TBF_*` in
-//! linux/pkt_sched.h.
+//! `tbf` passes frames while there are tokens and queues the rest. Tokens arrive at the link's
+//! rate, and the bucket holds tokens for up to `burst` bytes. This module encodes the attributes
+//! itself, because the packet crate has no tbf. The layouts are those of `struct tc_ratespec`,
+//! `struct tc_tbf_qopt` and `TCA_TBF_*` in linux/pkt_sched.h.
 //!
-//! Three parameters determine the similarity to an Ethernet port:
+//! Three parameters determine how similar a link is to an Ethernet port:
 //!
 //! - **Overhead.** A wire also carries checksum, preamble and interframe gap, and short frames are
-//!   padded. [`OVERHEAD_BYTES`] and [`SMALLEST_SLOT_BYTES`] make the kernel account for them, so
+//!   padded. With [`OVERHEAD_BYTES`] and [`SMALLEST_SLOT_BYTES`] the kernel accounts for them, so
 //!   that a 10 Mbit/s link gives TCP 9.4 Mbit/s, like a real one.
-//! - **Burst.** The bucket must hold a whole frame, or that frame is dropped. It should hold no
-//!   more, since every spare token lets a frame pass faster than on the wire. But if the timer that
-//!   releases a frame is late, tokens that arrive at a full bucket are lost, and throughput with
-//!   them. The size is therefore one frame, and the tokens of [`SLACK_US`] of lateness.
+//! - **Burst.** The bucket must hold tokens for a whole frame, or that frame is dropped. It should
+//!   hold no more, since every spare token lets a frame pass faster than on the wire. But if the
+//!   timer that releases a frame is late, tokens that arrive at a full bucket are lost, and
+//!   throughput with them. The size is therefore one frame, plus the tokens that arrive in
+//!   [`SLACK_US`].
 //! - **Queue.** Frames that arrive at a full queue are dropped. A switch port buffers
 //!   [`PORT_QUEUE_MS`] of its rate, within bounds. A host queues a thousand frames, as Linux does
 //!   in front of any network card: its own programs are throttled by their sockets instead of
-//!   losing data. (With a short queue, a TCP connection would sometimes lose 180 segments of its
+//!   losing data. (With a short queue, a TCP connection would sometimes lose 180 segments at its
 //!   start before they left the host.)
-//!
-//! A frame that arrives at a full bucket is sent at once, not after its own serialisation time: the
-//! link has the rate of the wire but not its serialisation delay for the first frame after a pause.
+//! A frame that arrives at a full bucket is sent at once, and not after its own serialisation time.
+//! The link therefore has the rate of a wire, but not its serialisation delay for the first frame
+//! after a pause.
 
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
@@ -35,17 +36,18 @@ struct Bucket {
     queue_bytes: u32,
 }
 
-/// Owner of a queue.
+/// Kind of node whose frames are queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueOf {
-    /// A host or field device.
+    /// Host or field device.
     Station,
-    /// A switch port.
+    /// Port of a switch.
     Port,
 }
 
-/// Returns the number of bytes that are queued for a link of this rate (none: as fast as the
-/// machine) before frames are dropped, at a host or field device, or at a switch's port.
+/// Returns the number of bytes that can be queued for a link of this rate before frames are
+/// dropped. `None` means that the link is as fast as the machine. `is_station` is true for a host
+/// or field device, and false for the port of a switch.
 pub fn queue_bytes(rate_bits_per_s: Option<u64>, is_station: bool) -> usize {
     let queue = match is_station {
         true => QueueOf::Station,
@@ -80,13 +82,13 @@ impl Bucket {
     }
 
     /// Returns `struct tc_tbf_qopt`: two `tc_ratespec` (rate and peak rate) and three `u32` (queue
-    /// limit, bucket depth, peak bucket). Depth and rate are given by separate attributes, which do
-    /// not overflow at 4 GB/s.
+    /// limit, bucket depth, peak bucket). Depth and rate are in separate attributes, which do not
+    /// overflow at 4 GB/s.
     fn qopt(self) -> [u8; QOPT_LEN] {
         let mut bytes = [0; QOPT_LEN];
-        // ratespec: cell_log u8, linklayer u8, overhead u16, cell_align i16, mpu u16, rate u32. A
-        // link layer other than "unaware" makes the kernel compute durations itself instead of
-        // requiring a table.
+        // A ratespec has the fields cell_log u8, linklayer u8, overhead u16, cell_align i16, mpu
+        // u16 and rate u32. If the link layer is not "unaware", the kernel computes durations
+        // itself and does not require a table.
         bytes[1] = TC_LINKLAYER_ETHERNET;
         bytes[2..4].copy_from_slice(&OVERHEAD_BYTES.to_ne_bytes());
         bytes[6..8].copy_from_slice(&SMALLEST_SLOT_BYTES.to_ne_bytes());
@@ -96,7 +98,7 @@ impl Bucket {
     }
 }
 
-/// Returns the request that adds a bucket of this rate to an interface.
+/// Returns the request that adds a token bucket of this rate to an interface.
 pub(crate) fn shape(interface: u32, rate_bits_per_s: u64, queue: QueueOf) -> RouteNetlinkMessage {
     let mut message = TcMessage::default();
     message.header.family = AddressFamily::Unspec;
@@ -114,17 +116,17 @@ fn saturate(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// Frame check sequence 4, preamble and start delimiter 8, gap 12.
+/// Overhead of a frame on the wire: frame check sequence 4, preamble and start delimiter 8, gap 12.
 const OVERHEAD_BYTES: u16 = 24;
-/// The 64 bytes of the shortest frame with preamble and gap.
+/// Bytes that the shortest frame occupies on the wire: 64, with preamble and gap.
 const SMALLEST_SLOT_BYTES: u16 = 84;
-/// 1500 bytes and an Ethernet header with one VLAN tag.
+/// Length of the longest frame: 1500 bytes and an Ethernet header with one VLAN tag.
 const LARGEST_FRAME_BYTES: u32 = 1518;
-/// Lateness of a timer that does not reduce the throughput; softirqs of a busy machine are rarely
+/// Lateness of a timer that does not reduce the throughput. Softirqs of a busy machine are rarely
 /// later.
 const SLACK_US: u64 = 1_000;
 const PORT_QUEUE_MS: u64 = 50;
-/// 64 full frames, so that a slow link still accepts a burst of requests.
+/// Minimum queue of a port: 64 full frames, so that a slow link still accepts a burst of requests.
 const LEAST_PORT_BYTES: u32 = 64 * LARGEST_FRAME_BYTES;
 const MOST_PORT_BYTES: u32 = 1 << 20;
 const STATION_QUEUE_BYTES: u32 = 1000 * LARGEST_FRAME_BYTES;

@@ -1,25 +1,27 @@
-//! State of the TCP timers in the kernel of a station: past timeouts, and pending ones.
+//! State of the TCP timers in the kernel of a station: timeouts that happened, and timers that are
+//! running.
 
 use std::fs::read_to_string;
 use std::time::Duration;
 
 use crate::{KernelError, Namespace};
 
-/// Retransmissions in one station's network namespace, since it was made.
+/// Retransmissions in one station's network namespace since the namespace was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpState {
-    /// Retransmission timeouts, including those of connection attempts (`TCPTimeouts`).
+    /// Number of retransmission timeouts, including those of connection attempts (`TCPTimeouts`).
     pub timeouts: u64,
-    /// Losses repaired by a tail loss probe: the kernel counts them (`TCPLossProbeRecovery`) only if
-    /// more data follows, so probes that the peer has not reported as duplicates count as well.
+    /// Number of losses that a tail loss probe repaired. The kernel counts them
+    /// (`TCPLossProbeRecovery`) only if more data follows, so probes that the peer has not reported
+    /// as duplicates count as well.
     pub repaired: u64,
-    /// Connections with an active retransmission timer: data is unacknowledged.
+    /// Number of connections whose retransmission timer is running, because data is unacknowledged.
     pub pending: u64,
 }
 
 impl TcpState {
-    /// Reads the state of `station`. Data that is acknowledged within 0.1 s does not count, since
-    /// acknowledgements may be delayed.
+    /// Reads the state of `station`. Data that is acknowledged within 0.1 s does not count as
+    /// pending, since acknowledgements may be delayed.
     ///
     /// # Errors
     /// Fails if the namespace cannot be entered or its files cannot be read.
@@ -34,7 +36,7 @@ impl TcpState {
         })?
     }
 
-    /// Reads the state of the calling thread's namespace.
+    /// Reads the state of the namespace of the calling thread.
     fn read() -> Result<Self, KernelError> {
         let counters = read("netstat")?;
         let count = |name| counter(&counters, "TcpExt:", name).unwrap_or(0);
@@ -48,7 +50,8 @@ impl TcpState {
     }
 }
 
-/// Longer than Linux's first delay of an acknowledgement (TCP_ATO_MIN, 40 ms).
+/// Time in which delayed acknowledgements arrive. It is longer than Linux's first delay of an
+/// acknowledgement (TCP_ATO_MIN, 40 ms).
 const DELAYED: Duration = Duration::from_millis(100);
 
 fn read(name: &str) -> Result<String, KernelError> {
@@ -56,8 +59,8 @@ fn read(name: &str) -> Result<String, KernelError> {
     read_to_string(&path).map_err(|error| KernelError::new(format!("read {path}"), error))
 }
 
-/// Returns one of the counters of `/proc/net/netstat`, which has a line of names before each line
-/// of values.
+/// Returns the value of a counter in `/proc/net/netstat`. That file has a line of names before each
+/// line of values.
 fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(group));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -65,10 +68,10 @@ fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     values.split_whitespace().nth(place)?.parse().ok()
 }
 
-/// Counts the sockets of `/proc/net/tcp` that wait for a retransmission.
+/// Counts the sockets in `/proc/net/tcp` whose retransmission timer is running.
 fn waiting(table: &str) -> u64 {
     let waits = |line: &&str| {
-        // Columns: sl, local, remote, state, queues, kind of timer and its expiry.
+        // The columns are sl, local, remote, state, queues, and the kind of timer with its expiry.
         let timer = line.split_whitespace().nth(5);
         timer.is_some_and(|timer| timer.starts_with(RETRANSMISSION))
     };

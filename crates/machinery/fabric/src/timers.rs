@@ -1,14 +1,14 @@
-//! Timers of a station's kernel, scaled to virtual time.
+//! Timers of a station's kernel, scaled to the rate of virtual time.
 //!
-//! These timers run in the machine's time. If a virtual second takes ten of the machine's, a kernel
-//! that sends three requests for a neighbour, a second apart, gives up after 0.3 s of virtual time;
-//! an answer that takes as long never arrives in time. Each timer that the kernel allows to be set
-//! is therefore multiplied. Delayed acknowledgements cannot be set. The first timeout of a
-//! connection is a setting of a cgroup, not of a station; if it stays unchanged, connection
-//! attempts are repeated more often instead.
+//! These timers run in the machine's time. Suppose that a virtual second takes ten seconds of the
+//! machine. A kernel that sends three requests for a neighbour, a second apart, then gives up after
+//! 0.3 s of virtual time, and an answer that takes as long never arrives in time. So each timer
+//! that the kernel allows to be set is multiplied. Delayed acknowledgements cannot be set. The
+//! first timeout of a connection is a setting of a cgroup, not of a station; if it cannot be
+//! changed, connection attempts are repeated more often instead.
 //!
-//! A runner requests this if time is dilated. If computing takes no virtual time, see
-//! [`crate::make_self_clocking`].
+//! A runner requests this if time is dilated. For sessions in which computing takes no virtual
+//! time, see [`crate::make_self_clocking`].
 
 use std::io;
 use std::time::Duration;
@@ -21,29 +21,29 @@ use crate::settings::Settings;
 use crate::station::STATION_INTERFACE;
 use crate::{KernelError, Namespace};
 
-/// The timers of one station's kernel.
+/// Timers of one station's kernel.
 #[derive(Debug)]
 pub struct StationTimers {
     station: Namespace,
-    /// True if the network keeps the TCP timers ([`crate::make_timerless`]).
+    /// True if the TCP timers are left to the network ([`crate::make_timerless`]).
     without_tcp: bool,
-    /// Original values, read before the first change.
+    /// Original values of the timers; `None` until they are read before the first change.
     found: Option<Vec<(Timer, u64)>>,
 }
 
 /// Requested change of a station's timers.
 #[derive(Debug)]
 pub struct StationDilation<'a> {
-    /// Timers of the station.
+    /// The timers to change.
     pub timers: &'a mut StationTimers,
-    /// Factor on the original value of each timer, as far as the kernel allows.
+    /// Factor by which the original value of each timer is multiplied, as far as the kernel allows.
     pub dilation: f64,
-    /// First retransmission timeout of connections there.
+    /// First retransmission timeout of connections from the station, in the machine's time.
     pub first: Duration,
 }
 
 impl StationTimers {
-    /// Timers of `station`; their values are read at the first change.
+    /// Returns the timers of `station`. Their values are read at the first change.
     ///
     /// # Errors
     /// Fails if the namespace's descriptor cannot be duplicated.
@@ -55,18 +55,18 @@ impl StationTimers {
         })
     }
 
-    /// Leaves the TCP retransmission timeout unchanged: the network keeps that timer.
+    /// Excludes the TCP retransmission timeout from changes, because the network keeps that timer.
     pub fn leave_tcp(&mut self) {
         self.without_tcp = true;
     }
 
-    /// Changes the timers of all these stations, even if one fails, and returns when done. One
-    /// thread enters all of their namespaces: on a busy machine every additional thread would have
-    /// to wait for a processor.
+    /// Changes the timers of all these stations, even if one change fails, and returns when all are
+    /// done. One thread enters all of their namespaces. On a busy machine, every additional thread
+    /// would have to wait for a processor.
     ///
     /// # Errors
-    /// Returns the first of: a namespace cannot be entered, a setting cannot be written, a route
-    /// cannot be changed.
+    /// Returns the first error. A change fails if a namespace cannot be entered, a setting cannot
+    /// be written, or a route cannot be changed.
     pub fn dilate<'a>(
         all: impl Iterator<Item = StationDilation<'a>> + Send,
     ) -> Result<(), KernelError> {
@@ -78,7 +78,7 @@ impl StationTimers {
 }
 
 impl StationDilation<'_> {
-    /// Moves the calling thread into the station's namespace.
+    /// Moves the calling thread into the station's namespace, and changes the timers there.
     fn change(self) -> Result<(), KernelError> {
         let station = &self.timers.station;
         station.enter()?;
@@ -103,7 +103,7 @@ impl StationDilation<'_> {
         }
         let least = dilated(Kind::Ms, LEAST_TIMEOUT_MS);
         let least = least.min(LONGEST_TIMEOUT_S * 1_000) as u32;
-        // The kernel honours a metric for this only if it is locked.
+        // The kernel uses this metric only if it is locked.
         let metrics = [
             RouteMetric::Lock(1 << RTAX_RTO_MIN),
             RouteMetric::RtoMin(least),
@@ -112,7 +112,7 @@ impl StationDilation<'_> {
     }
 }
 
-/// A setting under /proc/sys/net/ipv4 or ipv6; Linux, Documentation/networking/ip-sysctl.rst.
+/// Setting below /proc/sys/net/ipv4 or ipv6; see Linux, Documentation/networking/ip-sysctl.rst.
 #[derive(Clone, Copy, Debug)]
 struct Timer {
     scope: Scope,
@@ -122,9 +122,9 @@ struct Timer {
 
 #[derive(Clone, Copy, Debug)]
 enum Scope {
-    /// The station.
+    /// Settings of the station for IPv4, and for TCP.
     Station,
-    /// Its interface: neighbour settings.
+    /// Neighbour settings of the station's interface.
     Neighbours,
     StationOfIpv6,
     NeighboursOfIpv6,
@@ -135,7 +135,7 @@ enum Scope {
 enum Kind {
     Ms,
     Seconds,
-    /// Number of retransmissions, with a doubled wait each time.
+    /// Number of retransmissions; the wait doubles with each one.
     Retries,
 }
 
@@ -159,7 +159,8 @@ impl Kind {
         let times = |most: u64| ((found as f64 * dilation).round() as u64).clamp(1, most);
         match self {
             _ if found == 0 => 0, // disabled
-            // The kernel counts in ticks, and compares them as signed numbers.
+            // The kernel converts the value to ticks and compares these as signed numbers, so the
+            // value is limited.
             Self::Ms => times(1_000_000_000),
             Self::Seconds => times(1_000_000),
             Self::Retries => {
@@ -171,20 +172,20 @@ impl Kind {
     }
 }
 
-/// Returns the total wait of a kernel with this number of retransmissions: first `first`, then
-/// twice as long each time, but never more than two minutes.
+/// Returns the total wait of a kernel with this number of retransmissions, in seconds. The first
+/// wait is `first`, and each later one twice as long as the one before, but at most two minutes.
 fn tried_for_s(retries: u64, first: Duration) -> f64 {
     let (first_s, longest_s) = (first.as_secs_f64(), LONGEST_TIMEOUT_S as f64);
     let wait_s = |retry: u64| (first_s * 2f64.powi(retry as i32)).min(longest_s);
     (0..=retries).map(wait_s).sum()
 }
 
-/// TCP_TIMEOUT_INIT of Linux: the default first timeout of a connection.
+/// Default first timeout of a connection: Linux's TCP_TIMEOUT_INIT.
 const USUAL_FIRST: Duration = Duration::from_secs(1);
-/// TCP_RTO_MIN and TCP_RTO_MAX of Linux.
+/// Minimum and maximum retransmission timeout: Linux's TCP_RTO_MIN and TCP_RTO_MAX.
 const LEAST_TIMEOUT_MS: u64 = 200;
 const LONGEST_TIMEOUT_S: u64 = 120;
-/// MAX_TCP_SYNCNT of Linux.
+/// Maximum number of retransmissions: Linux's MAX_TCP_SYNCNT.
 const MOST_RETRIES: u64 = 127;
 
 const TIMERS: [Timer; 18] = [
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn who_waits_longer_asks_as_often_as_before() {
-        // The limit is not reached: 10 × (1 + 2 + 4 + 8) s.
+        // The limit of two minutes is not reached: 10 × (1 + 2 + 4 + 8) s.
         assert_eq!(Kind::Retries.dilated(3, 10.0, LATER), 3);
         // 10 × 127 s: 10, 20, 40 and 80 s, then 120 s ten times.
         assert_eq!(Kind::Retries.dilated(6, 10.0, LATER), 13);

@@ -2,13 +2,15 @@
 //!
 //! The clock is composed of two maps. The first, counter → wall, is *calibrated*: it follows the
 //! machine's CLOCK_MONOTONIC and is steered by rate alone, so that it never jumps. The second, wall
-//! → virtual, is *commanded*: pause is rate 0, dilation by f is rate 1/f. `T_virtual = Σ (running
-//! wall time) / f`; paused time never counts (the paper's equation in section 2.1; its Algorithm 1
-//! divides the paused time by f as well, which makes no sense for a stopped clock).
+//! → virtual, is *commanded*: a pause is rate 0, a dilation by f is rate 1/f. `T_virtual = Σ
+//! (running wall time) / f`; paused time never counts. (This is the paper's equation in section
+//! 2.1; its Algorithm 1 divides the paused time by f as well, which makes no sense for a stopped
+//! clock.)
 //!
-//! Virtual time belongs to the session and serves as true time. Two more maps follow for each host:
-//! from virtual time to the host's own time, since hosts can be held and dilated one by one, and
-//! from that to the host's clock, which its guests see: [`hosts`].
+//! Virtual time belongs to the session and serves as true time. Two more maps follow for each host
+//! ([`hosts`]). The first leads from virtual time to the host's own time, since hosts can be held
+//! and dilated one by one. The second leads from the host's own time to the host's clock, which its
+//! guests see.
 
 mod agreed;
 mod calibration;
@@ -62,24 +64,25 @@ pub enum ChangeKind {
     Resume,
     /// The dilation was changed.
     Dilate,
-    /// The clock skipped ahead, because nothing would have happened in between.
+    /// The clock skipped ahead, because no event would have happened in between.
     Skip,
 }
 
-/// A virtual clock with its page. All methods may be called from any thread.
+/// Virtual clock of a session, with the pages that publish it. All methods may be called from any
+/// thread.
 pub struct Clock {
     page: Arc<PageMapping<Virtual>>,
     counter: Counter,
-    /// Set once the kernel keeps time with another counter.
+    /// Reason why the counter is unreliable. Set when the kernel stops keeping time with it.
     distrusted: OnceLock<String>,
     /// Random number of the session, by which a page identifies its session.
     number: u64,
-    /// Counter that guests see, if it is not the machine's.
+    /// Time-stamp counter that guests see, if it is emulated; `None` if they see the machine's.
     tsc: Option<TscLine>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Notified by [`Self::wake`] alone. Threads that need no other notification wait here, so that
-    /// a pause need not wake a thread that only goes back to sleep.
+    /// Notified only by [`Self::wake`]. Threads that need no other notification wait on it, so that
+    /// a pause need not wake a thread that would only go back to sleep.
     woken: Condvar,
     /// Callbacks run after every change.
     listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
@@ -87,9 +90,10 @@ pub struct Clock {
     dilation_listeners: Mutex<Vec<DilationListener>>,
     /// Callbacks run after every change of a host's own time.
     host_listeners: Mutex<Vec<HostListener>>,
-    /// Incremented when a program changes a host's clock, or when a host's course changes.
+    /// Incremented when a program changes a host's clock, or when the rate of a host's own time
+    /// changes.
     host_version: AtomicU64,
-    /// Incremented when a requested stop of the clock is cancelled.
+    /// Number of requested stops of the clock that were cancelled.
     stops: AtomicU64,
 }
 
@@ -97,23 +101,25 @@ type DilationListener = Box<dyn Fn(f64) + Send + Sync>;
 
 struct State {
     calibration: Calibration,
-    /// Map wall → virtual in force now.
+    /// Map wall → virtual that is in force.
     map: ClockMap<Wall, Virtual>,
-    /// Map counter → virtual as published for readers.
+    /// Map counter → virtual, as published for readers.
     published: PageMap<Virtual>,
-    /// Instant at which the clock stops by itself: the earliest of the three below;
-    /// [`Instant::FAR_FUTURE`] if none.
+    /// Instant at which the clock stops by itself: the earliest of `stop`, `bound` and `end`;
+    /// [`Instant::FAR_FUTURE`] if there is none.
     ceiling: Instant<Virtual>,
-    /// Requested stop.
+    /// Instant at which the clock was requested to stop.
     stop: Option<Instant<Virtual>>,
-    /// Bound agreed on with other machines for a pause; [`Instant::FAR_FUTURE`] if none.
+    /// Upper bound while a pause is agreed on with other machines; [`Instant::FAR_FUTURE`] if there
+    /// is none.
     bound: Instant<Virtual>,
-    /// End of the clock, which it never passes; [`Instant::FAR_FUTURE`] if none.
+    /// End of the clock, which it never passes; [`Instant::FAR_FUTURE`] if there is none.
     end: Instant<Virtual>,
-    /// Rate while running, if computing takes time.
+    /// Virtual time per wall time while the clock runs, if computing takes time.
     rate: Rate,
     compute: Compute,
-    /// Sum of the steps made for programs that wait for processor time to pass.
+    /// Sum of the steps by which the clock advanced for programs that wait for processor time to
+    /// pass.
     computed: Duration,
     dilation: f64,
     paused_since: Option<Instant<Wall>>,
@@ -121,24 +127,24 @@ struct State {
     started: Instant<Wall>,
     offsets: Offsets,
     history: History,
-    /// Instants awaited by threads of this process, each with a number.
+    /// Instants for which threads of this process wait, each with the number of the wait.
     awaited: Vec<(u64, Awaited)>,
-    /// Instant announced by a component that does not wait here.
+    /// Instant announced by a component that follows the clock without waiting for it here.
     announced: Option<Instant<Virtual>>,
     waits: u64,
     hosts: Vec<HostState>,
-    /// Present if programs see virtual dates of files.
+    /// Conversion of file dates; present if programs see virtual dates of files.
     file_dates: Option<FileDates>,
 }
 
 impl State {
-    /// Recomputes the ceiling after a change of the stop, the bound or the end.
+    /// Recomputes the ceiling after a change of `stop`, `bound` or `end`.
     fn set_ceiling(&mut self) {
         let stop = self.stop.unwrap_or(Instant::FAR_FUTURE);
         self.ceiling = stop.min(self.bound).min(self.end);
     }
 
-    /// Returns the rate while the clock is not paused.
+    /// Returns the rate, virtual time per wall time, that applies while the clock is not paused.
     fn going(&self) -> Rate {
         match self.compute {
             Compute::Real => self.rate,
@@ -146,8 +152,8 @@ impl State {
         }
     }
 
-    /// Returns the rate, virtual per wall, from which waiting threads compute their longest wait
-    /// until they check again.
+    /// Returns the rate, virtual time per wall time, from which a waiting thread computes how long
+    /// it may sleep before it checks the clock again.
     fn waiting(&self) -> Rate {
         match self.compute {
             Compute::Real => self.rate,
@@ -155,18 +161,19 @@ impl State {
         }
     }
 
-    /// Returns the map from the session's time to true civil time.
+    /// Returns the map from the session's virtual time to true civil time (UTC).
     fn civil(&self) -> ClockMap<Virtual, Utc> {
         ClockMap::ahead_by(Duration::from_ns(self.offsets.realtime_ns))
     }
 }
 
 impl Clock {
-    /// Returns, as a sentence, the degradation of the clock on this machine, if there is any.
+    /// Returns a sentence that describes the degradation of the clock on this machine, or `None` if
+    /// there is none.
     pub fn degraded_mode(&self) -> Option<&'static str> {
         match self.counter.kind() {
             CounterKind::Tsc => None,
-            // Degraded by the user's choice, and documented there.
+            // The user has chosen this degradation, which is documented with the option.
             CounterKind::Monotonic if self.tsc.is_some() => None,
             CounterKind::Monotonic => Some(
                 "The kernel does not trust the processor's counter here; clock reads make a system call and are slower.",
@@ -174,13 +181,13 @@ impl Clock {
         }
     }
 
-    /// Returns, as a sentence, the reason why the times that guests saw are unreliable, if they
-    /// are.
+    /// Returns a sentence with the reason why the times that guests saw are unreliable, or `None`
+    /// if they are reliable.
     pub fn distrusted(&self) -> Option<&str> {
         self.distrusted.get().map(String::as_str)
     }
 
-    /// Returns true if guests see a virtual time-stamp counter.
+    /// Returns true if guests see an emulated time-stamp counter.
     pub(crate) fn emulates_tsc(&self) -> bool {
         self.tsc.is_some()
     }
@@ -190,12 +197,13 @@ impl Clock {
         self.page.page().read(|| self.counter.ticks(), |_| ()).0
     }
 
-    /// Returns the machine's CLOCK_MONOTONIC.
+    /// Returns the wall time now: the machine's CLOCK_MONOTONIC.
     pub fn wall(&self) -> Instant<Wall> {
         wall_now()
     }
 
-    /// Stops the clock. Returns the instant at which it stands; a stopped clock keeps its instant.
+    /// Stops the clock. Returns the instant at which the clock stands. Has no effect on a stopped
+    /// clock.
     pub fn pause(&self) -> Instant<Virtual> {
         let mut state = self.lock();
         if state.paused_since.is_none() {
@@ -205,7 +213,7 @@ impl Clock {
         state.map.out0
     }
 
-    /// Resumes the clock from the instant at which it stands.
+    /// Resumes the clock from the instant at which it was stopped.
     pub fn resume(&self) {
         let mut state = self.lock();
         if let Some(since) = state.paused_since.take() {
@@ -218,7 +226,7 @@ impl Clock {
     /// Sets the number of wall seconds per virtual second from now on.
     ///
     /// # Errors
-    /// Fails if the factor is not within 0.000001 … 1000000, or if the clock would be faster than a
+    /// Fails if `factor` is not within 0.000001 … 1000000, or if the clock would be faster than a
     /// page can show.
     pub fn dilate(&self, factor: f64) -> Result<(), GuestError> {
         let rate = running_rate(factor)?;
@@ -239,20 +247,20 @@ impl Clock {
         Ok(())
     }
 
-    /// Registers `listener`, called with every new dilation while the session's programs are
-    /// stopped. It must not dilate this clock.
+    /// Registers `listener`. It is called with every new dilation while the session's programs are
+    /// stopped, and must not dilate this clock.
     pub fn on_dilation(&self, listener: impl Fn(f64) + Send + Sync + 'static) {
         let listeners = self.dilation_listeners.lock();
         let mut listeners = listeners.unwrap_or_else(|e| e.into_inner());
         listeners.push(Box::new(listener));
     }
 
-    /// Returns the wall seconds per virtual second.
+    /// Returns the dilation: wall seconds per virtual second.
     pub fn dilation(&self) -> f64 {
         self.lock().dilation
     }
 
-    /// Returns the mode that determines if computing takes time.
+    /// Returns the mode that determines if computing takes virtual time.
     pub fn compute(&self) -> Compute {
         self.lock().compute
     }
@@ -262,7 +270,7 @@ impl Clock {
         self.lock().paused_since.is_some()
     }
 
-    /// Returns the wall time during which the clock stood, up to now.
+    /// Returns the total wall time during which the clock was stopped, up to now.
     pub fn paused_total(&self) -> Duration {
         let state = self.lock();
         match state.paused_since {
@@ -271,7 +279,7 @@ impl Clock {
         }
     }
 
-    /// Returns the wall time since the clock was made.
+    /// Returns the wall time since virtual time zero.
     pub fn wall_elapsed(&self) -> Duration {
         wall_now() - self.lock().started
     }
@@ -281,48 +289,48 @@ impl Clock {
         self.lock().started
     }
 
-    /// Returns the map from the session's time to true civil time.
+    /// Returns the map from the session's virtual time to true civil time (UTC).
     pub fn civil(&self) -> ClockMap<Virtual, Utc> {
         self.lock().civil()
     }
 
-    /// Returns the instant that the clock showed at a past wall instant. Of instants long past
-    /// (some ten thousand changes) only the end is known.
+    /// Returns the virtual time that the clock showed at a past wall instant. For instants before
+    /// the last changes (some ten thousand), returns the time at the earliest change that is kept.
     pub fn at(&self, wall: Instant<Wall>) -> Instant<Virtual> {
         let state = self.lock();
         state.history.at(wall, state.ceiling)
     }
 
-    /// Returns the totals of the clock's changes so far.
+    /// Returns the totals of the clock's changes so far, all as of one instant.
     pub fn reckon(&self) -> Reckoning {
         self.lock().history.reckon(wall_now())
     }
 
-    /// Returns the map in force from the machine's clock to this one.
+    /// Returns the map in force from wall time to virtual time.
     pub fn map(&self) -> ClockMap<Wall, Virtual> {
         self.lock().map
     }
 
-    /// Returns the map in force from the machine's clock to this one, and the instant at which this
-    /// one stops by itself: [`Instant::FAR_FUTURE`] if none.
+    /// Returns the map in force from wall time to virtual time, and the virtual time at which the
+    /// clock stops by itself: [`Instant::FAR_FUTURE`] if there is none.
     pub fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
         let state = self.lock();
         (state.map, state.ceiling)
     }
 
-    /// Registers `listener`, called after every change: pause, resume, dilation, skip. It must be
-    /// quick and must not use this clock.
+    /// Registers `listener`, which is called after every pause, resumption, change of the dilation,
+    /// and skip. It must be quick and must not use this clock.
     pub fn on_change(&self, listener: impl Fn() + Send + Sync + 'static) {
         let mut listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
         listeners.push(Box::new(listener));
     }
 
-    /// Advances a clock that is not paused to `to` at once, or to its ceiling, from where it
-    /// continues. Does nothing if the clock is there already. The caller guarantees that nothing
-    /// would have happened in between.
+    /// Advances a clock that is not paused to `to` at once, or to its ceiling if that is earlier.
+    /// The clock continues from there. Does nothing if the clock has reached `to` already. The
+    /// caller guarantees that no event would have happened in between.
     ///
-    /// `kick` is called when guests read the new time and before any thread of this process is
-    /// notified.
+    /// `kick` is called when guests already read the new time, but before any thread of this
+    /// process is notified.
     pub(crate) fn skip_to(&self, to: Instant<Virtual>, kick: impl FnOnce()) {
         let mut state = self.lock();
         let to = to.min(state.ceiling);
@@ -334,8 +342,8 @@ impl Clock {
         }
     }
 
-    /// Adds `step` to the time that has passed for computing programs, for which time passes in no
-    /// other way. They see the sum as processor time.
+    /// Adds `step` to the processor time that computing programs see. For them no other processor
+    /// time passes, since computing takes no virtual time.
     pub(crate) fn add_computed(&self, step: Duration) {
         let mut state = self.lock();
         state.computed += step;
@@ -352,13 +360,14 @@ impl Clock {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panicking holder leaves consistent values: they are set at once.
+        // A thread that panicked with the lock held has left consistent values: they are set at
+        // once.
         self.state
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// Rate assumed by waiting threads that are woken at their instant: they check by themselves after
-/// the rest of a wait times 2²⁰.
+/// Rate assumed by waiting threads that are woken at their instant. By themselves they check the
+/// clock only after 2²⁰ times the remaining virtual time.
 const SLOWEST: Rate = Rate::from_bits(1 << 44);

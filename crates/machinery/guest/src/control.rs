@@ -1,12 +1,12 @@
-//! Socket through which `timeloom pause` and its siblings control a running session: one JSON
-//! object per line, each way.
+//! Control socket of a running session, for `timeloom pause` and similar commands. Each message is
+//! one JSON object per line, in both directions.
 //!
 //! - `protocol`: the messages; `client`: the client's side;
 //! - `controlled`: the interface of a controlled session; `obey`: execution of requests;
-//! - `enter`: a command started from outside on one of the session's hosts;
-//! - `until`, `until_hosts`: letting time run to an instant, and no further;
+//! - `enter`: commands that a client starts on one of the session's hosts;
+//! - `until`, `until_hosts`: runs of a session or of hosts until a given instant;
 //! - `error`: reasons of failures;
-//! - `granter`, `grants`, `stepped`: sessions whose time moves by grants from outside.
+//! - `granter`, `grants`, `stepped`: sessions whose time moves only by grants of a client.
 //!
 //! This file is the server: it accepts connections and dispatches requests.
 
@@ -50,8 +50,8 @@ pub use until_hosts::{HostTarget, run_hosts_until};
 
 /// Opens the session's socket and serves it in a thread until the process ends.
 ///
-/// # Errors
-/// Fails if the name is taken by a running session, or if the directory is accessible to other
+/// Fails if a running session has the same name, or if other users can access the directory of
+/// sockets.
 /// users.
 pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestError> {
     let session = controlled.session();
@@ -72,13 +72,13 @@ pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestEr
     let accept = move || {
         loop {
             let Ok((stream, _)) = with_spare(|| listener.accept()) else {
-                // Out of descriptors or the like: other threads may close some.
+                // No descriptor or no memory is left: other threads may free some.
                 std::thread::sleep(std::time::Duration::from_millis(100));
                 continue;
             };
             let controlled = controlled.clone();
-            // A silent client must not block others. (If no thread can be started, the connection
-            // is closed.)
+            // A silent client must not block other clients. (If no thread can be started, the
+            // connection is closed.)
             let _ = std::thread::Builder::new().spawn(move || answer(&controlled, stream));
         }
     };
@@ -106,7 +106,7 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
         )
     };
     while let Some(request) = lines.next_request() {
-        // After the first request, a client may take any time until the next.
+        // After its first request, a client may wait for any time before it sends the next.
         let _ = stream.set_read_timeout(None);
         let response = match (request, &stepped) {
             (Ok(Request::Enter(entry)), _) => {
@@ -130,7 +130,7 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
     }
 }
 
-/// While it exists, the session knows that a request is being answered.
+/// Guard: while it exists, the session counts one more request that is being answered.
 struct Answering(Option<Arc<AtomicUsize>>);
 
 impl Answering {

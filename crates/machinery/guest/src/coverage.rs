@@ -1,9 +1,9 @@
-//! Table of the treatment of each system call that carries time: `docs/coverage.md`, written from
-//! the table that the filter is made from.
+//! Generator of `docs/coverage.md`: the treatment of each system call that carries time, from the
+//! table from which the filter is made.
 
 use timeloom_calls::{Extra, IOCTLS, SOCKET_OPTIONS, When, calls};
 
-/// Returns the table in Markdown.
+/// Returns the text of `docs/coverage.md`, in Markdown.
 pub fn coverage() -> String {
     let mut text = String::from(
         "# What happens to each call\n\n\
@@ -58,7 +58,7 @@ pub fn coverage() -> String {
     text
 }
 
-/// Formats names as code, each once.
+/// Formats names as Markdown code. A repeated name appears once.
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut list: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     list.dedup();
@@ -97,7 +97,8 @@ fn condition(when: When) -> &'static str {
     }
 }
 
-/// Triggers that make further calls trap, and the treatment of these calls.
+/// Requests after which further calls trap: the request, its trigger, and the treatment of these
+/// calls.
 const ON_DEMAND: &[(Extra, &str, &str)] = &[
     (
         Extra::Stamps,
@@ -128,8 +129,9 @@ mod matrix;
 
 #[cfg(test)]
 mod tests {
-    /// The page lists the calls of x86-64; other architectures have fewer. `UPDATE=1 cargo test -p
-    /// timeloom-guest coverage` rewrites the page.
+    /// Compares the generated page with the file. The page lists the calls of x86-64; other
+    /// architectures have fewer. `UPDATE=1 cargo test -p timeloom-guest coverage` rewrites the
+    /// file.
     #[test]
     #[cfg_attr(not(target_arch = "x86_64"), ignore = "lists the calls of x86-64")]
     fn the_page_is_up_to_date() {

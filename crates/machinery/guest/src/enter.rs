@@ -1,9 +1,10 @@
 //! Preparation of a program for the virtual clock before its first instruction.
 //!
 //! `launch` forks by a `spec`, sharing memory (`vfork`). The `child` completes the setup that
-//! `prepare` has begun, sends the descriptor of its filter's listener, and executes. A started
-//! program is a `guest`. At the exec, `inject` attaches for a moment and maps clock page and
-//! `image`; `auxv` finds the entry that announces the kernel's vDSO to the program, `vdso` parses
+//! `prepare` has begun, sends the descriptor of its filter's listener to the supervisor, and
+//! executes the program. A started program is a `guest`. At the exec, `inject` attaches to the
+//! process for a moment and maps the clock page and the `image` (Timeloom's code in each guest
+//! process). `auxv` finds the entry that announces the kernel's vDSO to the program, `vdso` parses
 //! the vDSO, and `kernel_vdso` redirects it to the image; `replace` applies all that to a program.
 //! A `root` is the file system of programs in a container.
 

@@ -2,18 +2,18 @@
 
 use std::io;
 
-/// Operation that failed, with its description and a remedy.
+/// Error: the failed operation, with its description and a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// A system call failed. `doing` reads as "… failed".
+    /// A system call failed. `doing` completes the sentence "… failed".
     #[error("{doing}: {source}")]
     System {
-        /// Attempted operation, for the message.
+        /// Description of the attempted operation.
         doing: String,
         /// The kernel's error.
         source: io::Error,
     },
-    /// This machine does not support it; the text says what is missing.
+    /// This machine does not support the operation; contains what is missing.
     #[error("{0}")]
     Unsupported(String),
     /// The program to run was not found or may not be executed.
@@ -24,13 +24,13 @@ pub enum GuestError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// The user requested something impossible.
+    /// The user requested something impossible; contains the message.
     #[error("{0}")]
     Usage(String),
 }
 
 impl GuestError {
-    /// Returns the kernel's last error, with the attempted operation.
+    /// Wraps the kernel's last error (errno), with the attempted operation.
     pub(crate) fn last(doing: impl Into<String>) -> Self {
         Self::System {
             doing: doing.into(),
@@ -38,7 +38,7 @@ impl GuestError {
         }
     }
 
-    /// Wraps `source`, with the attempted operation.
+    /// Returns a function that wraps an error, with the attempted operation `doing`.
     pub(crate) fn system<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> Self {
         let doing = doing.into();
         move |source| Self::System {
@@ -48,7 +48,7 @@ impl GuestError {
     }
 }
 
-/// Turns the C convention (-1 and errno) into a result.
+/// Converts a result in the C convention (-1 and errno) to a `Result`.
 pub(crate) fn check(result: i64, doing: impl Into<String>) -> Result<i64, GuestError> {
     if result < 0 {
         Err(GuestError::last(doing))

@@ -1,10 +1,10 @@
-//! Filter that decides which system calls trap, are sent to the supervisor, or pass.
+//! Seccomp filter that decides for each system call: trap, ask the supervisor, or pass.
 //!
 //! The filter is narrow: a call that carries no time and cannot break the trap is allowed by its
-//! number alone, and the kernel then remembers that in a bitmap and does not even run the filter
-//! (`seccomp_cache_prepare`). Therefore the number is checked before anything else.
+//! number alone. The kernel remembers that in a bitmap and does not even run the filter for such
+//! calls (`seccomp_cache_prepare`). Therefore the number is checked before anything else.
 //!
-//! The treatment of each call is data, in the table of `timeloom-calls`.
+//! The treatment of each call comes from the table of `timeloom-calls`.
 
 use libc::sock_filter;
 use timeloom_calls::{Call, NEWEST, TRAP_MARK, Treatment, When, calls, find, verdict};
@@ -16,24 +16,24 @@ use crate::linux::bpf::{ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, Label, NUMBER, 
 
 mod condition;
 
-/// Returns the name of a call that the filter treats.
+/// Returns the name of a call in the table, by its number.
 pub(crate) fn name_of(number: i64) -> &'static str {
     find(number).map_or("?", |call| call.name)
 }
 
-/// Kind of guest that a filter is for.
+/// Kind of guest for which a filter is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guest {
-    /// Started in the session, where it stays to its end.
+    /// Program started in the session, which it cannot leave.
     Launched,
-    /// Started in a session with an emulated time-stamp counter.
+    /// Program started in a session that emulates the time-stamp counter.
     EmulatingTsc,
-    /// Started in a session that shows virtual dates of files.
+    /// Program started in a session that shows virtual dates of files.
     DatingFiles,
-    /// Started in a session with both.
+    /// Program started in a session that emulates the counter and shows virtual dates.
     EmulatingAndDating,
-    /// Attached to the session, and possibly detached later: its requests to the supervisor then
-    /// come from inside the image only.
+    /// Program attached to the session, which may be detached later. The filter therefore lets its
+    /// requests to the supervisor pass only from inside the image.
     Registered,
 }
 
@@ -48,7 +48,8 @@ impl Guest {
         }
     }
 
-    /// Returns the condition on which a call traps in such guests only, if there is one.
+    /// Returns the condition that replaces the call's usual one in guests of this kind; `None` if
+    /// there is none.
     fn instead(self, call: &Call) -> Option<When> {
         let emulates = matches!(self, Self::EmulatingTsc | Self::EmulatingAndDating);
         let dates = matches!(self, Self::DatingFiles | Self::EmulatingAndDating);
@@ -57,7 +58,7 @@ impl Guest {
     }
 }
 
-/// Treatment of a call by a filter.
+/// Call, with its condition and treatment by one filter.
 struct Entry {
     number: u32,
     treatment: Treatment,
@@ -82,7 +83,7 @@ fn entries(guest: Guest) -> Vec<Entry> {
     .collect()
 }
 
-/// Returns the program for `seccomp(SECCOMP_SET_MODE_FILTER)`.
+/// Returns the BPF program for `seccomp(SECCOMP_SET_MODE_FILTER)`.
 pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
     let entries = entries(guest);
     let mut steps = vec![
@@ -102,15 +103,15 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
         }
     };
     jump(&mut steps, false);
-    // Larger numbers are calls of future kernels, and on x86-64 those of x32, through which a
-    // program could bypass the filter. Of them the image's own call passes.
+    // Larger numbers are calls of future kernels. On x86-64 they include calls of x32, through
+    // which a program could bypass the filter. Among them, only the image's own call passes.
     steps.extend([Step::Return(libc::SECCOMP_RET_ALLOW), Step::Mark(BEYOND)]);
     jump(&mut steps, true);
     steps.push(Step::Return(REFUSE));
     for (index, entry) in entries.iter().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
         condition(&mut steps, entry.when, label_of(entry.treatment, guest));
-        // A call with two treatments has two entries; this is the first.
+        // A call with two treatments has two adjacent entries; this is the first of them.
         if entries
             .get(index + 1)
             .is_none_or(|next| next.number != entry.number)
@@ -129,9 +130,9 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
     assemble(&steps)
 }
 
-/// Returns the additional filter of a registered program that is released. Calls that would be sent
-/// to the supervisor trap instead, since a trap takes precedence; and from inside the image they
-/// pass. So the program needs no supervisor, except for an exec.
+/// Returns the additional filter of an attached program that is released. Calls that the first
+/// filter would send to the supervisor trap instead, since a trap takes precedence; from inside the
+/// image they pass. So the program needs no supervisor, except for an exec.
 pub(crate) fn release_program() -> Vec<sock_filter> {
     let mut steps = vec![
         Step::Load(ARCHITECTURE),
@@ -157,8 +158,8 @@ pub(crate) fn release_program() -> Vec<sock_filter> {
     assemble(&steps)
 }
 
-/// Emits code at `label`: returns `action`, except for calls from inside the image, which pass. A
-/// call that only asks for the verdict of a program's own filters is not made.
+/// Emits code at `label` that returns `action`, but lets calls from inside the image pass. A call
+/// of the image that only asks for the verdict of the program's own filters is not made.
 fn unless_inside(steps: &mut Vec<Step>, label: Label, action: u32) {
     let [inside, outside, judged] = [label + INSIDE, label + OUTSIDE, label + JUDGED];
     steps.extend([
@@ -193,9 +194,10 @@ fn label_of(treatment: Treatment, guest: Guest) -> Label {
     }
 }
 
-/// Trap action with the mark by which the image recognises our traps.
+/// Trap action, with the mark by which the image recognises traps of Timeloom's filters.
 pub(crate) const TRAP: u32 = libc::SECCOMP_RET_TRAP | TRAP_MARK as u32;
-/// Answer to the image's question: the program's own filters allow the call.
+/// Action that answers the image's question for a verdict: the program's own filters allow the
+/// call.
 pub(crate) const PROCEED: u32 = libc::SECCOMP_RET_ERRNO | verdict::PROCEED as u32;
 pub(crate) const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
@@ -205,7 +207,7 @@ const ASKED: Label = 3;
 const REFUSED: Label = 4;
 const ASKED_OUTSIDE: Label = 5;
 const BEYOND: Label = 6;
-/// Added to a label by [`unless_inside`].
+/// Offset that [`unless_inside`] adds to a label, for a label of its own.
 const INSIDE: Label = 100;
 const OUTSIDE: Label = 200;
 const JUDGED: Label = 300;

@@ -1,14 +1,14 @@
-//! Stopping and continuing the processes of a session, or of one of its hosts.
+//! Stopping and resuming the processes of a session, or of one of its hosts.
 //!
-//! The clock stands from the store into the clock page on; stopping the processes keeps them from
+//! The clock stops when the clock page is written. Stopping the processes prevents them from
 //! computing while no time passes. There are two methods:
 //!
-//! - the cgroup v2 **freezer**: one write stops everything in the group, including processes that
-//!   are just being forked, and no process can see it. Needs root.
-//! - **signals**: SIGSTOP and SIGCONT to each process. A parent may notice (SIGCHLD, WUNTRACED),
-//!   hence the second choice.
+//! - the cgroup v2 **freezer**: one write stops all processes in the group, including those that
+//!   are just being forked, and no process can observe this. Needs root.
+//! - **signals**: SIGSTOP and SIGCONT to each process. A parent may observe this (SIGCHLD,
+//!   WUNTRACED), so it is the second choice.
 //!
-//! A process is stopped as long as its session is stopped, or its host, or both.
+//! A process is stopped as long as its session or its host is stopped.
 
 mod cgroup;
 mod signals;
@@ -36,18 +36,19 @@ pub enum FreezeKind {
 }
 
 pub(crate) enum Freezer {
-    /// Also holds the session's clock page, which identifies its processes.
+    /// Contains, besides the freezer, the name of the session's clock page, which identifies its
+    /// processes.
     Cgroup(CgroupFreezer, PageName),
     Signals(SignalFreezer),
 }
 
 impl Freezer {
-    /// Makes the best freezer that this process may use. `session` names the cgroup; `page`
-    /// identifies the session's processes.
+    /// Creates the best freezer that this process may use. `session` becomes part of the cgroup's
+    /// name; `page` identifies the session's processes.
     ///
     /// # Errors
-    /// Fails if there is a cgroup of this name already. (Signals would do without, but removing one
-    /// session's cgroup would end the other's programs.)
+    /// Fails if a cgroup of this name exists already. (Signals would work without a cgroup, but the
+    /// removal of one session's cgroup would end the programs of the other session.)
     pub(crate) fn new(session: &str, page: &PageName) -> Result<Self, GuestError> {
         match CgroupFreezer::new(session) {
             Ok(freezer) => Ok(Self::Cgroup(freezer, page.clone())),
@@ -68,7 +69,7 @@ impl Freezer {
         }
     }
 
-    /// Returns the cgroup, if there is one.
+    /// Returns the path of the session's cgroup; `None` if processes are stopped by signals.
     pub(crate) fn cgroup(&self) -> Option<&Path> {
         match self {
             Self::Cgroup(freezer, _) => Some(freezer.directory()),
@@ -76,7 +77,8 @@ impl Freezer {
         }
     }
 
-    /// Returns the cgroup of one host, if there are cgroups.
+    /// Returns the path of the cgroup of one host, given by number; `None` if processes are stopped
+    /// by signals.
     pub(crate) fn host_cgroup(&self, host: usize) -> Result<Option<PathBuf>, GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.host_directory(host).map(Some),
@@ -84,8 +86,8 @@ impl Freezer {
         }
     }
 
-    /// Adds a process to a host; the process must be stopped at the moment. While the session or
-    /// the host is stopped, the process will not continue.
+    /// Adds a process to a host, given by number. The process must be stopped now. It is not
+    /// resumed while the session or the host is stopped.
     pub(crate) fn adopt(&self, pid: i32, host: usize) -> Result<(), GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.adopt(pid, host),
@@ -93,7 +95,7 @@ impl Freezer {
         }
     }
 
-    /// Stops a process again that is about to be released by a tracer and has therefore missed our
+    /// Stops a process again that a tracer is about to release, and that has therefore missed our
     /// signals.
     pub(crate) fn keep_stopped(&self, pid: i32) -> Result<(), GuestError> {
         match self {
@@ -102,7 +104,7 @@ impl Freezer {
         }
     }
 
-    /// Removes a process from the session, into the cgroup `home` where it was before.
+    /// Removes a process from the session. It returns to the cgroup `home`, in which it was before.
     pub(crate) fn let_go(&self, pid: i32, home: Option<&Path>) -> Result<(), GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.let_go(pid, home),
@@ -113,7 +115,7 @@ impl Freezer {
         }
     }
 
-    /// Returns all processes of the session.
+    /// Returns all processes of the session, as far as they can be listed.
     pub(crate) fn processes(&self) -> Vec<i32> {
         match self {
             Self::Cgroup(freezer, _) => freezer.processes(),
@@ -124,7 +126,8 @@ impl Freezer {
     /// Returns all processes like [`Self::processes`], or an error instead of an incomplete list.
     ///
     /// # Errors
-    /// Fails if the processes cannot be listed: no descriptor is left, or the cgroup was removed.
+    /// Fails if the processes cannot be listed because no descriptor is left or the cgroup was
+    /// removed.
     pub(crate) fn list(&self) -> Result<Vec<i32>, GuestError> {
         match self {
             Self::Cgroup(freezer, _) => {
@@ -135,7 +138,7 @@ impl Freezer {
         }
     }
 
-    /// Returns all processes like [`Self::list`], each with the number of its host, host by host.
+    /// Returns all processes like [`Self::list`], each with the number of its host, sorted by host.
     ///
     /// # Errors
     /// Fails like [`Self::list`].
@@ -146,7 +149,7 @@ impl Freezer {
         }
     }
 
-    /// Returns the processes of one host.
+    /// Returns the processes of the host with this number.
     pub(crate) fn processes_of(&self, host: usize) -> Vec<i32> {
         match self {
             Self::Cgroup(freezer, _) => freezer.processes_of(host),
@@ -162,7 +165,7 @@ impl Freezer {
         }
     }
 
-    /// Stops all processes; returns when all are stopped, or with an error after `patience`.
+    /// Stops all processes. Returns when all are stopped; after `patience`, returns an error.
     pub(crate) fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.freeze(patience),
@@ -170,7 +173,7 @@ impl Freezer {
         }
     }
 
-    /// Continues all processes except those of stopped hosts.
+    /// Resumes all processes except those of hosts that are held.
     pub(crate) fn thaw(&self) -> Result<(), GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.thaw(),
@@ -189,7 +192,7 @@ impl Freezer {
         }
     }
 
-    /// Continues the processes of one host, unless the session is stopped.
+    /// Resumes the processes of one host, unless the session is stopped.
     pub(crate) fn thaw_host(&self, host: usize) -> Result<(), GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.thaw_host(host),
@@ -200,8 +203,8 @@ impl Freezer {
         }
     }
 
-    /// Makes a cgroup for a process that works for the session and is never stopped; `None` if
-    /// there are no cgroups.
+    /// Creates a cgroup for a helper: a process that works for the session and is never stopped.
+    /// Returns `None` if processes are stopped by signals.
     pub(crate) fn helper(&self) -> io::Result<Option<PathBuf>> {
         match self {
             Self::Cgroup(freezer, _) => freezer.helper().map(Some),
@@ -209,9 +212,9 @@ impl Freezer {
         }
     }
 
-    /// Ends everything in the session and removes the freezer's objects. (Not left to `drop`:
-    /// threads that serve the session's last processes may hold the freezer for longer than our own
-    /// process lives.)
+    /// Ends all processes of the session and removes the freezer's objects. (This is not left to
+    /// `drop`: threads that serve the session's last processes may keep the freezer alive until
+    /// after the end of our own process.)
     pub(crate) fn remove(&self) {
         self.kill_all();
         if let Self::Cgroup(freezer, _) = self {
@@ -219,7 +222,7 @@ impl Freezer {
         }
     }
 
-    /// Kills everything in the session, frozen or not.
+    /// Kills all processes of the session, stopped or not.
     pub(crate) fn kill_all(&self) {
         match self {
             Self::Cgroup(freezer, _) => freezer.kill_all(),
@@ -227,7 +230,8 @@ impl Freezer {
         }
     }
 
-    /// Kills like [`Self::kill_all`], including processes that were moved out of the cgroup.
+    /// Kills all processes like [`Self::kill_all`], including those that were moved out of the
+    /// cgroup.
     pub(crate) fn kill_wherever_they_are(&self) {
         self.kill_all();
         if let Self::Cgroup(_, page) = self {

@@ -1,11 +1,11 @@
-//! Interface for `timeloom-hostile` and the fuzzers in `fuzz/`: the parts that read another
-//! process's bytes, and the filter, each with its invariants. Not for programs.
+//! Interface for `timeloom-hostile` and the fuzzers in `fuzz/`, not for programs. It gives access
+//! to the parts that read another process's bytes, and to the filter, and checks their invariants.
 
 use std::ops::Range;
 
 use timeloom_page::IMAGE_ADDRESS;
 
-/// Address of the image; calls from there pass the filter.
+/// Address of the image. The filter lets calls from there pass.
 pub const IMAGE: u64 = IMAGE_ADDRESS;
 
 use crate::arch;
@@ -17,8 +17,8 @@ use crate::filter::oracle::{
 };
 use crate::filter::{self, REFUSE};
 
-/// Checks a client's data on the control socket, to the end of its connection. A line is a request,
-/// which is unchanged by a round trip through its text form, or a refusal.
+/// Checks the parser of the control socket with all data of one connection. Each line must be a
+/// refusal, or a request that a round trip through its text form does not change.
 ///
 /// # Panics
 /// Panics if an invariant is violated.
@@ -39,8 +39,8 @@ pub fn control(sent: &[u8]) {
     }
 }
 
-/// Checks the search on a program's initial stack, given as words. The result is the entry by the
-/// layout, or its absence; and a truncated stack is detected.
+/// Checks the search on a program's initial stack, given as words. The result must be the entry
+/// according to the stack's layout, or its absence. A truncated stack must be detected.
 ///
 /// # Panics
 /// Panics if an invariant is violated.
@@ -49,7 +49,8 @@ pub fn initial_stack(stack: &[u64]) {
     assert_eq!(found, by_the_layout(stack).ok_or(()), "{stack:x?}");
 }
 
-/// Searches like [`auxv::vdso_entry`], but in the whole stack; returns `None` if it is truncated.
+/// Searches like [`auxv::vdso_entry`], but parses the whole stack. Returns `None` if it is
+/// truncated.
 fn by_the_layout(stack: &[u64]) -> Option<Option<usize>> {
     const AT_SYSINFO_EHDR: u64 = 33;
     let arguments = usize::try_from(*stack.first()?).ok()?;
@@ -69,8 +70,9 @@ fn by_the_layout(stack: &[u64]) -> Option<Option<usize>> {
     None
 }
 
-/// Checks the plan for bytes that are alleged to be a vDSO, mapped at `range`. Planned jumps lie
-/// entirely in it, lead to functions of ours, and are planned once.
+/// Checks the plan of a redirection for bytes that a process claims are its vDSO, mapped at
+/// `range`. Each planned jump must be entirely in that range, lead to a function of the image, and
+/// be planned once.
 ///
 /// # Panics
 /// Panics if an invariant is violated.
@@ -104,7 +106,7 @@ pub fn vdso(bytes: &[u8], range: &Range<u64>) {
     }
 }
 
-/// Checks the filters of all kinds of guests on a call: each acts by the table. `number` is an
+/// Checks that the filters of all kinds of guests treat a call as the table states. `number` is an
 /// index in that table, or, if negative, a call's number minus 2^31.
 ///
 /// # Panics

@@ -1,16 +1,16 @@
-//! Leftovers of a killed supervisor, and their removal.
+//! Removal of objects that a killed supervisor has left.
 //!
 //! A session has objects outside its own process: programs that may be frozen, a cgroup, a control
 //! socket. A **reaper**, a child that only waits for the supervisor's end, removes them if that end
-//! was not an orderly one. Should the reaper be killed too, `timeloom clean` finds all of them
-//! again: the cgroup and the socket carry the session's name, and the programs have the session's
-//! clock page mapped. A program that was being started when the supervisor died may have inherited
-//! its open descriptors: `heirs` finds these.
+//! was not orderly. If the reaper was killed too, `timeloom clean` still finds all of them: the
+//! names of the cgroup and the socket contain the session's name, and the programs have the
+//! session's clock page mapped. A program that was being started when the supervisor died may have
+//! inherited its open descriptors; `heirs` finds these programs.
 //!
-//! A session is considered dead only on proof. The absence of a visible supervisor proves nothing
-//! where processes are hidden, as in a container. A supervisor therefore holds a lock on its
-//! session's cgroup; a socket is dead if it refuses connections; and a program is judged by its
-//! clock page only if its supervisor would be visible.
+//! A session is considered dead only on proof. Where processes are hidden, as in a container, the
+//! absence of a visible supervisor proves nothing. A supervisor therefore holds a lock on its
+//! session's cgroup. A socket is dead if it refuses connections. A program is judged by its clock
+//! page only if its supervisor would be visible.
 
 mod heirs;
 mod reaper;
@@ -26,14 +26,14 @@ use crate::linux::processes;
 use crate::names::{PageName, pages_of, runtime_directory};
 pub(crate) use reaper::Reaper;
 
-/// Leftovers that were found and removed.
+/// Report of the leftovers that were found and removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
-    /// Programs that were ended.
+    /// Identifiers of programs that were killed.
     pub processes: Vec<i32>,
-    /// Cgroups that were removed.
+    /// Paths of cgroups that were removed.
     pub cgroups: Vec<PathBuf>,
-    /// Control sockets that were removed.
+    /// Paths of control sockets that were removed.
     pub sockets: Vec<PathBuf>,
 }
 
@@ -48,7 +48,7 @@ impl Leftovers {
 /// Removes the leftovers of sessions without a living supervisor.
 ///
 /// # Errors
-/// Fails if the directory of control sockets is unsafe; the error states the remedy.
+/// Fails if other users can write to the directory of control sockets. The error states the remedy.
 pub fn clean() -> Result<Leftovers, GuestError> {
     let mut found = Leftovers::default();
     let directory = runtime_directory();
@@ -63,8 +63,8 @@ pub fn clean() -> Result<Leftovers, GuestError> {
             .flatten()
             .map(|entry| entry.path())
     };
-    // Existing objects first, living sessions second, so that a session that begins meanwhile is
-    // not considered dead.
+    // Existing objects are listed before living sessions, so that a session that begins meanwhile
+    // is not considered dead.
     let sockets: Vec<PathBuf> = entries(&directory).collect();
     let cgroups: Vec<PathBuf> = timeloom_sys::cgroup::mount()
         .iter()
@@ -94,7 +94,8 @@ pub fn clean() -> Result<Leftovers, GuestError> {
         !is_known && page.may_be_judged() && !page.has_hidden_supervisor()
     };
 
-    // First, since a process that waits for a dead supervisor's answer cannot be killed.
+    // Connections are ended first: a process that waits for an answer of a dead supervisor cannot
+    // be killed.
     heirs::end_connections(is_dead);
     for path in sockets {
         let session = name_between(&path, "", ".sock");
@@ -110,7 +111,7 @@ pub fn clean() -> Result<Leftovers, GuestError> {
         let session = name_between(&path, CGROUP_PREFIX, HELPERS_SUFFIX)
             .or_else(|| name_between(&path, CGROUP_PREFIX, ""));
         if session.is_some_and(|session| !living.contains(&session)) {
-            // Processes of other PID namespaces have no number here.
+            // Processes of other PID namespaces have the number 0 here.
             let numbered = pids_below(&path).into_iter().filter(|&pid| pid != 0);
             found.processes.extend(numbered);
             remove_cgroup(&path);
@@ -122,7 +123,7 @@ pub fn clean() -> Result<Leftovers, GuestError> {
         page.is_some_and(|page| is_dead(&page.name))
     };
     for pid in guests {
-        // Program of a session without a supervisor.
+        // The program belongs to a session without a supervisor.
         if is_left(pid) && processes::kill_if(pid, is_left) {
             found.ended(pid);
         }
@@ -135,8 +136,8 @@ fn name_between(path: &Path, prefix: &str, suffix: &str) -> Option<String> {
     Some(name.strip_prefix(prefix)?.strip_suffix(suffix)?.to_owned())
 }
 
-/// Returns the pages that living supervisors write. A child that has not executed its program yet
-/// shares its supervisor's memory, and may outlive it.
+/// Returns the names of the clock pages that living supervisors write. A child that has not
+/// executed its program yet shares its supervisor's memory, and may outlive it.
 fn supervised_pages() -> Vec<PageName> {
     let pages = |pid| pages_of(pid).into_iter().map(move |page| (pid, page));
     let pages = processes::all().into_iter().flat_map(pages);

@@ -3,19 +3,21 @@
 //! A [`Session`] consists of a clock page, the processes that read it, and the supervisor (this
 //! process) that owns both. Its parts:
 //!
-//! - `linux`: interfaces of Linux without safe calls: ptrace, others' memory, filters;
-//! - `clock`: counter → wall → virtual → each host's clocks, published in the clock page of each
-//!   host;
-//! - `filter`: the system calls that trap, are sent to the supervisor, or pass;
-//! - `enter`: fork, filter, exec, and at every exec our image instead of the vDSO;
+//! - `linux`: interfaces of Linux that have no safe functions: ptrace, other processes' memory,
+//!   filters;
+//! - `clock`: the maps counter → wall → virtual → each host's clocks, published in the clock page
+//!   of each host;
+//! - `filter`: the decision for each system call: trap, ask the supervisor, or pass;
+//! - `enter`: fork, filter, exec, and at every exec the image (our code in the process) in place of
+//!   the vDSO;
 //! - `register`: the same for a running program;
-//! - `supervise`: answers the filter's requests, wakes threads that wait too long, skips;
+//! - `supervise`: answers the filter's requests, interrupts threads that wait too long, skips time;
 //! - `timers`, `phc`, `time_files`: timers, hardware clocks, and `/proc/uptime` and `/proc/stat`,
 //!   which the supervisor answers by the clock of a guest's host;
 //! - `freeze`: stops and continues the processes;
-//! - `names`: finding a session from outside; `leftovers`: removing the remains of a dead one;
-//! - `control`: the socket used by `timeloom pause` and others, and sessions whose time moves by
-//!   grants from outside.
+//! - `names`: finding a session from outside; `leftovers`: removing the objects of a dead session;
+//! - `control`: the socket used by `timeloom pause` and other commands, and sessions whose time
+//!   moves by grants of a client.
 //!
 //! The crate does not know about scenarios, networks or plants.
 

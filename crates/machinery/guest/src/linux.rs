@@ -1,4 +1,4 @@
-//! Interfaces of Linux without safe calls: other processes, their memory, filters.
+//! Interfaces of Linux that have no safe functions: other processes, their memory, filters.
 
 pub(crate) mod bpf;
 pub(crate) mod call_names;

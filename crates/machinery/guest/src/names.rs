@@ -1,5 +1,5 @@
-//! Names by which a session is found from outside: that of its clock page, which its processes have
-//! mapped, and that of its control socket.
+//! Names by which a session is found from outside: the name of its clock page, which its processes
+//! have mapped, and that of its control socket.
 
 use std::ffi::CString;
 use std::fs;
@@ -15,8 +15,9 @@ use timeloom_sys::{local, own};
 
 use crate::linux::processes::{self, MappedMemfd};
 
-/// Name of a clock page: `timeloom-page-SESSION.PID.NUMBER.NAMESPACE`. The supervisor's PID, its
-/// PID namespace and the number distinguish it from every other session of the same name.
+/// Name of a clock page: `timeloom-page-SESSION.PID.NUMBER.NAMESPACE`. PID is that of the
+/// supervisor, NAMESPACE its PID namespace; together with NUMBER they distinguish it from every
+/// other session of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageName(String);
 
@@ -31,7 +32,8 @@ impl PageName {
         ))
     }
 
-    /// Parses a name as reported by a process.
+    /// Parses a name that a process's mappings contain. Returns `None` if it is not that of a clock
+    /// page.
     pub(crate) fn told(name: &str) -> Option<Self> {
         name.starts_with(PAGE_PREFIX).then(|| Self(name.to_owned()))
     }
@@ -40,8 +42,8 @@ impl PageName {
         CString::new(self.0.as_str()).expect("names have no zero byte")
     }
 
-    /// Returns the processes of the session: all that map the page at the guests' address, except
-    /// this one.
+    /// Returns the processes of the session, except this one: all processes that map the page at
+    /// the address used for guests.
     pub(crate) fn mapped_by(&self) -> Vec<i32> {
         processes::others(|pid| self.is_page_of(pid))
     }
@@ -66,12 +68,12 @@ impl PageName {
         !page.writable && page.name == *self
     }
 
-    /// Returns true if it is a process of the session.
+    /// Returns true if the process belongs to the session.
     pub(crate) fn is_page_of(&self, pid: i32) -> bool {
         pages_of(pid).iter().any(|page| self.is_guests(page))
     }
 
-    /// Returns a name for the image of a registered process of the session.
+    /// Returns a name for the image of an attached process of the session.
     pub(crate) fn image_name(&self, pid: i32) -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let rest = self.0.strip_prefix(PAGE_PREFIX).unwrap_or_default();
@@ -82,22 +84,23 @@ impl PageName {
         self.parts().next().unwrap_or_default()
     }
 
-    /// Returns true if the process of this number is the supervisor, which may have another number
+    /// Returns true if the process `pid` is the supervisor. The supervisor may have another number
     /// in its own PID namespace.
     pub(crate) fn is_of_supervisor(&self, pid: i32) -> bool {
         let named = self.parts().nth(1).and_then(|part| part.parse().ok());
         named.is_some_and(|named: i32| processes::numbers(pid).contains(&named))
     }
 
-    /// Returns true if the supervisor belongs to another user, so that its mappings are hidden.
+    /// Returns true if the supervisor belongs to another user, which hides its mappings from this
+    /// process.
     pub(crate) fn has_hidden_supervisor(&self) -> bool {
         let pid = self.parts().nth(1).unwrap_or_default();
         fs::read_to_string(format!("/proc/{pid}/maps"))
             .is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     }
 
-    /// Returns true if a live supervisor would be visible: it belongs to our PID namespace, or all
-    /// processes are visible.
+    /// Returns true if a live supervisor would be visible: it belongs to our PID namespace, or this
+    /// process sees all processes.
     pub(crate) fn may_be_judged(&self) -> bool {
         let own = own_pid_namespace();
         own == FIRST_PID_NAMESPACE
@@ -107,7 +110,8 @@ impl PageName {
                 .is_none_or(|named| named == own.to_string())
     }
 
-    /// Returns session, PID, number and PID namespace: names of sessions contain no dots.
+    /// Returns the parts of the name: session, PID, number and PID namespace. (Names of sessions
+    /// contain no dots.)
     fn parts(&self) -> impl Iterator<Item = &str> {
         self.0
             .strip_prefix(PAGE_PREFIX)
@@ -124,13 +128,13 @@ fn own_pid_namespace() -> u64 {
 /// Inode of the initial PID namespace, ancestor of all others (PROC_PID_INIT_INO of the kernel).
 const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
 
-/// Clock page in a process. The supervisor has it mapped for writing, guests for reading.
+/// Clock page that a process has mapped. The supervisor maps it for writing, guests for reading.
 pub(crate) struct MappedPage {
     pub(crate) name: PageName,
     pub(crate) writable: bool,
 }
 
-/// Returns the clock pages that a process has mapped. All guests map them at the same address.
+/// Returns the clock pages that a process has mapped. All guests map theirs at the same address.
 pub(crate) fn pages_of(pid: i32) -> Vec<MappedPage> {
     pages_among(processes::memfds_of(pid, PAGE_PREFIX))
 }
@@ -151,22 +155,22 @@ pub fn runtime_directory() -> PathBuf {
     own::meeting_place(Path::new("/run/timeloom"), "timeloom")
 }
 
-/// Returns the path of a session's socket.
+/// Returns the path of a session's control socket.
 pub(crate) fn socket_path(session: &str) -> PathBuf {
     runtime_directory().join(format!("{session}.sock"))
 }
 
-/// State of a session's socket.
+/// State of a session's control socket.
 pub(crate) enum Found {
     /// A process listens. It may or may not answer.
     Listener(UnixStream),
-    /// The queue of connections is full.
+    /// The queue of connections is full, so a process listens.
     Full,
     /// No process listens.
     Nobody,
 }
 
-/// Looks for a session. Never waits.
+/// Connects to a session's control socket without waiting.
 pub(crate) fn find(socket: &Path) -> Found {
     match local::connect(socket, AT_ONCE) {
         // An untrusted process could listen there to impersonate a session.
@@ -181,10 +185,11 @@ fn is_trusted(stream: &UnixStream) -> bool {
     local::peer(stream).is_ok_and(|peer| peer.uid == user || peer.uid == 0)
 }
 
-/// Returns the names of the existing sessions, including sessions that are stuck.
+/// Returns the names of the existing sessions, including those that do not answer.
 ///
 /// # Errors
-/// Fails if other users could have put sockets there. A missing directory means no session.
+/// Fails if other users could have created sockets in the directory. A missing directory means that
+/// there are no sessions.
 pub fn list_sessions() -> Result<Vec<String>, own::NotOwn> {
     let directory = runtime_directory();
     match own::check(&directory) {
@@ -203,7 +208,7 @@ pub fn list_sessions() -> Result<Vec<String>, own::NotOwn> {
     Ok(names)
 }
 
-/// Minimum that the kernel accepts as a limit; zero would mean no limit.
+/// Timeout that the kernel accepts as a limit. (Zero would mean no limit.)
 const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// Prefix of the memfd name of every clock page.

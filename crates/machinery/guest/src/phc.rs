@@ -1,11 +1,13 @@
-//! Hardware clocks as seen by guests.
+//! PTP hardware clocks (PHC), as guests see them.
 //!
-//! A PHC counts in real time, and belongs to the machine. A guest sees it as a device of the
-//! testbed: true virtual time, plus the device's lead over the machine's CLOCK_REALTIME. So it
-//! stops and is dilated with the session, and does not follow its host's clock, which a daemon may
-//! steer by it. The accompanying stamps of the machine's clocks are converted to those of the host.
+//! A hardware clock counts in real time, and belongs to the machine. A guest sees it as a device of
+//! the testbed: it shows true virtual time plus the device's lead over the machine's
+//! CLOCK_REALTIME. So it stops and is dilated with the session, and does not follow the clock of
+//! the guest's host, which a daemon may discipline by it. The accompanying timestamps of the
+//! machine's clocks are converted to the clocks of the host.
 //!
-//! It is not a model: a device's own frequency error is counted in real time.
+//! This is not a model of a clock: the device's own frequency error is that of the real device, in
+//! real time.
 
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::Instant;
@@ -15,8 +17,8 @@ use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
 
 /// `ioctl`s whose results are converted to virtual time (`linux/ptp_clock.h`): PTP_SYS_OFFSET,
-/// _EXTENDED, _PRECISE, each with its second version, and the last two also of a device's
-/// free-running cycles.
+/// _EXTENDED and _PRECISE, each with its second version; and for the last two also the variants
+/// that read a device's free-running cycles.
 pub(crate) const COMMANDS: [u32; 8] = [
     0x4340_3d05,
     0x4340_3d0e,
@@ -28,14 +30,15 @@ pub(crate) const COMMANDS: [u32; 8] = [
     0xc040_3d15,
 ];
 
-/// Returns the virtual reading of a hardware clock that showed `device_ns` when the machine's
-/// CLOCK_MONOTONIC showed `wall_ns`.
+/// Returns the virtual reading, in nanoseconds, of a hardware clock that showed `device_ns` when
+/// the machine's CLOCK_MONOTONIC showed `wall_ns`.
 pub(crate) fn shown_ns(clock: &Clock, host: &Host, device_ns: i64, wall_ns: i64) -> i64 {
     let scales = Session::now(clock, host);
     scales.device_ns(device_ns, wall_ns).max(0)
 }
 
-/// Converts the stamps returned by an `ioctl` to virtual time. Returns zero, or an error number.
+/// Converts the timestamps that an `ioctl` has returned to virtual time. Returns zero, or an error
+/// number.
 pub(crate) fn translate_stamps(
     clock: &Clock,
     asker: &Asker<'_>,
@@ -52,22 +55,24 @@ pub(crate) fn translate_stamps(
     asker.write_all(stamps, &bytes).map(|()| 0)
 }
 
-/// Conversion of the machine's instants to the session's. All in nanoseconds; `wall_ns` is the
-/// machine's CLOCK_MONOTONIC.
+/// Conversion of the machine's instants to the session's. All values are in nanoseconds; `wall_ns`
+/// is the machine's CLOCK_MONOTONIC.
 trait Scales {
-    /// Returns the instant at which the machine's `clock` showed this. `None` for unrelated clocks.
+    /// Returns the instant at which the machine's `clock` showed `shown_ns`; `None` for clocks that
+    /// are not converted.
     fn wall_ns(&self, clock: i32, shown_ns: i64) -> Option<i64>;
-    /// Returns the reading of the host's `clock` at that instant.
+    /// Returns the reading of the host's `clock` at the instant `wall_ns`.
     fn host_ns(&self, clock: i32, wall_ns: i64) -> i64;
-    /// Returns the virtual reading of a device that showed `device_ns` at that instant.
+    /// Returns the virtual reading of a device that showed `device_ns` at the instant `wall_ns`.
     fn device_ns(&self, device_ns: i64, wall_ns: i64) -> i64;
 }
 
-/// Session and one of its hosts, as of now.
+/// Conversion for a session and one of its hosts, as of now.
 struct Session<'a> {
     clock: &'a Clock,
     host: &'a Host,
-    /// The machine's CLOCK_REALTIME and CLOCK_MONOTONIC_RAW minus its CLOCK_MONOTONIC.
+    /// The machine's CLOCK_REALTIME and CLOCK_MONOTONIC_RAW, each minus its CLOCK_MONOTONIC, in
+    /// nanoseconds.
     realtime_ahead_ns: i64,
     raw_ahead_ns: i64,
 }
@@ -75,7 +80,8 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn now(clock: &'a Clock, host: &'a Host) -> Self {
         let ahead_ns = |id| {
-            // Around the other reading, so that an interruption in between shows.
+            // CLOCK_MONOTONIC is read before and after the other clock, so that an interruption in
+            // between is detected.
             let read = || {
                 let before_ns = read_ns(ClockId::Monotonic);
                 let shown_ns = read_ns(id);
@@ -107,8 +113,8 @@ impl Scales for Session<'_> {
     fn host_ns(&self, clock: i32, wall_ns: i64) -> i64 {
         let wall = Instant::from_ns(wall_ns);
         if clock == libc::CLOCK_MONOTONIC_RAW {
-            // Its history is not kept. The instant is a moment ago, for which any rate is good
-            // enough.
+            // The history of this clock is not kept. The instant was a moment ago, so any rate is
+            // accurate enough.
             let since = self.clock.now() - self.clock.at(wall);
             return (self.host.raw() - since).as_ns();
         }
@@ -130,15 +136,16 @@ impl Scales for Session<'_> {
     }
 }
 
-/// Layouts of a result, each an array of `struct ptp_clock_time`.
+/// Layouts of a result. Each is an array of `struct ptp_clock_time`.
 #[derive(Clone, Copy)]
 enum Layout {
-    /// Header with the count of samples; then system and device in turn, a system's stamp last.
+    /// Header with the number of samples; then system time and device time alternately, ending with
+    /// a system time.
     Alternating,
-    /// Header with the count and the system clock's identifier; then for each sample system,
-    /// device, system.
+    /// Header with the number of samples and the identifier of the system clock; then for each
+    /// sample system time, device time, system time.
     Threes,
-    /// Device, CLOCK_REALTIME and CLOCK_MONOTONIC_RAW, of one instant.
+    /// Readings of the device, CLOCK_REALTIME and CLOCK_MONOTONIC_RAW at one instant.
     Precise,
 }
 
@@ -162,14 +169,15 @@ impl Layout {
     }
 }
 
-/// Converts the stamps of a result to virtual time. Returns false, with nothing changed, for other
-/// data.
+/// Converts the timestamps of a result to virtual time. Returns false, and changes nothing, if
+/// `bytes` is not the result of a known command.
 fn convert(command: u32, bytes: &mut [u8], scales: &impl Scales) -> bool {
     let Some(layout) = Layout::of(command).filter(|layout| layout.bytes() == bytes.len()) else {
         return false;
     };
     let word = |at: usize| i32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    // The kernel has just used the count; another thread may have changed it since.
+    // The kernel has just used the count, but another thread may have changed it since. It is
+    // limited.
     let samples = (word(0).max(0) as usize).min(MOST_SAMPLES);
     let (clock, step, extra) = match layout {
         Layout::Precise => {
@@ -184,7 +192,7 @@ fn convert(command: u32, bytes: &mut [u8], scales: &impl Scales) -> bool {
     }
     let wall_ns = |shown_ns| scales.wall_ns(clock, shown_ns).unwrap_or(shown_ns);
     let mut stamps = Stamps(bytes);
-    // The devices' stamps first: their instants lie between the system's stamps.
+    // Device times are converted first: their instants follow from the system times around them.
     for before in (0..samples).map(|sample| HEAD + sample * step) {
         let [from_ns, to_ns] = [before, before + 2].map(|index| wall_ns(stamps.get(index)));
         let middle_ns = from_ns.saturating_add(to_ns.saturating_sub(from_ns) / 2);
@@ -207,7 +215,7 @@ fn convert_precise(stamps: &mut Stamps<'_>, scales: &impl Scales) {
     stamps.set(2, scales.host_ns(libc::CLOCK_MONOTONIC_RAW, wall_ns));
 }
 
-/// Array of `struct ptp_clock_time`. The header of a result has the size of one.
+/// Array of `struct ptp_clock_time`. The header of a result has the size of one element.
 struct Stamps<'a>(&'a mut [u8]);
 
 impl Stamps<'_> {
@@ -228,7 +236,7 @@ impl Stamps<'_> {
 const NS_PER_S: i64 = 1_000_000_000;
 const MOST_SAMPLES: usize = 25;
 const STAMP_BYTES: usize = 16;
-/// Index of the first stamp.
+/// Index of the first timestamp, after the header.
 const HEAD: usize = 1;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Random numbers for fuzz tests: the same for the same seed, everywhere.
+//! Pseudo-random numbers for fuzz tests. The same seed gives the same numbers on every machine.
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// Generator SplitMix64 (Steele, Lea, Flood 2014).
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -16,7 +16,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `limit`, which is not zero.
+    /// Returns a number below `limit`, which must not be zero.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }

@@ -1,12 +1,12 @@
 //! Attaching a running program to a session.
 //!
-//! At an exec nothing of the program has run; here it runs already. The C library has cached the
-//! vDSO's functions, so those are overwritten in place, with jumps into the image. All threads are
-//! stopped meanwhile. A wait in progress when the program is attached is restarted, in virtual
-//! time, with its original timeout.
+//! At an exec no code of the program has run; here the program runs already. The C library has
+//! cached the addresses of the vDSO's functions, so these functions are overwritten in place, with
+//! jumps into the image. All threads are stopped meanwhile. A wait that is in progress when the
+//! program is attached is restarted, in virtual time, with its original timeout.
 //!
-//! Limits: timers that the program has armed already stay in real time, and processes that it has
-//! started already stay outside.
+//! Limits: timers that the program has already armed stay in real time, and processes that it has
+//! already started stay outside the session.
 //!
 //! The program can be released again: [`mod@release`].
 
@@ -34,9 +34,10 @@ pub(crate) use release::{Registration, release};
 use stop::{step_out_of, stop_all};
 use worker::{SCRATCH_BYTES, SET_MODE_FILTER, Worker, failed, write_filter};
 
-/// Prepares a running process. `on_listener` gets the listener of its filter and must serve it;
+/// Attaches a running process. `on_listener` gets the listener of its filter and must serve it;
 /// `adopt` is called while all its threads are stopped.
 ///
+/// `image` is a copy of the image for this process and its children.
 /// `image` is its own copy of the image.
 pub(crate) fn register(
     injector: &Injector,
@@ -49,7 +50,7 @@ pub(crate) fn register(
     let vdso = KernelVdso::of(pid)?;
     let (syscall, redirection) = (vdso.syscall()?, Redirection::plan(&vdso, &injector.image)?);
     let mut threads = stop_all(pid)?;
-    // From here on the number cannot be reused.
+    // From here on the kernel cannot reuse the process identifier.
     refuse_impossible(pid)?;
     step_out_of(&vdso, &mut threads)?;
     let first = threads
@@ -128,7 +129,7 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
             "process {pid} is in a session already"
         )));
     }
-    // Filters inherited by both processes come from outside, as in a container.
+    // Filters that both processes have inherited come from outside, as in a container.
     let of_others = processes::seccomp_filters(own);
     let threads = processes::threads(pid);
     if threads
@@ -144,7 +145,8 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
     Ok(())
 }
 
-/// Installs mappings, handler, masks, filter. Returns the filter's listener.
+/// Installs mappings, signal handler, signal masks and filter in the process. Returns the filter's
+/// listener.
 fn prepare(
     injector: &Injector,
     (page, image): (&PageMapping<Shown>, &File),
@@ -161,12 +163,13 @@ fn prepare(
     if let Some(own) = own {
         injector.keep_action_of_sigsys(worker.tracee, &base, scratch, own)?;
     }
-    // From now on, calls of ours that the filter would trap are made from inside the image.
+    // From now on the worker makes calls that the filter would trap from inside the image.
     worker.syscall = injector.image.syscall;
     install_filter(worker, scratch)
 }
 
-/// Signal handlers of the program must not run with SIGSYS blocked.
+/// Removes SIGSYS from the masks of the program's signal actions: its handlers must not run with
+/// SIGSYS blocked.
 fn keep_sigsys_out_of_actions(worker: &mut Worker<'_>, scratch: u64) -> Result<(), GuestError> {
     let sigsys = 1u64 << (libc::SIGSYS - 1);
     for signal in 1..=64u64 {
@@ -195,8 +198,8 @@ fn keep_sigsys_out_of_actions(worker: &mut Worker<'_>, scratch: u64) -> Result<(
     Ok(())
 }
 
-/// Sets the protection of the pages from which the kernel's vDSO at `start` reads the time. They
-/// are not unmapped: a program that is released needs them again.
+/// Sets the protection of the pages from which the kernel's vDSO at `start` reads the time. The
+/// pages are not unmapped, since a program that is released needs them again.
 fn protect_data(
     worker: &mut Worker<'_>,
     injector: &Injector,
@@ -218,7 +221,7 @@ fn protect_data(
     Ok(())
 }
 
-/// Returns the program's action of SIGSYS, in the kernel's layout; `None` for the default one.
+/// Returns the program's action of SIGSYS in the kernel's layout; `None` for the default action.
 fn own_action_of_sigsys(
     worker: &mut Worker<'_>,
     scratch: u64,
@@ -257,13 +260,14 @@ fn install_filter(worker: &mut Worker<'_>, scratch: u64) -> Result<OwnedFd, Gues
     Ok(listener)
 }
 
-/// Takes a duplicate of a descriptor of the process.
+/// Duplicates a descriptor of the process into this process.
 fn take_descriptor(pid: i32, descriptor: i32) -> Result<OwnedFd, GuestError> {
     let process = Pidfd::of_process(pid).map_err(GuestError::system("opening a pidfd"))?;
     let taken = process.duplicate(descriptor);
     taken.map_err(GuestError::system("taking the filter's listener"))
 }
 
-/// TSYNC (all threads), SPEC_ALLOW, NEW_LISTENER, TSYNC_ESRCH, WAIT_KILLABLE.
+/// Flags of the filter's installation: TSYNC (all threads), SPEC_ALLOW, NEW_LISTENER, TSYNC_ESRCH,
+/// WAIT_KILLABLE.
 const FILTER_FLAGS: u64 = 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5;
 const _: () = assert!(IMAGE_ADDRESS >> 48 == 0, "a jump's address fits 48 bits");

@@ -1,4 +1,4 @@
-//! Session: a clock, the processes that run by it, a supervisor.
+//! Session: a clock, the processes that run by it, and a supervisor.
 
 mod agreed;
 mod hosts;
@@ -37,56 +37,56 @@ use crate::supervise::turns::Order;
 use crate::time_files::{MachineFiles, TimeFiles, View};
 pub use status::{Process, Status};
 
-/// Options of a session.
+/// Options of a new session.
 pub struct SessionOptions {
-    /// Name of the session for `timeloom ps` and others: letters, digits, `-`, `_`.
+    /// Name of the session for `timeloom ps` and other commands: letters, digits, `-`, `_`.
     pub name: String,
-    /// Options of its clock.
+    /// Options of the session's clock.
     pub clock: ClockOptions,
-    /// Called with messages for the user (a call that is not virtualised, a
-    /// program that could not be prepared).
+    /// Callback for messages to the user, for example about a call that is not virtualised or a
+    /// program that could not be prepared.
     pub warn: Box<dyn Fn(String) + Send + Sync>,
 }
 
-/// Running session. Dropping it ends all its processes and removes its objects.
+/// Running session. Dropping this value ends all its processes and removes its objects.
 pub struct Session {
     name: String,
     clock: Arc<Clock>,
     supervisor: Arc<Supervisor>,
-    /// The first host exists from the beginning.
+    /// Hosts by number. The first host exists from the beginning.
     hosts: Mutex<Vec<Arc<Host>>>,
     page_name: PageName,
     threads: Vec<JoinHandle<()>>,
-    /// Thread that skips, if there is one, and the flag that ends it.
+    /// Thread that skips time, if there is one, and the flag that ends it.
     skipper: Mutex<Option<(Arc<AtomicBool>, JoinHandle<()>)>>,
     ended: Arc<AtomicBool>,
-    /// Programs that were started under a name, by the number of their first process.
+    /// Names of programs that were started under a name, by the identifier of their first process.
     programs: Arc<Mutex<Vec<(i32, String)>>>,
-    /// Attached programs.
+    /// Programs that were attached to the session.
     registered: Mutex<Vec<Registration>>,
-    /// Messages of the kernel since the session began, if they may be read.
+    /// Kernel log since the session began; `None` if this process may not read it.
     kernel_log: Mutex<Option<KernelLog>>,
-    /// Error with the reason if there are none.
+    /// File system with `/proc/uptime` and `/proc/stat`, or the reason why there is none.
     time_files: Result<TimeFiles, MachineFiles>,
-    /// True if the socket of our name is ours.
+    /// True if this session has created the control socket of its name.
     pub(crate) has_socket: AtomicBool,
-    /// Number of requests through it that are being answered.
+    /// Number of requests through the control socket that are being answered.
     pub(crate) answering: Arc<AtomicUsize>,
     reaper: Reaper,
 }
 
 impl Session {
-    /// Makes the clock and the supervisor's objects; runs no program yet.
+    /// Creates the clock and the supervisor's objects. Starts no program yet.
     ///
     /// # Errors
-    /// Fails for a bad name or dilation, and on a machine without memfd or seccomp listeners, or
-    /// with pages of another size than 4 KiB.
+    /// Fails for a bad name or dilation; on a machine without memfd or seccomp listeners; and on a
+    /// machine whose page size is not 4 KiB.
     pub fn new(options: SessionOptions) -> Result<Self, GuestError> {
         check_name(&options.name)?;
         check_pages()?;
-        // All objects made below are found by this name, also at their removal: two sessions of one
-        // name would end each other's programs. (If sessions cannot be listed safely, `serve`
-        // reports it.)
+        // All objects created below are found by this name, also for their removal. So two sessions
+        // of one name would end each other's programs. (If sessions cannot be listed safely,
+        // `serve` reports it.)
         if list_sessions().is_ok_and(|others| others.contains(&options.name)) {
             return Err(GuestError::Usage(format!(
                 "a session named `{}` is already running",
@@ -94,13 +94,14 @@ impl Session {
             )));
         }
         let page_name = PageName::new(&options.name);
-        // First: our mapping of the page shows others that the session lives.
+        // The page is created first: our mapping of it shows other processes that the session
+        // lives.
         let page = Arc::new(PageMapping::new(&page_name.to_c_string())?);
         let freezer = Freezer::new(&options.name, &page_name)?;
-        // Early, while this process has few threads: it forks.
+        // This process forks here, which must happen while it has few threads.
         let reaper = Reaper::start(&options.name, &freezer, page_name.clone())?;
         let clock = Arc::new(Clock::new(page, &options.clock)?);
-        // Of the same name, which identifies the session of a program.
+        // The host's page has the same name, which identifies the session of a program.
         let host_page = PageMapping::new(&page_name.to_c_string())?;
         let host = clock.add_host("", host_page, &HostOptions::default());
         host.page().page().past.set_dilation(options.clock.dilation);
@@ -152,10 +153,10 @@ impl Session {
             .push(thread("hosts", move || serve_hosts(&supervisor, &ended))?);
         let clock = Arc::downgrade(&self.clock);
         let supervisor = Arc::downgrade(&self.supervisor);
-        // Ends by itself when the session is gone, without being joined.
+        // The thread ends by itself when the session is dropped, and is not joined.
         thread("calibration", move || {
             for turn in 0u32.. {
-                // Frequently at first: the start's calibration was a short one.
+                // The first calibrations are frequent, since the one at the start was short.
                 std::thread::sleep(StdDuration::from_millis(if turn < 5 { 50 } else { 1000 }));
                 let Some(clock) = clock.upgrade() else { return };
                 clock.calibrate();
@@ -184,8 +185,8 @@ impl Session {
         self.supervisor.freezer.kind()
     }
 
-    /// Adds a host with a clock of its own; to be called before virtual time begins to run.
-    /// Programs are started on it by [`CommandSpec::host`].
+    /// Adds a host with its own clock. To be called before virtual time begins to run.
+    /// [`CommandSpec::host`] selects the host of a program.
     ///
     /// # Errors
     /// Fails if there is no memory for its clock page.
@@ -198,20 +199,20 @@ impl Session {
         Ok(host)
     }
 
-    /// Returns the default host of programs.
+    /// Returns the host of programs for which none is selected.
     pub fn own_host(&self) -> Arc<Host> {
         let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
         Arc::clone(&hosts[0])
     }
 
-    /// Returns, as a sentence, the reason why `/proc/uptime` and `/proc/stat` are the machine's
-    /// here, if they are.
+    /// Returns a sentence with the reason why programs see the machine's `/proc/uptime` and
+    /// `/proc/stat`; `None` if they see virtual ones.
     pub fn machine_files(&self) -> Option<String> {
         self.time_files.as_ref().err().map(MachineFiles::to_string)
     }
 
-    /// Starts a program under the clock. In a paused session it is stopped before its first
-    /// instruction until the session is resumed.
+    /// Starts a program in the session. In a paused session the program is stopped before its first
+    /// instruction, until the session is resumed.
     pub fn spawn(&self, spec: &CommandSpec) -> Result<Guest, GuestError> {
         let supervisor = Arc::clone(&self.supervisor);
         let host = spec.host.clone().unwrap_or_else(|| self.own_host());
@@ -227,7 +228,7 @@ impl Session {
             fails: &|pid| newcomers().retain(|&other| other != pid),
             warn: &self.supervisor.warn,
         };
-        // Time does not skip meanwhile, whichever thread starts the program.
+        // Time does not skip while the program is being started, whichever thread starts it.
         let on_its_way = self.supervisor.starting(host.index());
         let (programs, name) = (Arc::clone(&self.programs), spec.name.clone());
         let launched = launch(spec, &how, move |pid, descriptor| {
@@ -246,28 +247,29 @@ impl Session {
         launched
     }
 
-    /// Makes a cgroup for a process that works for this session but does not run by its clock (a
-    /// plant): it is never stopped, and is killed at the end with all processes that it started.
-    /// `None` if processes are stopped by signals.
+    /// Creates a cgroup for a process that works for this session but does not run by its clock (a
+    /// plant). The process is never stopped; at the end, it is killed with all processes that it
+    /// has started. Returns `None` if the session stops its processes by signals.
     ///
     /// # Errors
-    /// Fails with the kernel's errors, for example if there are too many cgroups.
+    /// Fails with the kernel's error, for example if there are too many cgroups.
     pub fn helper_cgroup(&self) -> Result<Option<PathBuf>, GuestError> {
         let made = self.supervisor.freezer.helper();
         made.map_err(GuestError::system("making a cgroup for a helper"))
     }
 
-    /// Returns the view of the files with time information for a program of `host`.
+    /// Returns the view of `/proc/uptime` and `/proc/stat` for a program of `host`; `None` for the
+    /// machine's files.
     fn view(&self, host: &Arc<Host>) -> Option<View> {
         let view = self.time_files.as_ref().ok()?.view(host);
         view.map_err(|error| (self.supervisor.warn)(MachineFiles::Refused(error).to_string()))
             .ok()
     }
 
-    /// Stops the clock, then all processes. Returns the instant at which all are stopped.
+    /// Stops the clock, then all processes. Returns the virtual time at which the clock stands.
     ///
     /// # Errors
-    /// Fails if one cannot be stopped: then all are ended.
+    /// Fails if a process cannot be stopped. All processes are then ended.
     pub fn pause(&self) -> Result<Instant<Virtual>, GuestError> {
         let _change = self.lock();
         let at = self.clock.pause();
@@ -283,7 +285,7 @@ impl Session {
         self.supervisor.freezer.thaw()
     }
 
-    /// Changes the dilation, for blocked threads as well.
+    /// Sets the dilation: wall seconds per virtual second. This also applies to waits in progress.
     pub fn dilate(&self, factor: f64) -> Result<(), GuestError> {
         let _change = self.lock();
         let was_paused = self.clock.is_paused();
@@ -313,9 +315,9 @@ impl Session {
         frozen.and(dilated)
     }
 
-    /// Waits until requests through the socket are answered; to be called before the process ends.
-    /// A request may itself be why the programs have ended. Waits for at most two seconds: a
-    /// request that still waits for something is never answered.
+    /// Waits until all requests through the socket are answered. To be called before this process
+    /// ends, since a request may itself be the reason why the programs have ended. Waits for at
+    /// most two seconds: a request that still waits for something is never answered.
     pub fn finish_answers(&self) {
         let begun = std::time::Instant::now();
         while self.answering.load(Ordering::SeqCst) > 0 && begun.elapsed() < ANSWER_WITHIN {
@@ -323,19 +325,20 @@ impl Session {
         }
     }
 
-    /// Prevents skipping over the end of this program: time does not skip before the caller, which
-    /// waits for the end, has dropped its [`Ended`](crate::Ended).
+    /// Prevents time from skipping over the end of this program: time does not skip until the
+    /// caller, which waits for the end, has dropped its [`Ended`](crate::Ended).
     pub fn watch_end(&self, guest: &Guest) {
         self.supervisor.watch_end(guest);
     }
 
-    /// Returns true if a program whose end is watched has ended, and the end is not settled yet.
+    /// Returns true if a program whose end is watched has ended, and the end has not been handled
+    /// yet.
     pub fn has_unsettled_end(&self) -> bool {
         self.supervisor.has_unsettled_end()
     }
 
-    /// Starts skipping: while all threads wait, time skips to the next event, but over no watched
-    /// end. `quiet` returns false if something outside the guests is about to happen to them:
+    /// Begins to skip: while all threads wait, time skips to the next event, but not over a watched
+    /// end. `quiet` must return false if something outside the guests is about to affect them:
     /// packets in flight, a program being started, output not read yet. It is called often and must
     /// be quick.
     pub fn skip_while_waiting(&self, quiet: impl Fn() -> bool + Send + Sync + 'static) {
@@ -344,11 +347,12 @@ impl Session {
         }
     }
 
-    /// Sets `ahead`, by which a component that follows the clock without waiting for it here
-    /// ([`Clock::announce`]) runs ahead of it while all threads wait and computing takes no time:
-    /// up to an instant, and no further than the first at which it has something for a program. It
-    /// passes the instant reached to the closure before it delivers anything. It returns false if
-    /// there is no such component any more.
+    /// Sets the function `ahead` of a component that follows the clock without waiting for it here
+    /// ([`Clock::announce`]). If computing takes no time and all threads wait, the session calls it
+    /// with an instant. The component then runs ahead of the clock, up to that instant, and no
+    /// further than the first instant at which it has data for a program. Before it delivers
+    /// anything, it passes the instant reached to the given closure. `ahead` returns false if the
+    /// component no longer exists.
     pub fn let_go_ahead(
         &self,
         ahead: impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + 'static,
@@ -357,9 +361,9 @@ impl Session {
         let _ = self.supervisor.ahead.set(Box::new(ahead));
     }
 
-    /// Makes connections keep the congestion control that the kernel assigns: one that depends on
-    /// acknowledgements alone, since time skips over the kernel's timers. Requests of programs for
-    /// another one are reported.
+    /// Makes connections keep the congestion control that the kernel assigns. That algorithm must
+    /// depend only on acknowledgements, since time skips over the kernel's timers. If a program
+    /// requests another one, this is reported.
     pub fn keep_self_clocking(&self) {
         self.supervisor.self_clocking.store(true, Ordering::Relaxed);
     }
@@ -373,8 +377,8 @@ impl Session {
     }
 
     /// Begins or ends skipping, like [`Self::skip_while_waiting`]. If no `quiet` was set, only the
-    /// guests are considered: input that they expect from outside the session comes late, or too
-    /// late. After the return with `on` false, time does not skip.
+    /// guests are considered: input that they expect from outside the session may then arrive late
+    /// in virtual time. After a call with `on` false has returned, time does not skip.
     pub fn set_skipping(&self, on: bool) {
         let mut skipper = self.skipper.lock().unwrap_or_else(|e| e.into_inner());
         if on && skipper.is_none() {
@@ -392,12 +396,12 @@ impl Session {
         }
     }
 
-    /// Checks if time can skip by scheduler events, at a cost that depends on the number of threads
-    /// that run, instead of scanning all sleeping threads.
+    /// Makes the session use scheduler events to detect that all threads wait. The cost then
+    /// depends on the number of threads that run, not on the number that sleep.
     ///
     /// # Errors
-    /// Returns the reason if it cannot: the session has no cgroup, the kernel lacks BPF, BTF or a
-    /// tracepoint, or this process may not load BPF programs.
+    /// Returns the reason if this is not possible: the session has no cgroup, the kernel lacks BPF,
+    /// BTF or a tracepoint, or this process may not load BPF programs.
     pub fn try_events(&self) -> std::io::Result<()> {
         Activity::new(&self.supervisor).map(drop)
     }
@@ -408,21 +412,21 @@ impl Session {
         skipper.is_some()
     }
 
-    /// Returns the first instant at which something may happen by itself, while all processes are
-    /// stopped.
+    /// Returns the first virtual time at which an event may happen without input from outside. All
+    /// processes must be stopped.
     pub(crate) fn next_deadline(&self) -> Option<Instant<Virtual>> {
         next_event::next_deadline(&self.supervisor)
     }
 
-    /// Returns a description of the order in which threads were scheduled, if computing takes no
-    /// time.
+    /// Returns the record of the order in which threads were scheduled. It is empty if computing
+    /// takes time.
     pub fn order(&self) -> Order {
         self.supervisor.with_order(|order| order.clone())
     }
 
-    /// Explains an exit status of a program: 128 + SIGSEGV if the cause is the session, whose
-    /// signals found no room on a thread's alternate stack; 128 + SIGSYS if no report attributes it
-    /// to a filter of the program's own.
+    /// Returns an explanation of a program's exit status: for 128 + SIGSEGV, if the session is the
+    /// cause because signals did not fit onto a thread's alternate stack; for 128 + SIGSYS, if no
+    /// report attributes it to a filter of the program.
     pub fn explain_end(&self, status: i32) -> Option<String> {
         if status == 128 + libc::SIGSYS && !self.supervisor.has_end_by_filter() {
             return Some(
@@ -443,13 +447,13 @@ impl Session {
         ))
     }
 
-    /// Returns the calls made by programs that are not virtualised yet.
+    /// Returns the calls of programs that were refused or not virtualised, with their counts.
     pub fn unhandled_calls(&self) -> Vec<UnhandledCall> {
         self.supervisor.report.calls()
     }
 
-    /// Executes calls that cannot be virtualised natively from now on, and reports them, instead of
-    /// refusing them.
+    /// From now on, executes calls that cannot be virtualised in real time, and reports them,
+    /// instead of refusing them.
     pub fn allow_leaks(&self) {
         self.supervisor.allow_leaks.store(true, Relaxed);
     }
@@ -464,7 +468,7 @@ impl Session {
     }
 }
 
-/// Maximum wait for answers at the end.
+/// Maximum time for which the end of a session waits for answers.
 const ANSWER_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Starts a thread of the session.
@@ -475,7 +479,7 @@ fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle
         .map_err(GuestError::system("starting a thread of the session"))
 }
 
-/// Applies spontaneous changes of the hosts' clocks when they are due, until `ended`.
+/// Applies changes of the hosts' clocks when they are due, until `ended` is true.
 fn serve_hosts(supervisor: &Arc<Supervisor>, ended: &AtomicBool) {
     while !ended.load(Ordering::SeqCst) {
         if supervisor
@@ -509,8 +513,8 @@ impl Drop for Session {
     }
 }
 
-/// Checks the page size: clock page and image lie 4 KiB apart in guests; kernels for ARM may have
-/// larger pages.
+/// Checks the page size: in guests, the clock page and the image are 4 KiB apart, and kernels for
+/// ARM may have larger pages.
 fn check_pages() -> Result<(), GuestError> {
     let bytes = rustix::param::page_size();
     if bytes == timeloom_page::PAGE_SIZE {

@@ -1,5 +1,5 @@
-//! Work of the supervisor while programs run: answering their calls, waking them, finding their
-//! waits, and skipping time.
+//! Work of the supervisor while programs run: it answers their calls, interrupts their waits, finds
+//! their deadlines, and skips time.
 
 pub(crate) mod activity;
 pub(crate) mod asker;

@@ -1,22 +1,22 @@
-//! Files with time information: `/proc/uptime` and `/proc/stat`, by the clock of the guest's host.
+//! Files `/proc/uptime` and `/proc/stat`, which show the clock of the guest's host.
 //!
-//! A filter sees no path, and trapping every `open` would slow all programs for the sake of two
-//! files. So a launched program gets a mount namespace of its own, in which two files of a FUSE
-//! file system are mounted over those of /proc; the supervisor answers their reads. Processes
+//! A seccomp filter sees no path, and trapping every `open` would slow all programs for the sake of
+//! two files. So a launched program gets its own mount namespace, in which two files of a FUSE file
+//! system are mounted over those of /proc. The supervisor answers reads of these files. Processes
 //! started by the program inherit the namespace.
 //!
 //! - `text`: contents of the files;
-//! - `server`: the file system, two files for each host;
-//! - `mount`: its mounts, and their installation for a program;
-//! - `connection`: ending it from outside.
+//! - `server`: the file system, with two files for each host;
+//! - `mount`: mounts of the file system, and their installation for a program;
+//! - `connection`: ending the file system from outside.
 //!
-//! Mounts are visible to guests only, so that nothing can be left behind. When the supervisor dies,
-//! the kernel or the reaper ends the connection, and readers get ENOTCONN instead of waiting. The
+//! Only guests see the mounts, so that nothing can be left behind. When the supervisor dies, the
+//! kernel or the reaper ends the connection, and readers get ENOTCONN instead of waiting. The
 //! server takes no lock that is held while processes are being stopped: a guest in the middle of a
 //! read gets its answer first, and is stopped then.
 //!
-//! It does not cover other files of /proc, or programs attached by `register`: they keep their
-//! original namespace.
+//! Other files of /proc are not covered. Neither are programs attached by `register`, which keep
+//! their original mount namespace.
 
 mod connection;
 mod mount;
@@ -36,23 +36,23 @@ use mount::Device;
 pub(crate) use mount::View;
 use server::{Files, Server};
 
-/// File system and its server.
+/// FUSE file system, with its server.
 pub(crate) struct TimeFiles {
     device: Device,
-    /// Source of its mounts, which identifies the session.
+    /// Source name of the mounts, which identifies the session.
     source: CString,
-    /// Descriptor by which it is served; open as long as the mount below.
+    /// Descriptor of `/dev/fuse` by which the file system is served. It is open as long as `mount`.
     served_by: RawFd,
     files: Arc<Mutex<Files>>,
-    /// Keeps the file system while no program has it mounted.
+    /// Mount that keeps the file system alive while no program has it mounted.
     mount: OwnedFd,
 }
 
 impl TimeFiles {
-    /// Makes the file system of the session of `page`, and starts its server.
+    /// Creates the file system of the session with the clock page `page`, and starts its server.
     ///
     /// # Errors
-    /// Fails without root privileges, which mounting needs, and without FUSE.
+    /// Fails without root privileges, which mounting needs, and on a kernel without FUSE.
     pub(crate) fn start(page: &PageName) -> Result<Self, MachineFiles> {
         let start = || -> io::Result<Self> {
             let machine = text::Machine::open()?;
@@ -63,7 +63,7 @@ impl TimeFiles {
             let served = device.file()?;
             let served_by = served.as_raw_fd();
             let server = Server::new(Arc::clone(&files)).on(served)?;
-            // Ends by itself when the last mount is gone, without being joined.
+            // The thread ends by itself when the last mount is gone, and is not joined.
             std::thread::Builder::new()
                 .name("time-files".into())
                 .spawn(move || server.run())?;
@@ -81,14 +81,14 @@ impl TimeFiles {
     /// Returns the view of the files for a program of `host`.
     ///
     /// # Errors
-    /// Fails if the kernel makes no further mount.
+    /// Fails if the kernel refuses another mount.
     pub(crate) fn view(&self, host: &Arc<Host>) -> io::Result<View> {
         let names = self.lock().add(host);
         let devices = [self.device.number(), self.served_by];
         Ok(View::new(self.device.mount(&self.source)?, devices, names))
     }
 
-    /// Returns a mount of it.
+    /// Returns a mount of the file system.
     pub(crate) fn mount(&self) -> BorrowedFd<'_> {
         self.mount.as_fd()
     }
@@ -98,12 +98,12 @@ impl TimeFiles {
     }
 }
 
-/// Reason why the files show the machine's time.
+/// Reason why programs see the machine's files.
 #[derive(Debug)]
 pub(crate) enum MachineFiles {
-    /// Selected by the user.
+    /// The user has chosen this.
     AsAsked,
-    /// The kernel makes no such file system, or no further mount.
+    /// The kernel refuses such a file system, or another mount of it.
     Refused(io::Error),
 }
 

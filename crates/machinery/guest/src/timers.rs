@@ -1,22 +1,23 @@
 //! Timers in virtual time: timerfds, POSIX timers, interval timers.
 //!
 //! The supervisor keeps every deadline, on the clock of the timer's host, and acts when it passes.
-//! So a pause needs no re-arming, and an expiry can never be early: it is decided by reading the
-//! virtual clock.
+//! So a pause does not require re-arming, and an expiration is never early, since it is decided by
+//! reading the virtual clock.
 //!
-//! A guest that requests a **timerfd** gets an eventfd: for `read`, `poll` and `epoll` the two are
-//! alike (eight bytes, the number of expirations). It is identified by its `eventfd-id` in
-//! /proc/PID/fdinfo, whatever number it was duplicated to and whichever process it was passed to.
+//! A guest that requests a **timerfd** gets an eventfd. For `read`, `poll` and `epoll` both behave
+//! alike (a read returns eight bytes, the number of expirations). An eventfd is identified by its
+//! `eventfd-id` in /proc/PID/fdinfo, whatever its descriptor number and whichever process has it.
 //!
-//! A **POSIX timer** or **interval timer** sends its signal with the contents that the kernel would
-//! have given it. While the signal of an earlier expiration is still pending, expirations are
+//! A **POSIX timer** or **interval timer** sends its signal with the information that the kernel
+//! would have given it. While the signal of an earlier expiration is still pending, expirations are
 //! counted as overruns. Such a timer belongs to its process: it is never looked up by a number
 //! alone, and is removed when the process ends (`owners.rs`).
 //!
-//! The kernel sends such a signal at its instant; the supervisor sends it as soon as it wakes. So
-//! each host's page shows the next due instant: if a guest finds that instant passed, its waits do
-//! not end, and pending signals are not reported to it, before the signal is sent (the image's
-//! `wait.rs`). Before a call on such a timer is answered, all due timers expire.
+//! The kernel sends such a signal at the timer's instant; the supervisor sends it only when it
+//! wakes. So each host's page shows the next instant at which a signal is due. If a guest finds
+//! that this instant has passed, its waits do not end, and queries for pending signals are not
+//! answered, before the signal is sent (the image's `wait.rs`). Before a call for such a timer is
+//! answered, all due timers expire.
 
 mod cancel;
 mod eventfd;
@@ -45,7 +46,7 @@ use owners::Owners;
 pub(crate) use owners::{Owner, OwnerId};
 use timer::{Action, Timer};
 
-/// An `itimerspec`, in nanoseconds.
+/// Setting of a timer: an `itimerspec`, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) interval_ns: i64,
@@ -55,11 +56,11 @@ pub(crate) struct Setting {
 /// Identity of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
-    /// Timerfd, by the identity of its eventfd.
+    /// Timerfd, identified by its eventfd.
     Descriptor(u64),
     /// POSIX timer of a process.
     Posix { owner: OwnerId, id: i32 },
-    /// `setitimer(ITIMER_REAL)` and `alarm` of a process.
+    /// Interval timer of a process, set by `setitimer(ITIMER_REAL)` and `alarm`.
     Interval { owner: OwnerId },
 }
 
@@ -72,12 +73,12 @@ impl Key {
     }
 }
 
-/// Flags of a setting.
+/// Flags for setting a timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SetFlags {
     pub(crate) absolute: bool,
     pub(crate) cancel_on_set: bool,
-    /// True if its reader can be notified of a set clock.
+    /// True if reads trap in the calling process, so that the image can report a set clock.
     pub(crate) reads_are_ours: bool,
 }
 
@@ -93,15 +94,15 @@ pub(crate) struct Timers {
 struct Table {
     timers: BTreeMap<Key, Timer>,
     closed: bool,
-    /// Incremented with every change, so that the waiting thread checks again.
+    /// Number of changes. When it changes, the waiting thread checks the timers again.
     version: u64,
     next_posix: i32,
-    /// Hosts whose pages show a due signal.
+    /// Hosts whose pages show an instant of a due signal.
     told: Vec<Arc<Host>>,
 }
 
 impl Timers {
-    /// Makes an empty table.
+    /// Creates an empty table of timers.
     ///
     /// # Errors
     /// Fails if this process may open no more files.
@@ -114,20 +115,20 @@ impl Timers {
         })
     }
 
-    /// Returns the process that has this number now, as owner of new timers.
+    /// Returns the process that has this identifier now, as owner of new timers.
     ///
     /// # Errors
-    /// Fails if there is none, or if this process may open no more files.
+    /// Fails if there is no such process, or if this process may open no more files.
     pub(crate) fn owner(&self, pid: i32) -> io::Result<Arc<Owner>> {
         self.owners.claim(pid)
     }
 
-    /// Returns the process that has this number now, if it may have timers.
+    /// Returns the process that has this identifier now, if it was recorded as an owner of timers.
     pub(crate) fn known_owner(&self, pid: i32) -> Option<Arc<Owner>> {
         self.owners.find(pid)
     }
 
-    /// Makes a timerfd; returns the descriptor for the guest.
+    /// Creates a timerfd. Returns the file whose descriptor the guest gets.
     pub(crate) fn create_descriptor(
         &self,
         host: &Arc<Host>,
@@ -149,7 +150,7 @@ impl Timers {
             Key::Descriptor(id),
             Timer::new(Action::Count(file), host, clock),
         );
-        // Often enough to bound memory, seldom enough to cost little.
+        // The check is frequent enough to bound memory, and rare enough to cost little.
         let are_many = table.timers.len() >= 64 && table.timers.len().is_power_of_two();
         drop(table);
         if are_many {
@@ -158,8 +159,8 @@ impl Timers {
         Ok(for_guest)
     }
 
-    /// Makes a POSIX timer. `notice` gets the timer's identifier and returns the signal to send, or
-    /// `None` (SIGEV_NONE).
+    /// Creates a POSIX timer. `notice` gets the timer's identifier and returns the signal to send,
+    /// or `None` (SIGEV_NONE). Returns the identifier.
     pub(crate) fn create_posix(
         &self,
         owner: &Owner,
@@ -168,12 +169,12 @@ impl Timers {
         notice: impl FnOnce(i32) -> Option<Notice>,
     ) -> i32 {
         let mut table = self.lock();
-        // Far from the kernel's own identifiers, which belong to CPU-time clocks.
+        // The identifiers are far from the kernel's own, which belong to timers on CPU clocks.
         let id = FIRST_POSIX + table.next_posix;
         table.next_posix = (table.next_posix + 1) & 0x3fff_ffff;
         let action = notice(id).map_or(Action::Nothing, Action::Send);
         let key = owner.posix(id);
-        // The records of an ended process are removed before or after this.
+        // The records of an ended process are removed either before or after this, so none remains.
         if !owner.process.has_ended() {
             let timer = Timer::new(action, host, clock);
             table.timers.insert(key, timer);
@@ -186,7 +187,8 @@ impl Timers {
         self.lock().timers.remove(&key).is_some()
     }
 
-    /// Applies the effect of an exec: POSIX timers are removed, an interval timer stays.
+    /// Applies the effect of an exec: the process's POSIX timers are removed, its interval timer
+    /// stays.
     pub(crate) fn forget_posix(&self, pid: i32) {
         let Some(of) = self.known_owner(pid) else {
             return;
@@ -196,7 +198,8 @@ impl Timers {
             .retain(|key, _| !matches!(key, Key::Posix { owner, .. } if *owner == of.id));
     }
 
-    /// Returns the timer of this descriptor of a process, if it is ours.
+    /// Returns the key of the timerfd with this descriptor in a process; `None` if the session does
+    /// not keep it.
     pub(crate) fn find_descriptor(&self, pid: i32, fd: i32) -> Option<Key> {
         let key = Key::Descriptor(eventfd_id(&pid.to_string(), fd)?);
         self.exists(key).then_some(key)
@@ -206,7 +209,7 @@ impl Timers {
         self.lock().timers.contains_key(&key)
     }
 
-    /// Returns the number of expirations that the last signal represented, beyond the first.
+    /// Returns the number of expirations, beyond the first, that the last signal represented.
     pub(crate) fn overrun(&self, key: Key) -> i32 {
         let mut table = self.lock();
         let overrun = table.timers.get_mut(&key).map_or(0, Timer::overrun);
@@ -214,17 +217,17 @@ impl Timers {
         overrun
     }
 
-    /// Expires all timers that are due, even if the serving thread is late.
+    /// Expires all timers that are due now, even if the serving thread is late.
     pub(crate) fn catch_up(&self) {
         self.lock().expire();
     }
 
-    /// Returns the time left until the next expiry, and the interval.
+    /// Returns the time until the next expiration, and the interval.
     pub(crate) fn get(&self, key: Key) -> Setting {
         match self.lock().timers.get(&key) {
             Some(timer) => Setting {
                 interval_ns: timer.interval_ns,
-                // Zero would mean "disarmed".
+                // The value is at least one, since zero would mean "disarmed".
                 value_ns: timer
                     .due
                     .map_or(0, |due| due.left(&timer.host).as_ns().max(1)),
@@ -233,7 +236,8 @@ impl Timers {
         }
     }
 
-    /// Arms or disarms a timer; discards unread expirations. May report a set clock all the same.
+    /// Arms or disarms a timer, and discards expirations that were not read. If it returns
+    /// [`Cancelled`], the clock was set, but the timer has been set nevertheless.
     pub(crate) fn set(&self, key: Key, setting: Setting, flags: SetFlags) -> Result<(), Cancelled> {
         let mut table = self.lock();
         let Some(timer) = table.timers.get_mut(&key) else {
@@ -247,25 +251,26 @@ impl Timers {
         timer.due = match setting.value_ns {
             0 => None,
             at if flags.absolute => Some(timer.absolute(at)),
-            // Relative settings of CLOCK_REALTIME do not follow its steps.
+            // Relative settings on CLOCK_REALTIME do not follow steps of the clock.
             after => Some(timer.shown(timer.host.now() + Duration::from_ns(after))),
         };
         let result = timer.prepare_cancel(flags);
-        // Before the setting returns, so that no wait ends without its signal.
+        // The pages are updated before the setting returns, so that no wait ends without its
+        // signal.
         table.tell_of_signals();
         drop(table);
         self.look_again();
         result
     }
 
-    /// Makes the serving thread check again, after a change of a host's clock.
+    /// Makes the serving thread check the timers again, after a change of a host's clock.
     pub(crate) fn look_again(&self) {
         self.lock().version += 1;
         self.changed.notify_all();
         self.clock.wake();
     }
 
-    /// Sets the interval timer of a process, made on first use.
+    /// Sets the interval timer of a process, which is created on first use.
     pub(crate) fn set_interval(&self, host: &Arc<Host>, owner: &Arc<Owner>, setting: Setting) {
         let key = owner.interval();
         let notice = Notice {
@@ -284,7 +289,7 @@ impl Timers {
             .entry(key)
             .or_insert_with(|| Timer::new(Action::Send(notice), host, libc::CLOCK_MONOTONIC));
         drop(table);
-        // Interval timers are not notified of a set clock.
+        // An interval timer does not report that its clock was set.
         let _ = self.set(key, setting, SetFlags::default());
     }
 
@@ -299,20 +304,21 @@ impl Timers {
         self.clock.wake();
     }
 
-    /// Expires timers until [`Self::close`]. To be run in a thread.
+    /// Expires timers until [`Self::close`]. To be run in its own thread.
     pub(crate) fn serve(&self) {
         loop {
             let mut table = self.lock();
             if table.closed {
                 return;
             }
-            // The published instants are those waited for: so no guest waits for a signal in vain.
+            // The published instants are exactly those that this thread waits for, so no guest
+            // waits for a signal in vain.
             table.tell_of_signals();
             let version = table.version;
             let timers = table.timers.values();
             let dues: Vec<HostDeadline> = timers.filter_map(|timer| timer.due).collect();
             drop(table);
-            // Not with the table locked: threads that wait for the clock access it.
+            // The table is not locked here: threads that wait for the clock access it.
             let Some(next) = self.clock.first_of(dues) else {
                 let mut table = self.lock();
                 while !table.closed && table.version == version {
@@ -330,7 +336,8 @@ impl Timers {
         }
     }
 
-    /// Removes the timers of processes that end, until [`Self::close`]. To be run in a thread.
+    /// Removes the timers of processes that end, until [`Self::close`]. To be run in its own
+    /// thread.
     ///
     /// # Errors
     /// Fails if this process may open no more files.
@@ -341,7 +348,7 @@ impl Timers {
         })
     }
 
-    /// Returns the numbers of timers and of known processes.
+    /// Returns the number of timers and the number of known processes.
     #[cfg(test)]
     fn sizes(&self) -> (usize, usize) {
         (self.lock().timers.len(), self.owners.count())
@@ -353,8 +360,8 @@ impl Timers {
 }
 
 impl Table {
-    /// Expires all timers that are due. Signals first: a reader of a timerfd's expiration finds
-    /// those sent that were due by then.
+    /// Expires all timers that are due. Timers with signals come first: when a program reads the
+    /// expiration of a timerfd, the signals that were due by then have been sent.
     fn expire(&mut self) {
         let last: Vec<_> = self.timers.values().map(Timer::look).collect();
         for signals in [true, false] {
@@ -369,11 +376,11 @@ impl Table {
         self.tell_of_signals();
     }
 
-    /// Publishes the instant of the next signal on the pages of the hosts.
+    /// Publishes the instant at which the next signal is due on the page of each host.
     fn tell_of_signals(&mut self) {
         let never = |host: Arc<Host>| (host.index(), (host, Instant::FAR_FUTURE));
         let mut next: BTreeMap<_, _> = self.told.drain(..).map(never).collect();
-        // None after the close, since no signal will be sent.
+        // After the close there is no such instant, since no signal will be sent.
         let all = self.timers.values().filter(|_| !self.closed);
         for timer in all.filter(|timer| timer.sends_signals()) {
             let Some(due) = timer.due else { continue };
@@ -391,7 +398,7 @@ impl Table {
     }
 }
 
-/// First identifier of our POSIX timers.
+/// First identifier of the POSIX timers that the session keeps.
 pub(crate) const FIRST_POSIX: i32 = 0x4000_0000;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Queue of messages that wait for their time, earliest first, with a thread of its own.
+//! Queue of messages that wait for the instant at which they are due, with a thread that delivers
+//! them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,15 +11,16 @@ use timeloom_timeline_client::{Stamp, Timeline};
 
 use crate::channel::{Callback, Message};
 
-/// Longest wait without a check of the timeline: it may be lost, or step.
+/// Longest wait between two checks of the timeline, which may lose its interval or step.
 const LOOK_AGAIN: Duration = Duration::from_ms(500);
-/// Interval between checks while the timeline has no interval, when nothing is certain.
+/// Interval between checks while the timeline has no interval, so that no instant is certain.
 const NO_TIME: Duration = Duration::from_ms(100);
-/// Limit of the waiting messages, by [`cost`]: senders may send any number of messages for any
-/// time. Beyond the limit, the message due last is dropped.
+/// Maximum memory for waiting messages, measured by [`cost`]. Senders may send any number of
+/// messages for any instant. If the limit is exceeded, the message that is due last is dropped.
 pub(crate) const MOST_WAITING_BYTES: usize = 16 << 20;
 
-/// Agenda; dropping it ends it, without the messages still due.
+/// Queue of waiting messages with its thread. Dropping the value ends the thread; messages that are
+/// still waiting are dropped.
 pub(crate) struct Agenda {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -32,8 +34,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Due {
-    /// Messages by due time, then by order of arrival: of messages with one time the first to
-    /// arrive comes first.
+    /// Messages by the instant at which they are due, and then by the order of arrival.
     messages: BTreeMap<(Instant<Scale>, u64), Message>,
     count: u64,
     bytes: usize,
@@ -59,7 +60,8 @@ impl Agenda {
         })
     }
 
-    /// Adds a message; returns the number of messages dropped for lack of room.
+    /// Adds a message. Returns the number of messages that were dropped because of the memory
+    /// limit.
     pub(crate) fn add(&self, act_at: Instant<Scale>, message: Message) -> u64 {
         let gone = self.shared.lock().add(act_at, message);
         self.shared.changed.notify_all();
@@ -89,7 +91,7 @@ impl Due {
     }
 }
 
-/// Returns the approximate memory of a waiting message.
+/// Returns the approximate memory in bytes that a waiting message takes.
 fn cost(message: &Message) -> usize {
     2 * size_of::<Message>() + message.key.len() + message.payload.len()
 }
@@ -99,8 +101,8 @@ impl Shared {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next message, certainly not before its time, and returns it with the reading
-    /// that shows this.
+    /// Waits until the next message is certainly due. Returns the message, and the reading of the
+    /// timeline that proves this.
     fn next(&self, timeline: &Timeline) -> Option<(Message, Stamp)> {
         let mut due = self.lock();
         while !due.is_over {
@@ -133,7 +135,8 @@ impl Drop for Agenda {
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
-            // The thread has not panicked unless its callback has, which reports it itself.
+            // The thread panics only if its callback does, and the panic's message has been printed
+            // then.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,5 @@
-//! Channel to publish and subscribe, by datagrams to listed peers.
+//! Channel through which programs publish messages to listed peers and subscribe to messages, by
+//! datagrams.
 
 use std::fmt;
 use std::net::{SocketAddr, UdpSocket};
@@ -17,34 +18,35 @@ use crate::envelope::Envelope;
 use crate::seal::Seal;
 use crate::{Refused, datagram, key};
 
-/// Addresses of a channel and its peers. There is no discovery.
+/// Addresses of a channel and of its peers. There is no discovery of peers.
 #[derive(Clone, Debug)]
 pub struct Endpoints {
-    /// Address to receive at; port 0 takes a free one.
+    /// Local address at which messages are received. Port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Addresses that published messages are sent to.
+    /// Addresses to which published messages are sent.
     pub peers: Vec<SocketAddr>,
 }
 
-/// Received message.
+/// Message that was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Key without the channel's prefix.
+    /// Key of the message, without the channel's prefix.
     pub key: String,
-    /// Content.
+    /// Content of the message.
     pub payload: Vec<u8>,
-    /// Time of sending, by the sender's reading.
+    /// Reading of the timeline by the sender, when it sent the message.
     pub sent: Stamp,
-    /// Time of arrival, by our reading.
+    /// Reading of the timeline by this program, when the message arrived.
     pub arrived: Stamp,
-    /// Time to act on it; `None` if it does not matter.
+    /// Instant at which receivers are to act on the message; `None` if there is none.
     pub act_at: Option<Instant<Scale>>,
-    /// Reading before the callback: at `act_at` or after it, if that was waited for.
+    /// Reading of the timeline before the callback. If the subscriber waits for `act_at`, the
+    /// reading is certainly not before that instant.
     pub acted: Stamp,
 }
 
 impl Message {
-    /// Returns true if the message certainly arrived before its time to act, or if it has none.
+    /// Returns true if the message certainly arrived before `act_at`, or if it has no such instant.
     pub fn in_time(&self) -> bool {
         let latest = self.arrived.interval().map(|it| it.latest());
         self.act_at
@@ -52,38 +54,40 @@ impl Message {
     }
 }
 
-/// Numbers of received datagrams that were not accepted.
+/// Numbers of datagrams that were received but not accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Not sealed with our key, modified, replayed, or from before our start.
+    /// Number of datagrams that were not sealed with our key, were modified or replayed, or were
+    /// sent before this channel was opened.
     pub unproved: u64,
-    /// Not a message, under another prefix, of another timeline, or beyond the limit of waiting
-    /// messages.
+    /// Number of datagrams that were not a message, had another prefix, were of another timeline,
+    /// or exceeded the limit for waiting messages.
     pub dropped: u64,
 }
 
 /// Reason why an operation of a channel failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    /// A prefix or key has an empty part, wildcards where none may be, or is too long.
+    /// A prefix, key or pattern is invalid: it has an empty part, a wildcard where none is allowed,
+    /// or is too long.
     #[error("`{0}` is no key: parts with `/` between, and `*` or `**` only where is subscribed")]
     Key(String),
-    /// The message is longer than a datagram: this many bytes.
+    /// The message does not fit a datagram: its length in bytes.
     #[error("a message of {0} bytes fits into no datagram")]
     Long(usize),
     /// The timeline cannot be read.
     #[error("{0}")]
     Page(Refusal),
-    /// No socket or thread can be created.
+    /// A socket or a thread cannot be created.
     #[error("{0}")]
     System(std::io::Error),
 }
 
 pub(crate) type Callback = Arc<dyn Fn(&Message) + Send + Sync>;
 
-/// Channel that publishes to its peers and receives what they publish. Callbacks run in threads of
-/// the channel. It ends when it is dropped, and waits for a callback under way unless dropped by
-/// that.
+/// Channel that publishes messages to its peers and receives the messages that they publish.
+/// Callbacks are called in threads of the channel. Dropping the value ends the channel. Dropping
+/// waits until a callback under way has returned, unless that callback itself drops the value.
 pub struct Channel {
     shared: Arc<Shared>,
     peers: Vec<SocketAddr>,
@@ -97,7 +101,7 @@ struct Shared {
     prefix: String,
     seal: Option<Seal>,
     socket: UdpSocket,
-    /// Reading from before anything could have come.
+    /// Reading of the timeline from before any message could arrive.
     since: Stamp,
     subscribers: Mutex<Vec<Arc<Subscriber>>>,
     unproved: AtomicU64,
@@ -107,7 +111,7 @@ struct Shared {
 struct Subscriber {
     pattern: String,
     told: Callback,
-    /// Messages waiting for their time, for subscribers that request it.
+    /// Queue of messages that wait for their `act_at`; present if the subscriber requests this.
     agenda: Option<Agenda>,
 }
 
@@ -119,12 +123,13 @@ impl fmt::Debug for Channel {
 }
 
 impl Channel {
-    /// Opens a channel. Every run takes a `prefix` of its own. With a seal, only messages sealed
-    /// with the same key are accepted, once each; of a sender not heard before, only those sent
-    /// since now.
+    /// Opens a channel. Every run should have a `prefix` of its own. With a seal, the channel
+    /// accepts only messages that were sealed with the same key, and each only once. From a sender
+    /// that was not heard before, it accepts only messages that were sent after this call.
     ///
     /// # Errors
-    /// Fails if the prefix is not a key, or if socket, thread or timeline cannot be had.
+    /// Fails if the prefix is not a valid key, if a socket or thread cannot be created, or if the
+    /// timeline cannot be read.
     pub fn open(
         timeline: Arc<Timeline>,
         prefix: &str,
@@ -169,8 +174,9 @@ impl Channel {
         self.local
     }
 
-    /// Sends to every peer; returns the time of sending, as receivers will see it. A missing peer
-    /// is not an error: a message lost on its way would not be detected either.
+    /// Sends a message to every peer. Returns the reading of the timeline that receivers will see
+    /// as the time of sending. A peer that is not running is no error, because a message that is
+    /// lost on its way would not be detected either.
     ///
     /// # Errors
     /// Fails if the key is invalid, the message too long, or the timeline cannot be read.
@@ -201,11 +207,12 @@ impl Channel {
         Ok(sent)
     }
 
-    /// Subscribes `told` to the messages whose key matches `pattern`: called as they arrive, or
-    /// with `at_time` certainly not before their `act_at`, in that order.
+    /// Calls `told` for each message whose key matches `pattern`. Without `at_time` it is called
+    /// when the message arrives. With `at_time` it is called when `act_at` has certainly been
+    /// reached, in the order of `act_at`.
     ///
     /// # Errors
-    /// Fails if the pattern is invalid, or no thread can be created.
+    /// Fails if the pattern is invalid, or if a thread cannot be created.
     pub fn subscribe(
         &self,
         pattern: &str,
@@ -227,7 +234,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Returns the numbers of datagrams not accepted until now.
+    /// Returns the numbers of datagrams that were not accepted until now.
     pub fn counts(&self) -> Counts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counts {
@@ -239,14 +246,15 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // The counter is written once, from 0: it cannot overflow.
+        // The counter is 0 and written once, so it cannot overflow.
         let _ = rustix::io::write(&self.over, &1_u64.to_ne_bytes());
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
             let _ = thread.join();
         }
-        // Not under the lock: an agenda waits for its callback, which may subscribe.
+        // The lock is not held here, because a queue waits for its callback, which may call
+        // `subscribe`.
         let subscribers = std::mem::take(&mut *self.shared.subscribers());
         drop(subscribers);
     }
@@ -259,7 +267,7 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Receives until `over` is readable.
+    /// Receives datagrams until `over` is readable.
     fn hear(&self, over: &OwnedFd) {
         let mut bytes = vec![0; 1 << 16];
         loop {
@@ -273,7 +281,7 @@ impl Shared {
             if !ready[0].revents().is_empty() {
                 return;
             }
-            // An error here belongs to a datagram that was sent: the peer is missing.
+            // An error here belongs to a datagram that this socket sent: the peer is not running.
             if let Ok((length, _)) = self.socket.recv_from(&mut bytes) {
                 self.take(&bytes[..length]);
             }

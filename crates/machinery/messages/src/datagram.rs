@@ -1,26 +1,27 @@
-//! Message with its key, as a datagram between sockets.
+//! Encoding of a message and its key as a datagram.
 
-/// Magic, version, 0; length of the key, big-endian.
+/// Magic number. A datagram begins with it, the version, a zero byte, and the length of the key,
+/// big-endian.
 const MAGIC: &[u8; 4] = b"TLMD";
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 8;
 
-/// Largest payload of an IPv4 datagram.
+/// Maximum payload of a UDP datagram over IPv4, in bytes.
 pub(crate) const MOST_BYTES: usize = 65_507;
 
-/// Encodes a message under this key.
+/// Encodes a message that is sent under the key `name`.
 pub(crate) fn write(name: &str, message: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES + name.len() + message.len());
     bytes.extend(MAGIC);
     bytes.extend([VERSION, 0]);
-    // A key has no more than `key::MOST_BYTES`, and neither has the prefix.
+    // The length fits, because a key and a prefix have at most `key::MOST_BYTES` each.
     bytes.extend((name.len() as u16).to_be_bytes());
     bytes.extend(name.as_bytes());
     bytes.extend(message);
     bytes
 }
 
-/// Decodes the key and the message; `None` if it is not such a datagram.
+/// Decodes the key and the message; `None` if the bytes do not have this form.
 pub(crate) fn read(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     if &header[..4] != MAGIC || header[4..6] != [VERSION, 0] {

@@ -1,49 +1,51 @@
-//! Envelope of a message: time of sending, time to act on it if that matters, and payload.
+//! Envelope of a message: the time of sending, the instant to act if there is one, and the payload.
 
 use timeloom_clock::Timeline as Scale;
 use timeloom_time::Instant;
 use timeloom_timeline_client::{Interval, Stamp, Status, TimelineId};
 
-/// Bytes before the payload.
+/// Number of bytes before the payload.
 pub const HEADER_BYTES: usize = 56;
 
 const MAGIC: &[u8; 4] = b"TLMS";
 const VERSION: u8 = 1;
-/// Flags: the interval's ends and the instant to act are present. If absent, they are 0.
+/// Bits of the flags: the ends of the interval are present, and the instant to act is present.
+/// Fields that are absent are 0.
 const BOUNDED: u8 = 1;
 const ACT_AT: u8 = 2;
 
-/// Message, borrowing its payload.
+/// Message as transmitted. It borrows its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope<'b> {
-    /// Time of sending, by the sender's reading of the timeline.
+    /// Reading of the timeline by the sender, when it sent the message.
     pub sent: Stamp,
-    /// Time to act on it; `None` if it does not matter.
+    /// Instant at which receivers are to act on the message; `None` if there is none.
     pub act_at: Option<Instant<Scale>>,
-    /// Content.
+    /// Content of the message.
     pub payload: &'b [u8],
 }
 
-/// Fault of bytes that are not a message.
+/// Reason why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// There are only this many bytes.
+    /// The bytes are shorter than a header: their number.
     #[error("{0} bytes are too few for a message")]
     Short(usize),
-    /// Not our magic, or another version.
+    /// The bytes have another magic number or version.
     #[error("another kind or version of message")]
     Other,
-    /// The status is invalid, or does not allow the interval that is present.
+    /// The status is invalid, or does not permit the interval that is present: its number.
     #[error("{0} is no status of such a stamp")]
     Status(u8),
-    /// The ends do not form an interval.
+    /// The ends of the interval are not in order.
     #[error("an interval is earliest <= estimate <= latest")]
     Ends,
 }
 
 impl<'b> Envelope<'b> {
-    /// Encodes magic, version, flags, status, 0; timeline, high half first; earliest, estimate,
-    /// latest, act at, in ns; payload. All big-endian.
+    /// Encodes magic number, version, flags, status and a zero byte; the timeline's id, high half
+    /// first; the earliest, the estimate, the latest and the instant to act, in nanoseconds; and
+    /// the payload. All numbers are big-endian.
     pub fn to_bytes(&self) -> Vec<u8> {
         let interval = self.sent.interval();
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
@@ -93,7 +95,8 @@ impl<'b> Envelope<'b> {
     }
 }
 
-/// Builds the interval of these ends. One of centuries is refused: its lengths do not fit the type.
+/// Builds the interval with these ends. An interval of centuries is refused, because its lengths do
+/// not fit the type.
 fn interval(
     earliest: Instant<Scale>,
     estimate: Instant<Scale>,
@@ -127,7 +130,7 @@ mod tests {
         )
     }
 
-    /// Bytes written by the Python implementation that preceded this crate.
+    /// Compares with bytes that the Python implementation wrote that preceded this crate.
     #[test]
     fn the_bytes_are_those_of_version_1() {
         let sent = stamp(Status::Ok, 2, 1, 1);

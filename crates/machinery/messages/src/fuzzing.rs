@@ -1,16 +1,15 @@
-//! Entry points of `timeloom-hostile`, and by it of the fuzzers in `fuzz/`: arbitrary datagrams,
-//! with their invariants. Not for programs.
+//! Entry points for `timeloom-hostile` and for the fuzzers in `fuzz/`, which use that crate. They
+//! process arbitrary datagrams and check invariants. Not for other callers.
 
 use timeloom_timeline_client::{Stamp, Status, TimelineId};
 
 use crate::{Envelope, Refused, Seal, Unproved, datagram, key};
 
-/// Passes a datagram to a channel, from a sender without the key and from one with it. A key is
-/// matched with this pattern.
+/// Processes a datagram as a channel does, from a sender without the seal's key and from one with
+/// it. The datagram's key is matched with `pattern`.
 ///
 /// # Panics
-/// Panics if the decoded message differs from the encoded one, or is accepted twice or without a
-/// seal.
+/// Panics if a message differs after it is encoded again, or is accepted twice or without a seal.
 pub fn message(pattern: &str, bytes: &[u8]) {
     let Some((name, body)) = datagram::read(bytes) else {
         return;
@@ -29,7 +28,7 @@ pub fn message(pattern: &str, bytes: &[u8]) {
     let Ok(envelope) = Envelope::from_bytes(body) else {
         return;
     };
-    // Reserved bytes may differ; the decoded message does not.
+    // Reserved bytes may differ, but the decoded message must not.
     let written = envelope.to_bytes();
     assert_eq!(Envelope::from_bytes(&written), Ok(envelope));
     assert_eq!(crate::open(None, name, body, None), Ok(envelope));
@@ -37,7 +36,7 @@ pub fn message(pattern: &str, bytes: &[u8]) {
     let there = Seal::new(b"of the receiver's").expect("a long key");
     let sealed = crate::write(Some(&there), name, &envelope);
     assert!(here.open("another name", &sealed).is_err());
-    // A reading without an interval is certainly after nothing.
+    // If `since` has no interval, the first message of a sender is refused.
     let since = Stamp::void(TimelineId(0), Status::Disrupted);
     let old = crate::open(Some(&here), name, &sealed, Some(&since));
     assert_eq!(old, Err(Refused::Unproved(Unproved::Old)));

@@ -1,15 +1,16 @@
-//! Keys, under which messages are published, and patterns of them: parts separated by `/`. In a
-//! pattern `*` matches one part and `**` any number of them, including none.
+//! Keys under which messages are published, and patterns that match keys. Both consist of parts
+//! separated by `/`. In a pattern, `*` matches one part, and `**` any number of parts, including
+//! none.
 
-/// Longest key accepted.
+/// Maximum length of a key or pattern in bytes.
 pub(crate) const MOST_BYTES: usize = 1024;
 
-/// Returns true if messages can be published under this key.
+/// Returns true if messages can be published under this key, which has no wildcards.
 pub(crate) fn is_key(key: &str) -> bool {
     is_pattern(key) && !key.contains('*')
 }
 
-/// Returns true if no part is empty and wildcards are whole parts only.
+/// Returns true if no part is empty, and if each wildcard is a whole part.
 pub(crate) fn is_pattern(pattern: &str) -> bool {
     let is_part = |part: &str| {
         let has_star = part.contains('*');
@@ -21,8 +22,8 @@ pub(crate) fn is_pattern(pattern: &str) -> bool {
 /// Returns true if the pattern matches this key.
 pub(crate) fn matches(pattern: &str, key: &str) -> bool {
     let parts: Vec<&str> = key.split('/').collect();
-    // Prefixes of the key that the pattern so far matches: the number of steps is the product of
-    // both numbers of parts, whatever the wildcards.
+    // `reached` has the prefixes of the key that the pattern matches until now. The number of steps
+    // is the product of both numbers of parts, whatever wildcards there are.
     let mut reached = vec![false; parts.len() + 1];
     reached[0] = true;
     for wanted in pattern.split('/') {
@@ -67,7 +68,7 @@ mod tests {
             assert_eq!(matches(pattern, key), holds, "{pattern} {key}");
             assert!(is_pattern(pattern) && is_key(key));
         }
-        // The cost of a match is at most the pattern's parts times the key's.
+        // The number of steps is at most the pattern's number of parts times the key's.
         let (many, key) = (["**"; 300].join("/") + "/b", ["a"; 300].join("/"));
         assert!(!matches(&many, &key));
         let too_long = "a".repeat(MOST_BYTES + 1);

@@ -1,5 +1,5 @@
-//! Messages between programs that share a timeline. Each carries its time of sending, as an
-//! interval, and may state when to act on it.
+//! Messages between programs that share a timeline. Each message states its time of sending as an
+//! interval, and may state the instant at which receivers are to act on it.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -19,14 +19,14 @@
 //! # Ok(()) }
 //! ```
 //!
-//! There are three parts, of which each can be used without the next: an [`Envelope`] is the
-//! transmitted form, a [`Seal`] proves its writer and that it is not a replay, and a [`Channel`]
-//! transports both in datagrams. A program with a transport of its own (such as Zenoh) uses the
-//! first two: [`write()`] and [`open`]. `libtimeloom` exports them to C, and Python uses them from
-//! there.
+//! There are three parts, each of which can be used without the next one. An [`Envelope`] is the
+//! transmitted form of a message. A [`Seal`] proves that a holder of the key wrote the message and
+//! that it is not a replay. A [`Channel`] sends sealed messages in datagrams. A program with a
+//! transport of its own (such as Zenoh) uses the first two, by [`write()`] and [`open`].
+//! `libtimeloom` exports these functions to C, and Python uses them from there.
 //!
-//! Delivery is not reliable. A lost datagram is not repeated, since a command that comes too late
-//! is of no use. Nothing is encrypted.
+//! Delivery is not reliable: a lost datagram is not sent again, because a command that comes too
+//! late is of no use. Nothing is encrypted.
 #![forbid(unsafe_code)]
 
 mod agenda;
@@ -44,18 +44,18 @@ pub use seal::{LEAST_KEY_BYTES, Seal, ShortKey, Unproved};
 
 use timeloom_timeline_client::Stamp;
 
-/// Reason why a message was not accepted.
+/// Reason why received bytes were not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It does not prove that it is new and from a holder of the key.
+    /// The bytes do not prove that they are new and from a holder of the key.
     #[error("{0}")]
     Unproved(Unproved),
-    /// It is not a message.
+    /// The bytes are not a message.
     #[error("{0}")]
     Malformed(Malformed),
 }
 
-/// Encodes a message sent under `name`, sealed if there is a seal.
+/// Encodes a message that is sent under `name`. The result is sealed if `seal` is given.
 pub fn write(seal: Option<&Seal>, name: &str, envelope: &Envelope<'_>) -> Vec<u8> {
     let bytes = envelope.to_bytes();
     match seal {
@@ -64,15 +64,16 @@ pub fn write(seal: Option<&Seal>, name: &str, envelope: &Envelope<'_>) -> Vec<u8
     }
 }
 
-/// Decodes bytes received under `name`. With a seal, they must be sealed with the same key, and
-/// new.
+/// Decodes bytes received under `name`. If `seal` is given, the bytes must be sealed with the same
+/// key and must not have been received before.
 ///
-/// A sender not heard before under this name must have sent them after `since`, if that is given,
-/// or at least not certainly before: so a restarted receiver does not accept messages sent to its
-/// predecessor. `since` is a reading from before anything could have come.
+/// If `since` is given, the first message of a sender under this name is refused if it was
+/// certainly sent before `since`, or if its time of sending or `since` has no interval. A restarted
+/// receiver then does not accept messages that were sent to its predecessor. `since` must be a
+/// reading from before any message could arrive.
 ///
 /// # Errors
-/// Fails if the bytes are not a message, or do not prove what they must.
+/// Fails if the bytes are not a message, or if they lack one of these proofs.
 pub fn open<'b>(
     seal: Option<&Seal>,
     name: &str,

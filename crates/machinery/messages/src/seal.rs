@@ -1,8 +1,9 @@
-//! Seals on messages: without the key, a message can be neither written nor replayed.
+//! Seals of messages: without the key, no program can write or replay a message.
 //!
-//! A sealed message is the magic, the sender (16 random bytes), a count, the HMAC-SHA256 over both,
-//! over the name under which it is sent and over the body, and the body. The body is not encrypted:
-//! a seal authenticates and hides nothing.
+//! A sealed message consists of the magic number, the sender (16 random bytes), a count, an
+//! HMAC-SHA256, and the body. The HMAC covers the magic number, the sender, the count, the name
+//! under which the message is sent, and the body. A seal authenticates the body but does not
+//! encrypt it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,11 +15,11 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::Sha256;
 use timeloom_timeline_client::{Order, Stamp};
 
-/// Shortest key accepted.
+/// Minimum length of a key in bytes.
 pub const LEAST_KEY_BYTES: usize = 16;
 
-/// Limit of remembered senders and names, by [`cost`]. Messages beyond it are refused: a receiver
-/// that forgets its counts would accept replays.
+/// Maximum memory for senders and names, measured by [`cost`]. Messages of further senders are
+/// refused, because a receiver that forgets a sender's count would accept replays.
 const MOST_REMEMBERED_BYTES: usize = 16 << 20;
 
 const MAGIC: &[u8; 4] = b"TLS1";
@@ -26,7 +27,8 @@ const SENDER_BYTES: usize = 16;
 const HEADER_BYTES: usize = 4 + SENDER_BYTES + 8;
 const TAG_BYTES: usize = 32;
 
-/// Seal of a party: seals the messages it sends, and opens those of others with the same key.
+/// Seal of one program: it seals the messages that the program sends, and opens those of others
+/// with the same key.
 pub struct Seal {
     keyed: Hmac<Sha256>,
     sender: [u8; SENDER_BYTES],
@@ -34,15 +36,15 @@ pub struct Seal {
     last_counts: Mutex<LastCounts>,
 }
 
-/// Last count of each sender, so that no message is accepted twice.
+/// Last count received from each sender, so that no message is accepted twice.
 #[derive(Default)]
 struct LastCounts {
-    /// The last count of each sender under each name. Only a holder of the key makes the map grow.
+    /// Last count of each sender under each name. Only a holder of the key can make the map grow.
     last: HashMap<([u8; SENDER_BYTES], String), u64>,
     bytes: usize,
 }
 
-/// Key that is not long enough.
+/// Error for a key that is too short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a key has {least} bytes at least, not {0}", least = LEAST_KEY_BYTES)]
 pub struct ShortKey(
@@ -50,31 +52,32 @@ pub struct ShortKey(
     pub usize,
 );
 
-/// Reason why a message is not authentic or not new.
+/// Reason why a message is not proved to be authentic and new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unproved {
-    /// It has no seal.
+    /// The message has no seal.
     #[error("not sealed")]
     Unsealed,
-    /// It was sealed with another key or under another name, or modified on the way.
+    /// The message was sealed with another key or under another name, or was modified.
     #[error("another key or name, or changed on the way")]
     Forged,
-    /// It, or a later one of its sender, was received before.
+    /// This message, or a later one of the same sender, was received before.
     #[error("said before")]
     Again,
-    /// It was certainly sent before its receiver started, or does not state when.
+    /// The message was certainly sent before its receiver started, or it does not state when it was
+    /// sent.
     #[error("not certainly said since we began to listen")]
     Old,
-    /// Too many senders and names are known to remember one more.
+    /// The memory limit for senders and names is reached, so this sender cannot be remembered.
     #[error("one sender or name more than are remembered")]
     Crowded,
 }
 
-/// Body that was sealed with our key.
+/// Body of a message that was sealed with our key.
 pub(crate) struct Proved<'b> {
     sender: [u8; SENDER_BYTES],
     count: u64,
-    /// True if no message of the sender was received under this name.
+    /// True if no message of this sender was received under this name before.
     pub(crate) is_first: bool,
     pub(crate) body: &'b [u8],
 }
@@ -86,10 +89,10 @@ impl fmt::Debug for Seal {
 }
 
 impl Seal {
-    /// Creates a seal with a key that all parties share. The sender is new each time.
+    /// Creates a seal with a key that all programs share. Each seal is a new sender.
     ///
     /// # Errors
-    /// Fails if the key is too short to protect anything.
+    /// Fails if the key is shorter than [`LEAST_KEY_BYTES`].
     pub fn new(key: &[u8]) -> Result<Self, ShortKey> {
         if key.len() < LEAST_KEY_BYTES {
             return Err(ShortKey(key.len()));
@@ -103,7 +106,7 @@ impl Seal {
         })
     }
 
-    /// Seals this body under this name, with a unique count.
+    /// Seals a body that is sent under `name`, with a unique count.
     pub fn seal(&self, name: &str, body: &[u8]) -> Vec<u8> {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let mut bytes = Vec::with_capacity(HEADER_BYTES + TAG_BYTES + body.len());
@@ -116,10 +119,10 @@ impl Seal {
         bytes
     }
 
-    /// Opens a body that was sealed with our key under this name and was not received before.
+    /// Returns the body, if it was sealed with our key under this name and was not received before.
     ///
     /// # Errors
-    /// Returns the reason if the message is not authentic or not new.
+    /// Fails with the reason if the message is not proved to be authentic and new.
     pub fn open<'b>(&self, name: &str, bytes: &'b [u8]) -> Result<&'b [u8], Unproved> {
         let proved = self.prove(name, bytes)?;
         self.remember(name, &proved)?;
@@ -138,7 +141,8 @@ impl Seal {
             return Err(Unproved::Unsealed);
         };
         let count = u64::from_be_bytes(count.try_into().map_err(|_| Unproved::Unsealed)?);
-        // In constant time, which does not depend on where they differ.
+        // The verification takes constant time, which does not depend on the position of a
+        // difference.
         let sealed = self.tag(header, name, body);
         sealed.verify_slice(tag).map_err(|_| Unproved::Forged)?;
         let counts = self
@@ -157,8 +161,8 @@ impl Seal {
         })
     }
 
-    /// Records the message, so that a repetition is refused. If two threads have the same message,
-    /// the later one fails.
+    /// Records the message, so that a repetition is refused. If two threads have received the same
+    /// message, the later call fails.
     pub(crate) fn remember(&self, name: &str, proved: &Proved<'_>) -> Result<(), Unproved> {
         let mut counts = self
             .last_counts
@@ -196,13 +200,13 @@ impl LastCounts {
     }
 }
 
-/// Returns the approximate memory for a sender under this name.
+/// Returns the approximate memory in bytes for one sender under this name.
 fn cost(name: &str) -> usize {
     2 * size_of::<([u8; SENDER_BYTES], String, u64)>() + name.len()
 }
 
-/// Returns true if `sent` is not certainly before `since`, of one timeline. A stamp without an
-/// interval may be of any time.
+/// Returns true if both stamps are of the same timeline and `sent` is not certainly before `since`.
+/// Returns false if either has no interval, because such a stamp may be of any time.
 pub(crate) fn may_be_after(sent: &Stamp, since: &Stamp) -> bool {
     sent.interval().is_some()
         && since.interval().is_some()
@@ -211,12 +215,12 @@ pub(crate) fn may_be_after(sent: &Stamp, since: &Stamp) -> bool {
             .is_ok_and(|order| order != Order::Before)
 }
 
-/// Returns unique random bytes.
+/// Returns random bytes that are unique for every seal.
 fn random() -> [u8; SENDER_BYTES] {
     let mut bytes = [0; SENDER_BYTES];
     let mut filled = 0;
     while filled < bytes.len() {
-        // Requests this small are complete or, before the kernel's generator is ready, fail.
+        // The kernel returns all of so few bytes, or fails while its generator is not ready yet.
         filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty()).unwrap_or(0);
     }
     bytes
@@ -287,7 +291,7 @@ mod tests {
         assert_eq!(there.open("cell/move", &next), Ok(&b"two"[..]));
     }
 
-    /// Bytes of Python's `timeloom.seal` before it used this crate.
+    /// Compares with bytes that Python's `timeloom.seal` wrote before it used this crate.
     #[test]
     fn the_bytes_are_those_of_before() {
         let mut sealed = b"TLS1".to_vec();

@@ -1,4 +1,4 @@
-//! Channels with a daemon whose source is this machine's clock, so that true time is known.
+//! Tests of channels. The source of their daemon is this machine's clock, so true time is known.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, mpsc};
@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    /// Opens a channel of the run `run` that publishes to `peers`.
+    /// Opens a channel that publishes to `peers`, sealed with `key` if that is given.
     fn channel(&self, peers: &[SocketAddr], key: Option<&[u8]>) -> Channel {
         let seal = key.map(|key| Seal::new(key).expect("a long key"));
         Channel::open(Arc::clone(&self.timeline), "run", &endpoints(peers), seal)
@@ -58,13 +58,13 @@ fn endpoints(peers: &[SocketAddr]) -> Endpoints {
     }
 }
 
-/// Returns true time: this machine's clock, as TAI.
+/// Returns true time in nanoseconds: this machine's clock, converted to TAI.
 fn truth_ns() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     now.as_nanos() as i64 + 37_000_000_000
 }
 
-/// Receives all messages, each with true time.
+/// Subscribes to `pattern`; returns the messages received, each with the true time of the callback.
 fn heard(channel: &Channel, pattern: &str, at_time: bool) -> mpsc::Receiver<(Message, i64)> {
     let (sender, receiver) = mpsc::channel();
     let told = move |message: &Message| {
@@ -96,7 +96,7 @@ fn messages_carry_their_interval_and_wait_for_their_time() {
     assert_eq!((message.sent, message.act_at), (sent, None));
     assert_ne!(message.sent.compare(&message.arrived), Ok(Order::After));
     assert!(message.in_time());
-    // Sent in another order than that of their due times.
+    // The messages are sent in another order than that in which they are due.
     let base_ns = truth_ns() + 200_000_000;
     for after_ms in [20, 0, 40] {
         let act_at = Instant::from_ns(base_ns + after_ms * 1_000_000);
@@ -118,7 +118,7 @@ fn messages_carry_their_interval_and_wait_for_their_time() {
     assert_eq!(there.counts(), Counts::default());
 }
 
-/// Datagrams are recorded by a listener and sent once more.
+/// A listener records the datagrams and sends them a second time.
 #[test]
 fn who_has_no_key_is_not_heard_and_what_was_said_is_said_once() {
     let world = World::new();
@@ -141,7 +141,8 @@ fn who_has_no_key_is_not_heard_and_what_was_said_is_said_once() {
     assert_eq!(next(&got).0.payload, b"first");
     tap.send_to(&first, to).unwrap();
     unproved(1);
-    // Modified at its end; under another key; from a sender with another secret, or none.
+    // The datagram is modified at its end, sent under another key, and sent by a sender with
+    // another secret or none.
     let mut changed = second.clone();
     *changed.last_mut().unwrap() ^= 1;
     tap.send_to(&changed, to).unwrap();
@@ -162,7 +163,7 @@ fn who_has_no_key_is_not_heard_and_what_was_said_is_said_once() {
     assert_eq!(there.counts().dropped, 0);
 }
 
-/// The gap of counts alone: a restarted receiver has heard no sender.
+/// Counts alone do not protect a restarted receiver, because it has not heard any sender.
 #[test]
 fn who_begins_anew_does_not_take_what_was_said_before() {
     let world = World::new();
@@ -173,20 +174,20 @@ fn who_begins_anew_does_not_take_what_was_said_before() {
     let before = here.publish("move", b"before", None).unwrap();
     let length = tap.recv(&mut datagram).unwrap();
     let recorded = datagram[..length].to_vec();
-    // Until it is certain that the message was before.
+    // The test waits until the message was certainly sent before the receiver starts.
     world.timeline.commit_wait(&before).unwrap();
 
     let there = world.channel(&[], Some(KEY));
     let got = heard(&there, "move", false);
     tap.send_to(&recorded, there.local_address()).unwrap();
     eventually("refused", || there.counts().unproved == 1);
-    // A sender from before is accepted, from now on.
+    // A sender that is older than the receiver is accepted with messages that it sends from now on.
     here.publish("move", b"since", None).unwrap();
     let length = tap.recv(&mut datagram).unwrap();
     tap.send_to(&datagram[..length], there.local_address())
         .unwrap();
     assert_eq!(next(&got).0.payload, b"since");
-    // Without an interval it may have been sent at any time.
+    // A message without an interval may have been sent at any time.
     let void = timeloom_timeline_client::Stamp::void(world.timeline.id(), Status::Disrupted);
     let envelope = Envelope {
         sent: void,
@@ -233,7 +234,8 @@ fn what_is_no_message_of_ours_is_counted_and_dropped() {
     assert!(there.subscribe("a*", false, |_| {}).is_err());
 }
 
-/// Closing waits for the call under way; messages still due are dropped.
+/// Dropping a channel waits for the callback under way. Messages that are still waiting are
+/// dropped.
 #[test]
 fn a_channel_ends_with_all_that_it_began() {
     let world = World::new();
@@ -249,7 +251,7 @@ fn a_channel_ends_with_all_that_it_began() {
     here.publish("now", b"", None).unwrap();
     assert_eq!(next(&got).0.key, "now");
     drop(there);
-    // Its agenda had the only other end.
+    // The channel's queue had the only other sender.
     assert!(matches!(
         got.recv_timeout(PATIENCE),
         Err(mpsc::RecvTimeoutError::Disconnected)

@@ -1,21 +1,22 @@
-//! The clock page: transfers a clock from its writer to its readers.
+//! The clock page: shared memory that transfers a clock from its writer to its readers.
 //!
-//! One 4 KiB page of shared memory per host of a session. The supervisor maps it for writing; every
-//! guest process has it mapped read-only at [`PAGE_ADDRESS`], directly below the image that serves
-//! as the vDSO. It holds one [`timeloom_time::ClockMap`] from the cycle counter to the time on the
-//! page, and the offsets from that time to the POSIX clocks.
+//! Each host of a session has one page of 4 KiB. The supervisor maps it for writing; every guest
+//! process of the host has it mapped read-only at [`PAGE_ADDRESS`], directly below the image, which
+//! is Timeloom's code that serves as the process's vDSO. The page holds one
+//! [`timeloom_time::ClockMap`] from the cycle counter to the time on the page, and the offsets from
+//! that time to the POSIX clocks.
 //!
-//! The type of a page has its scale: a host's page is a [`ClockPage`] over [`Shown`], the session's
-//! own is one over [`timeloom_time::Virtual`].
+//! The type parameter of a page is the scale of its time: a host's page is a [`ClockPage`] over
+//! [`Shown`], the session's own page is a [`ClockPage`] over [`timeloom_time::Virtual`].
 //!
 //! The page is not a channel to the supervisor: readers write nothing to it.
 //!
 //! **Reading** ([`ClockPage::read`]) takes no lock, uses no thread-local storage and ends even if
 //! the writer was killed during a change. **Writing** ([`ClockPage::publish`]) first closes a
-//! window and reads the counter inside it. So no reader can have computed a value from the old map
-//! that is later than the start of the new map: clocks do not step back. If several pages must
-//! change at the same instant, all are closed before the counter is read once
-//! ([`ClockPage::close`], [`ClockPage::open`]).
+//! window, in which readers wait, and reads the counter inside it. So no reader can have computed a
+//! value from the old map that is later than the start of the new map: clocks do not step back. If
+//! several pages must change at the same instant, the writer closes all of them before it reads the
+//! counter once ([`ClockPage::close`], [`ClockPage::open`]).
 //!
 //! Bytes 0–127 are reserved for the kernel's `vmclock_abi`, which a later version fills for readers
 //! in virtual machines; Timeloom's part begins at byte 128.
@@ -40,7 +41,8 @@ pub use past::Past;
 pub use scale::Shown;
 pub use write::PageMap;
 
-// Not beside the structures, because the model test builds those with atomics of another size.
+// These checks are not beside the structures, because the model test builds those with atomics of
+// another size.
 const _: () = {
     use core::mem::{offset_of, size_of};
     assert!(size_of::<ClockPage<Shown>>() == PAGE_SIZE);

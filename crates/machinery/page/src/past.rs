@@ -1,12 +1,13 @@
-//! The last changes of the clock, for readers that need its past values.
+//! Past changes of the clock, for readers that need an earlier value of it.
 //!
 //! The kernel stamps packets with the machine's time at their arrival, and a program may read the
 //! stamp after a pause or a change of rate. The clock's value *at that time* does not follow from
-//! the map in force now. The writer therefore stores the last lines from wall time to the page's
-//! time here, newest last, in a ring.
+//! the map in force now. The writer therefore stores the last linear maps ("lines") from wall time
+//! to page time here, in a ring.
 //!
-//! Readers take no lock. A line is written before the count that announces it, and a reader checks
-//! the count again after it has read a line: a line that was overwritten in between is detected.
+//! Readers take no lock. The writer stores a line before it increments the count that announces it.
+//! A reader checks the count again after it has read a line, and so detects a line that was
+//! overwritten in between.
 
 use core::marker::PhantomData;
 
@@ -15,29 +16,29 @@ use timeloom_time::{Instant, Rate, Scale, Wall};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64, LINES, fence};
 
-/// The ring; part of the clock page, which shows the time `S`.
+/// Ring of past lines; a part of the clock page, whose time has the scale `S`.
 #[repr(C, align(1024))]
 pub struct Past<S: Scale> {
     /// Number of lines ever recorded, modulo 2^32.
     count: AtomicU32,
-    /// Number of changes of the dilation.
+    /// Number of times that the dilation was set, including the first time.
     dilations: AtomicU32,
     lines: [Line; LINES],
-    /// Wall seconds per virtual second, as the bits of an `f64`. Unlike the lines, the value is the
-    /// session's, without a host's oscillator.
+    /// Dilation: wall seconds per virtual second, as the bits of an `f64`. The lines include the
+    /// error of a host's oscillator; this value, the session's, does not.
     dilation: AtomicU64,
     scale: PhantomData<fn() -> S>,
 }
 
-/// The clock between two of its changes.
+/// Linear map from wall time to page time, valid between two changes of the clock.
 #[derive(Default)]
 #[repr(C)]
 struct Line {
-    /// The machine's CLOCK_MONOTONIC at its start, in nanoseconds.
+    /// The machine's CLOCK_MONOTONIC at the start of the line, in nanoseconds.
     wall0_ns: AtomicI64,
-    /// Time on the page at that instant.
+    /// Time on the page at the start of the line, in nanoseconds.
     shown0_ns: AtomicI64,
-    /// Nanoseconds shown per wall nanosecond, in 20.44 fixed point.
+    /// Nanoseconds of page time per wall nanosecond, in 20.44 fixed point.
     rate_20_44: AtomicU64,
 }
 
@@ -55,11 +56,12 @@ impl<S: Scale> Default for Past<S> {
 }
 
 impl<S: Scale> Past<S> {
-    /// Records that the clock has the rate `rate` from this point on. One writer only.
+    /// Records that the page shows `shows` at the wall instant `wall`, and has the rate `rate` from
+    /// then on. Only one thread may write.
     pub fn record(&self, wall: Instant<Wall>, shows: Instant<S>, rate: Rate) {
         let count = self.count.load(Relaxed);
-        // A reader that sees the values stored below also sees the present count, and therefore
-        // that the oldest line is no longer valid.
+        // A reader that sees any value stored below also sees a count at least as high as the one
+        // loaded here, and therefore detects that the oldest line is no longer valid.
         fence(Release);
         if let Some(line) = self.lines.get(count as usize % LINES) {
             line.wall0_ns.store(wall.as_ns(), Relaxed);
@@ -70,20 +72,21 @@ impl<S: Scale> Past<S> {
         self.count.store(count.wrapping_add(1), Release);
     }
 
-    /// Records the dilation, at the start and whenever it changes.
+    /// Records the dilation, in wall seconds per virtual second. Called at the start and at every
+    /// change.
     pub fn set_dilation(&self, wall_per_virtual: f64) {
         self.dilation.store(wall_per_virtual.to_bits(), Relaxed);
         self.dilations.fetch_add(1, Release);
     }
 
-    /// Returns the dilation in force, and true if there was another one before.
+    /// Returns the dilation in force, and true if it has changed since the start.
     pub fn dilation(&self) -> (f64, bool) {
         let changed = self.dilations.load(Acquire) > 1;
         (f64::from_bits(self.dilation.load(Relaxed)), changed)
     }
 
-    /// Returns the time on the page at a past instant of the machine. Instants before the oldest
-    /// stored line are treated as its start.
+    /// Returns the time on the page at a past instant of the machine's CLOCK_MONOTONIC. An instant
+    /// before the oldest stored line gives the start of that line.
     pub fn at(&self, wall: Instant<Wall>) -> Instant<S> {
         let mut tries = 0;
         loop {
@@ -94,12 +97,13 @@ impl<S: Scale> Past<S> {
         }
     }
 
-    /// Returns `None` if the ring wrapped around during the read, unless `anyhow`.
+    /// Returns the page time at `wall_ns`. Returns `None` if the writer overwrote the line during
+    /// the read, unless `anyhow` is true.
     fn look(&self, wall_ns: i64, anyhow: bool) -> Option<i64> {
         let count = self.count.load(Acquire);
-        // Start of the line after the examined one.
+        // Page time at the start of the line that follows the examined one.
         let mut ends_ns = i64::MAX;
-        // One less than the capacity: the writer may be writing the next.
+        // One line less than the capacity: the writer may be overwriting the oldest.
         let kept = (count as usize).min(LINES - 1) as u32;
         for back in 1..=kept {
             let number = count.wrapping_sub(back);
@@ -124,7 +128,8 @@ impl<S: Scale> Past<S> {
     }
 }
 
-/// It is very unlikely that a reader is preempted in each of these tries.
+/// Number of tries after which [`Past::at`] accepts a line that may have been overwritten. It is
+/// very unlikely that a reader is preempted in each of these tries.
 const MOST_TRIES: u32 = 16;
 
 #[cfg(test)]
@@ -163,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_line_does_not_reach_beyond_the_start_of_the_next() {
-        // The next line was published with a floor: readers had seen slightly less.
+        // The second line was published with a floor: readers had seen slightly less than it shows.
         let past = past(&[(0, 0, Rate::ONE), (1_000, 990, Rate::ONE)]);
         assert_eq!(past.at(Instant::from_ns(999)).as_ns(), 990);
     }

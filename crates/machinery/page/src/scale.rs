@@ -1,14 +1,14 @@
-//! The time scale that this crate adds.
+//! Time scale of a host's page.
 
 use timeloom_time::Scale;
 
 /// Time that the page of a host shows to its programs: the advance of the host's CLOCK_MONOTONIC
 /// since the session began, in nanoseconds.
 ///
-/// It is neither the session's time nor the host's share of it: the host's oscillator errs, and a
-/// daemon may adjust its clock. Deadlines of a host's programs are on this scale; it is never set.
-/// The session's own page, which no program reads, shows the session's time instead. The two scales
-/// do not mix:
+/// This is neither the session's virtual time nor that time multiplied by a constant: the host's
+/// oscillator errs, and a daemon may adjust the host's clock. Deadlines of a host's programs are on
+/// this scale, which is never set. The session's own page, which no program reads, shows the
+/// session's virtual time instead. The compiler rejects code that mixes the two scales:
 ///
 /// ```compile_fail
 /// use timeloom_page::Shown;

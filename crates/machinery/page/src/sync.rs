@@ -1,8 +1,8 @@
-//! Parts that the model test replaces (`tests/model.rs`): it builds the same sources with loom's
-//! atomics, which try every interleaving, and with a shorter ring.
+//! Definitions that the model test replaces (`tests/model.rs`): the test builds the same sources
+//! with loom's atomics, which try every interleaving, and with a shorter ring.
 
 pub(crate) use core::hint::spin_loop;
 pub(crate) use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 
-/// Lines that [`crate::Past`] keeps.
+/// Capacity of the ring [`crate::Past`], in lines.
 pub(crate) const LINES: usize = 42;

@@ -1,4 +1,4 @@
-//! Changes of the clock: each page has one writer, the supervisor.
+//! Changes of the clock. Each page has one writer, the supervisor.
 
 use timeloom_time::{ClockMap, Core, Counter, Duration, Instant, Rate, Scale};
 
@@ -7,17 +7,17 @@ use crate::layout::{ABI_VERSION, ClockPage, MAGIC, MapCopy, RELEASED};
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::fence;
 
-/// A map as passed by the writer to a page that shows the time `S`, with the offsets of the POSIX
+/// Clock map for a page of scale `S`, as its writer states it, with the offsets of the POSIX
 /// clocks.
 #[derive(Debug)]
 pub struct PageMap<S: Scale> {
     /// Map from the counter to the time on the page; rate 0 while paused.
     pub map: ClockMap<Counter, S>,
-    /// Upper limit of the map: for readers, the clock stops there until the next map is published.
-    /// [`Instant::FAR_FUTURE`] for none.
+    /// Page time at which the clock stops for readers until the next map is published.
+    /// [`Instant::FAR_FUTURE`] if there is no limit.
     pub ceiling: Instant<S>,
-    /// Wall nanoseconds per nanosecond shown while the clock runs; unchanged by a pause, so that a
-    /// wait that begins during the pause has an end.
+    /// Wall nanoseconds per nanosecond of page time while the clock runs. A pause does not change
+    /// it, so that a wait that begins during the pause has an end.
     pub wall_per_shown: Rate,
     /// CLOCK_REALTIME minus the time on the page, in nanoseconds.
     pub realtime_offset_ns: i64,
@@ -29,14 +29,15 @@ pub struct PageMap<S: Scale> {
     pub tai_offset_ns: i64,
     /// CLOCK_MONOTONIC_RAW at the start of the map.
     pub raw0: Instant<Core>,
-    /// Nanoseconds of that clock per tick; [`Rate::STOPPED`] while paused.
+    /// Nanoseconds of CLOCK_MONOTONIC_RAW per tick; [`Rate::STOPPED`] while paused.
     pub raw_rate: Rate,
-    /// Upper limit of that clock; [`Instant::FAR_FUTURE`] for none.
+    /// CLOCK_MONOTONIC_RAW at which that clock stops until the next map is published.
+    /// [`Instant::FAR_FUTURE`] if there is no limit.
     pub raw_ceiling: Instant<Core>,
 }
 
 impl<S: Scale> PageMap<S> {
-    /// Returns the time that readers see at `counter`.
+    /// Returns the time on the page that readers see at `counter`.
     pub fn at(&self, counter: Instant<Counter>) -> Instant<S> {
         self.map.at(counter).min(self.ceiling)
     }
@@ -48,7 +49,8 @@ impl<S: Scale> PageMap<S> {
     }
 }
 
-// Derives would require the same traits of the marker type, which has no values.
+// Derived implementations would require the same traits of the marker type `S`, which has no
+// values.
 impl<S: Scale> Clone for PageMap<S> {
     fn clone(&self) -> Self {
         *self
@@ -57,7 +59,7 @@ impl<S: Scale> Clone for PageMap<S> {
 impl<S: Scale> Copy for PageMap<S> {}
 
 impl<S: Scale> ClockPage<S> {
-    /// Turns a zeroed page into a clock page that shows `first`.
+    /// Turns a zeroed page into a clock page with the map `first`.
     pub fn initialise(&self, kind: CounterKind, first: &PageMap<S>) {
         self.store(0, first);
         self.set_next_signal(Instant::FAR_FUTURE);
@@ -67,34 +69,35 @@ impl<S: Scale> ClockPage<S> {
         self.magic.store(MAGIC, Release);
     }
 
-    /// Sets an emulated time-stamp counter for the readers of this page: `tsc0` at the zero of
-    /// CLOCK_MONOTONIC_RAW, `per_ns` ticks per nanosecond of that clock. To be called once, before
-    /// there are readers.
+    /// Gives the readers of this page an emulated time-stamp counter. Its value is `tsc0` at the
+    /// zero of CLOCK_MONOTONIC_RAW, and it counts `per_ns` ticks per nanosecond of that clock. Must
+    /// be called once, before there are readers.
     pub fn emulate_tsc(&self, tsc0: u64, per_ns: Rate) {
         self.tsc0.store(tsc0, Relaxed);
         self.tsc_per_ns_8_56.store(to_8_56(per_ns), Relaxed);
     }
 
-    /// Sets the only time that computing takes: the sum of the steps of the clock for programs that
-    /// computed, since the session began.
+    /// Sets the processor time that programs see in sessions in which computing takes no virtual
+    /// time: `steps` is the total by which the clock advanced for computing programs since the
+    /// session began.
     pub fn show_computed(&self, steps: Duration) {
         let ns = u64::try_from(steps.as_ns()).unwrap_or(0);
         self.computed.store(ns + 1, Relaxed);
     }
 
-    /// Sets the instant at which the next timer signal is due; [`Instant::FAR_FUTURE`] for none.
-    /// All signals that were due before must have been sent.
+    /// Sets the page time at which the next timer signal is due; [`Instant::FAR_FUTURE`] if there
+    /// is none. All signals due before `at` must have been sent.
     pub fn set_next_signal(&self, at: Instant<S>) {
         self.next_signal_ns.store(at.as_ns(), Release);
     }
 
-    /// Turns a zeroed page into the replacement of `former` in a program that is released. `first`
-    /// continues the former line at the machine's rate:
-    /// [`Self::released_offset_ns`](ClockPage::released_offset_ns) is `offset_ns`.
+    /// Turns a zeroed page into the replacement of `former` for a program that is released. The map
+    /// `first` continues the map of `former` at the machine's rate. `offset_ns` becomes
+    /// [`Self::released_offset_ns`](ClockPage::released_offset_ns).
     ///
-    /// Threads may be stopped at any point of a read of the former page. Values from it do not
-    /// match this page: the sequence number is one that the former never had. A thread that has
-    /// already selected a counter finds a line for that counter.
+    /// Threads may be stopped at any point of a read of `former`. Values that they have read from
+    /// it must not appear valid on this page, so its sequence number is one that `former` never
+    /// had. A thread that has already selected a counter finds a map for that counter.
     pub fn release(&self, former: &Self, kind: CounterKind, first: &PageMap<S>, offset_ns: i64) {
         self.initialise(kind, first);
         let far = 1 << 30;
@@ -103,12 +106,12 @@ impl<S: Scale> ClockPage<S> {
         let epoch = former.epoch.load(Relaxed);
         self.epoch.store(epoch.wrapping_add(far), Relaxed);
         self.host.store(former.host.load(Relaxed), Relaxed);
-        // Odd, and a value that the former never had: a timeline that was opened in the session has
-        // no counter any more.
+        // The value is odd, and one that `former` never had. So a timeline that was opened in the
+        // session learns that it has no counter any more.
         let disruptions = former.disruptions().load(Relaxed) | 1;
         self.disruptions()
             .store(disruptions.wrapping_add(far.into()), Relaxed);
-        // Processor time is shown unchanged.
+        // A dilation of 1 shows processor time unchanged.
         self.past.set_dilation(1.0);
         self.released_offset_ns.store(offset_ns, Relaxed);
         self.counter.store(RELEASED, Release);
@@ -120,12 +123,12 @@ impl<S: Scale> ClockPage<S> {
         self.counter.load(Relaxed) == RELEASED
     }
 
-    /// Closes the window, lets `next` compute the new map from the one in force and the present
-    /// counter, publishes it and opens the window.
+    /// Closes the window, computes the new map by `next` from the map in force and the present
+    /// counter, publishes the new map and opens the window.
     ///
-    /// `next` must return a map that agrees with the old one at the given counter or is later,
-    /// otherwise readers would see a backward step. It runs while readers wait: no system calls, no
-    /// allocation.
+    /// The map that `next` returns must agree with the old one at the given counter, or be later;
+    /// otherwise readers would see a backward step. Readers wait while `next` runs, so it must make
+    /// no system calls and allocate nothing.
     pub fn publish(
         &self,
         counter: impl Fn() -> u64,
@@ -137,17 +140,18 @@ impl<S: Scale> ClockPage<S> {
         map
     }
 
-    /// Closes the window: readers wait from now on. To be followed soon by [`Self::open`]. A later
-    /// read of the counter is later than any that a reader has applied to the map in force.
+    /// Closes the window: readers wait from now on. The caller must soon call [`Self::open`]. A
+    /// counter value read after this call is later than any that a reader has applied to the map in
+    /// force.
     pub fn close(&self) {
         let sequence = self.sequence.load(Relaxed);
         self.sequence.store(sequence | 1, SeqCst);
-        // The following must not happen before the closed window is visible: a reader that still
-        // finds it open has then read its counter before this thread.
+        // The caller's read of the counter must not happen before the closed window is visible: a
+        // reader that still finds the window open has then read the counter before the caller does.
         fence(SeqCst);
     }
 
-    /// Puts `map` in force and opens the window that [`Self::close`] closed.
+    /// Puts `map` in force and opens the window that [`Self::close`] has closed.
     pub fn open(&self, map: &PageMap<S>) {
         let sequence = self.sequence.load(Relaxed);
         let target = (self.active.load(Relaxed) & 1) ^ 1;
@@ -157,7 +161,7 @@ impl<S: Scale> ClockPage<S> {
         self.sequence.store((sequence | 1).wrapping_add(1), Release);
     }
 
-    /// Returns true if this is a page of this version.
+    /// Returns true if the page has [`MAGIC`] and the layout of this version.
     pub fn is_valid(&self) -> bool {
         self.magic.load(Acquire) == MAGIC && self.version.load(Relaxed) == ABI_VERSION
     }
@@ -186,7 +190,8 @@ impl<S: Scale> ClockPage<S> {
     }
 }
 
-/// Length of a line from start to end; `i64::MAX` if it has no end.
+/// Returns the length of a map's line in nanoseconds, from `start` to `ceiling`; `i64::MAX` if it
+/// has no end.
 fn most_ns<S: Scale>(start: Instant<S>, ceiling: Instant<S>) -> i64 {
     if ceiling == Instant::FAR_FUTURE {
         return i64::MAX;
@@ -194,12 +199,14 @@ fn most_ns<S: Scale>(start: Instant<S>, ceiling: Instant<S>) -> i64 {
     (ceiling - start).as_ns().max(0)
 }
 
-/// Rounds down; saturates at the largest rate that the page can hold.
+/// Converts a rate to 8.56 fixed point. Rounds down; saturates at the largest rate that the page
+/// can hold.
 fn to_8_56(rate: Rate) -> u64 {
     u64::try_from(rate.to_bits() >> 8).unwrap_or(u64::MAX)
 }
 
-/// Rounds up, so that a wait converted with the result is never too short.
+/// Converts a rate to 32.32 fixed point. Rounds up, so that a wait converted with the result is
+/// never too short.
 fn to_32_32_up(rate: Rate) -> u64 {
     u64::try_from(rate.to_bits().div_ceil(1 << 32)).unwrap_or(u64::MAX)
 }
@@ -268,7 +275,8 @@ mod tests {
         );
     }
 
-    /// Exact to the nanosecond, for any delay of the writer's next change, and for both clocks.
+    /// The limit is exact to the nanosecond, for any delay of the writer's next change, and for
+    /// both clocks.
     #[test]
     fn a_line_goes_no_further_than_its_ceiling() {
         let page = page();
@@ -364,7 +372,8 @@ mod tests {
                 scope.spawn(|| {
                     let mut last = 0;
                     while !done.load(Relaxed) {
-                        // As in the image: the fast path first, else the waiting one.
+                        // The image reads in the same way: first the fast path, then the path that
+                        // waits.
                         let at_once = page.try_read(counter, |_| 0);
                         let now = at_once.unwrap_or_else(|| page.read(counter, |_| ()).0.as_ns());
                         assert!(now >= last, "{now} after {last}");
@@ -373,7 +382,7 @@ mod tests {
                 });
             }
             let mut map = running(0, 0, Rate::ONE);
-            // With Miri each of its seeds is another interleaving.
+            // Each seed of Miri gives another interleaving, so few iterations suffice.
             let turns = if cfg!(miri) { 60 } else { 20_000 };
             for turn in 0..turns {
                 let rate = Rate::from_ratio(turn % 5u64, 3).unwrap();
@@ -391,7 +400,7 @@ mod tests {
         let page = page();
         page.initialise(CounterKind::Monotonic, &running(0, 0, Rate::ONE));
         assert!(!page.emulates_tsc());
-        // 2.5 GHz, started 1,000 ticks before the clock's zero.
+        // A counter of 2.5 GHz that was started 1,000 ticks before the clock's zero.
         page.emulate_tsc(1_000u64.wrapping_neg(), Rate::from_ratio(5, 2).unwrap());
         assert!(page.emulates_tsc());
         let raw = Instant::from_ns;

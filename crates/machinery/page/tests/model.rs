@@ -109,7 +109,7 @@ fn line(counter0: u64, shown0_ns: i64, rate: Rate) -> PageMap<Shown> {
         ),
         ceiling: Instant::FAR_FUTURE,
         wall_per_shown: Rate::ONE,
-        // Distinguishes the lines: twice the start of each.
+        // Distinguishes the lines: the offset is twice the start of its line.
         realtime_offset_ns: 2 * shown0_ns,
         monotonic_offset_ns: 0,
         boottime_offset_ns: 0,
@@ -144,7 +144,7 @@ fn no_reader_sees_time_go_back() {
     let reader = {
         let (page, counter) = (Arc::clone(&page), counter.clone());
         thread::spawn(move || {
-            // As in the image: the fast path first, else the waiting one.
+            // The image reads in the same way: first the fast path, then the path that waits.
             let first = page
                 .try_read(&counter, |_| 0)
                 .unwrap_or_else(|| page.read(&counter, |_| ()).0.as_ns());
@@ -175,7 +175,7 @@ fn a_reader_never_mixes_lines() {
     reader.join().expect("the reader's assertions hold");
 }
 
-/// The ring wraps around while a reader reads its oldest line.
+/// Tests a reader that reads the oldest line while the writer wraps around the ring.
 fn a_past_line_is_never_a_mixture() {
     let past = Arc::new(Past::<Shown>::default());
     let record = |past: &Past<Shown>, number: i64| {
@@ -192,8 +192,8 @@ fn a_past_line_is_never_a_mixture() {
     let reader = {
         let past = Arc::clone(&past);
         thread::spawn(move || {
-            // On the oldest stored line. If it is overwritten during the read, the result is the
-            // start of a later one.
+            // The instant is on the oldest stored line. If that line is overwritten during the
+            // read, the result is the start of a later line.
             let shown = past.at(Instant::from_ns(1_500)).as_ns();
             assert!([7_000, 14_000, 21_000].contains(&shown), "{shown}");
         })

@@ -1,4 +1,4 @@
-//! Wakes a thread that may be asleep; makes a system call only if it is.
+//! Wakes a thread that may be asleep, and makes a system call only if the thread is asleep.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,18 +26,19 @@ impl Bell {
         self.flag.doze();
     }
 
-    /// Marks the sleeper as awake and consumes pending signals. A signal sent just afterwards ends
-    /// the next sleep at once, at the cost of one check.
+    /// Marks the sleeping thread as awake and consumes pending signals. A signal that arrives just
+    /// afterwards ends the thread's next sleep at once, which costs one unneeded check for input.
     pub(crate) fn wake(&self) {
         self.flag.wake();
-        // Fails only if there was no signal.
+        // The read fails only if there was no signal.
         let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
     }
 
-    /// Wakes the sleeping thread, if any.
+    /// Wakes the thread that sleeps on this event, if there is one.
     pub(crate) fn ring(&self) {
         if self.flag.take() {
-            // Fails only if the counter is about to overflow; then the thread is awake anyway.
+            // The write fails only if the counter is about to overflow; then the thread is awake
+            // anyway.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
         }
     }

@@ -1,21 +1,22 @@
 //! Compact encoding of packet events: the content of a datagram between engines.
 //!
-//! Both engines know all flows and sources, so a packet is described by its differences from what
-//! its flow usually sends ([`Statics`]) and, within one datagram, from the flow's previous packet.
-//! No state is kept between datagrams: a lost one costs its own packets and no others.
+//! Both engines know all flows and traffic sources. A record therefore describes a packet by its
+//! differences from what its flow usually sends ([`Statics`]) and, within one datagram, from the
+//! flow's previous packet. No state is kept between datagrams, so a lost datagram costs only its
+//! own packets.
 //!
 //! A record is a tag byte, followed only by the fields that the tag announces:
 //!
 //! | bit | meaning |
 //! |---|---|
-//! | 7 | seen in this datagram: a slot byte follows; else kind (bits 0–3), link, flow |
+//! | 7 | the flow occurred earlier in this datagram: slot byte; else kind (bits 0–3), link, flow |
 //! | 6 | a mask follows, and one number for each header field that differs |
 //! | 5 | the sequence number is not the expected one |
 //! | 4 | there are selective acknowledgements |
 //!
-//! The distance of arrivals and the age of the packet are always present. Numbers are little-endian
-//! base 128, signed ones zigzag. Header fields are those of [`Packet`]; the bytes of real packets
-//! follow after all records.
+//! The distance from the previous record's arrival and the age of the packet are always present.
+//! Numbers are little-endian base 128, and signed ones zigzag. Header fields are those of
+//! [`Packet`]. The bytes of real packets follow after all records.
 
 use timeloom_net::{Kind, Packet, PortId, World};
 use timeloom_time::{Duration, Instant, Virtual};
@@ -73,20 +74,20 @@ impl Statics {
     }
 }
 
-/// Last packet of a flow on a link in this datagram.
+/// Last packet of a flow on a link in the present datagram.
 #[derive(Clone, Copy, Debug)]
 struct Context {
-    /// Datagram that contained it.
+    /// Number of the datagram that contained the packet.
     round: u32,
     packet: Packet,
     age: i64,
-    /// Last increment of the sequence number.
+    /// Last increment of the flow's sequence number.
     stride: i32,
 }
 
 const SLOTS: usize = 256;
 
-/// State of encoder and decoder, which both update identically with every record.
+/// State of an encoder or decoder. Both update it identically with every record.
 #[derive(Clone, Debug)]
 struct State {
     contexts: Vec<Context>,
@@ -117,7 +118,7 @@ impl State {
     fn begin(&mut self, base: i64) {
         self.round = self.round.wrapping_add(1);
         if self.round == 0 {
-            // Contexts from 2^32 datagrams ago must not look current.
+            // Contexts from 2^32 datagrams ago must not appear to be of this datagram.
             *self = Self::new();
             self.round = 1;
         }
@@ -151,7 +152,7 @@ const DIFFERS: u8 = 0x40;
 const SEQUENCE: u8 = 0x20;
 const SELECTIVE: u8 = 0x10;
 
-/// Encoder of records.
+/// Encoder of packets as records.
 #[derive(Clone, Debug)]
 pub struct Encoder(State);
 
@@ -159,7 +160,7 @@ pub struct Encoder(State);
 #[derive(Clone, Debug)]
 pub struct Decoder(State);
 
-/// Error for invalid bytes; the bytes after them cannot be decoded.
+/// Error for bytes that are not valid. The bytes after them cannot be decoded either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -176,12 +177,12 @@ impl Default for Decoder {
 }
 
 impl Encoder {
-    /// Begins a datagram whose instants are near `base`.
+    /// Begins a datagram. `base` is an instant near those of its packets.
     pub fn begin(&mut self, base: Instant<Virtual>) {
         self.0.begin(base.as_ns());
     }
 
-    /// Appends a record.
+    /// Appends the record of `packet` to `out`.
     #[inline]
     pub fn put(&mut self, packet: &Packet, statics: &Statics, out: &mut Vec<u8>) {
         let state = &mut self.0;
@@ -256,12 +257,12 @@ impl Encoder {
 }
 
 impl Decoder {
-    /// Begins a datagram.
+    /// Begins a datagram. `base` must be the value that the encoder used.
     pub fn begin(&mut self, base: Instant<Virtual>) {
         self.0.begin(base.as_ns());
     }
 
-    /// Decodes a record at the start of `bytes`.
+    /// Decodes the record at the start of `bytes`, and removes it from there.
     ///
     /// # Errors
     ///
@@ -328,7 +329,7 @@ impl Decoder {
     }
 }
 
-/// Returns the fields that seldom differ, in the order of the mask's bits.
+/// Returns the header fields that seldom differ between packets, in the order of the mask's bits.
 #[inline]
 fn fields(packet: &Packet) -> [u32; 8] {
     [

@@ -1,40 +1,40 @@
-//! Assignment of nodes to engines, and its consequences.
+//! Assignment of nodes to engines, and what follows from it for the links.
 
 use std::sync::Arc;
 
 use timeloom_net::{Node, Owner, PortId, World};
 use timeloom_time::Duration;
 
-/// A partitioned network. Clones share the tables of nodes and ports.
+/// Partitioned network. Clones share the tables of nodes and ports.
 #[derive(Clone, Debug)]
 pub struct Cut {
     owners: Arc<[Owner]>,
-    /// By port: engine at the far end of the port's link.
+    /// Engine at the far end of each port's link.
     ends: Arc<[Owner]>,
-    /// Links from one engine to another.
+    /// Links between two engines: port, sending engine, receiving engine.
     links: Arc<[(PortId, Owner, Owner)]>,
     engines: Owner,
     lookahead: Duration,
 }
 
-/// Reasons why a network cannot be cut in this way.
+/// Reason why a network cannot be partitioned in this way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CutError {
-    /// The number of nodes and the different number of owners.
+    /// The number of owners differs from the number of nodes: number of nodes, number of owners.
     #[error("{1} owners were given for {0} nodes")]
     Owners(usize, usize),
-    /// A cut cable without delay, between these two nodes: packets on it would arrive before the
-    /// other engine could receive them.
+    /// The cable between these two nodes is cut but has no delay. Packets on it would arrive before
+    /// the other engine could receive them.
     #[error("the cut link `{0}` – `{1}` has no delay; put both ends into one engine")]
     NoDelay(String, String),
 }
 
 impl Cut {
-    /// Cuts `world` by `owners`, one for each node.
+    /// Partitions `world`. `owners` has the engine of each node, in the order of the nodes.
     ///
     /// # Errors
     ///
-    /// Fails if their number is wrong, or if a cut cable has no delay.
+    /// Fails if the number of owners is wrong, or if a cut cable has no delay.
     pub fn new(world: &World, owners: Vec<Owner>) -> Result<Self, CutError> {
         if owners.len() != world.nodes() {
             return Err(CutError::Owners(world.nodes(), owners.len()));
@@ -76,7 +76,7 @@ impl Cut {
         world.keep_only(&self.owners, here);
     }
 
-    /// Returns the engine of each node.
+    /// Returns the engine of each node, in the order of the nodes.
     pub fn owners(&self) -> &[Owner] {
         &self.owners
     }
@@ -86,19 +86,19 @@ impl Cut {
         self.engines
     }
 
-    /// Returns the engine at the far end of a link, or `None` for an unknown port.
+    /// Returns the engine at the far end of the port's link; `None` for an unknown port.
     #[inline]
     pub fn end(&self, port: PortId) -> Option<Owner> {
         self.ends.get(port.0 as usize).copied()
     }
 
-    /// Returns the links from one engine to another: port, from, to.
+    /// Returns the links between engines: port, sending engine, receiving engine.
     pub fn links(&self) -> &[(PortId, Owner, Owner)] {
         &self.links
     }
 
-    /// Returns the delay of the shortest cut cable; no event of an engine affects another sooner.
-    /// [`Duration::MAX`] if no cable is cut.
+    /// Returns the delay of the shortest cut cable. An event in one engine affects other engines no
+    /// sooner than after this time. [`Duration::MAX`] if no cable is cut.
     pub fn lookahead(&self) -> Duration {
         self.lookahead
     }

@@ -1,4 +1,4 @@
-//! Datagram between two engines: header, packets, seal.
+//! Datagram between two engines: a header, packets, and a seal.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -9,10 +9,10 @@
 //! | 8–23 | their epochs (start times), 0 if unknown |
 //! | 24–31 | number of the datagram within the epoch |
 //! | 32– | packets: see [`Body`] |
-//! | last 16 | seal of all bytes before: keyed BLAKE3, or that of the cipher ([`Key`]) |
+//! | last 16 | seal of all bytes before it: keyed BLAKE3, or the tag of the cipher ([`Key`]) |
 //!
-//! Numbers are little-endian. Every datagram contains the receiver's epoch, so that one recorded
-//! before the receiver's restart is rejected.
+//! Numbers are little-endian. Every datagram contains the receiver's epoch, so that a datagram
+//! recorded before the receiver's restart is rejected.
 
 use timeloom_net::{Kind, Owner, Packet};
 use timeloom_time::{Instant, Virtual};
@@ -22,34 +22,35 @@ pub use crate::key::Key;
 use crate::key::SEAL;
 use crate::varint::{put, put_signed, take, take_signed};
 
-/// Length of the header, in bytes.
+/// Length of the header in bytes.
 const HEADER: usize = 32;
-/// Length of a datagram without its packets, in bytes.
+/// Length of a datagram without packets, in bytes.
 pub const OVERHEAD: usize = HEADER + SEAL;
 
 /// Header of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Greeting without packets.
+    /// True if the datagram is a greeting without packets.
     pub hello: bool,
-    /// The sender leaves.
+    /// True if the sender leaves.
     pub farewell: bool,
-    /// The payload of real packets is compressed.
+    /// True if the payload of real packets is compressed.
     pub compressed: bool,
-    /// Sending engine.
+    /// Number of the sending engine.
     pub from: Owner,
-    /// Receiving engine.
+    /// Number of the receiving engine.
     pub to: Owner,
-    /// Epoch of the sender.
+    /// Epoch (start time) of the sender.
     pub from_epoch: u64,
-    /// Epoch of the receiver, as last known to the sender.
+    /// Epoch of the receiver, as last known to the sender; 0 if unknown.
     pub to_epoch: u64,
-    /// Number of this datagram.
+    /// Number of this datagram within the sender's epoch.
     pub number: u64,
 }
 
 impl Header {
-    /// Writes a sealed datagram with this header and body, `padded` to a length.
+    /// Appends a sealed datagram with this header and body to `out`. The datagram is padded to
+    /// `padded` bytes if it is shorter.
     pub fn write(&self, body: &[u8], padded: usize, key: &Key, out: &mut Vec<u8>) {
         let start = out.len();
         let bits = [self.hello, self.farewell, self.compressed, key.encrypts()];
@@ -72,9 +73,10 @@ impl Header {
         out.extend_from_slice(&seal);
     }
 
-    /// Parses a datagram for engine `here` from engine `from`; returns its body, in `plain` if it
-    /// was encrypted. Returns `None` if it is not a datagram, is for another engine, has an invalid
-    /// seal, or is not encrypted although the key requires it.
+    /// Parses a datagram for engine `here` from engine `from` and returns its header and body. If
+    /// the body was encrypted, it is decrypted into `plain`. Returns `None` if the bytes are not
+    /// such a datagram, if the seal is invalid, or if the key requires encryption and the datagram
+    /// is not encrypted.
     pub fn read<'a>(
         bytes: &'a [u8],
         here: Owner,
@@ -99,7 +101,7 @@ impl Header {
             to_epoch: word(16),
             number: word(24),
         };
-        // Cheap checks first: a flood must not cost a hash per datagram.
+        // Cheap checks come first, so that a flood does not cost a hash per datagram.
         let encrypted = bytes[3] & 8 != 0;
         let is_theirs = header.to == here && header.from == from && header.from_epoch != 0;
         if !is_theirs || encrypted != key.encrypts() {
@@ -112,8 +114,9 @@ impl Header {
     }
 }
 
-/// Packets of a datagram under construction: their number, the first instant, the payload length of
-/// real packets (and, if compressed, the compressed length), records, payload.
+/// Body of a datagram under construction. It consists of the number of packets, the first instant,
+/// the payload length of real packets (and the compressed length if it is compressed), the records,
+/// and the payload.
 #[derive(Clone, Debug, Default)]
 pub struct Body {
     encoder: Encoder,
@@ -124,11 +127,11 @@ pub struct Body {
     count: u64,
 }
 
-/// Longest encoding of the numbers before the records: count, instant, two lengths.
+/// Maximum length of the numbers before the records, in bytes: count, instant and two lengths.
 const PREFIX: usize = 5 + 10 + 3 + 3;
 
 impl Body {
-    /// Adds a packet; `bytes` is the payload of a real one.
+    /// Adds a packet. `bytes` are the payload of a real packet, and are empty for others.
     #[inline]
     pub fn put(&mut self, packet: &Packet, bytes: &[u8], statics: &Statics) {
         if self.count == 0 {
@@ -142,24 +145,24 @@ impl Body {
         }
     }
 
-    /// Returns the number of packets.
+    /// Returns the number of packets added so far.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns an upper bound of the length, in bytes.
+    /// Returns an upper bound of the body's length, in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         PREFIX + self.records.len() + self.payload.len()
     }
 
-    /// Returns true if there are no packets.
+    /// Returns true if no packet was added.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Writes the body to `out` and clears it. Returns true if the payload was compressed, which
-    /// needs `compress` and a gain in size.
+    /// Appends the body to `out` and clears it. Returns true if the payload was compressed, which
+    /// happens if `compress` is true and compression makes it shorter.
     pub fn finish(&mut self, compress: bool, out: &mut Vec<u8>) -> bool {
         let worth = compress && self.payload.len() >= WORTH_TRYING;
         if worth {
@@ -184,10 +187,10 @@ impl Body {
     }
 }
 
-/// Payload length, in bytes, below which compression costs more than it saves.
+/// Payload length in bytes below which compression costs more time than it saves.
 const WORTH_TRYING: usize = 128;
 
-/// Reader of bodies.
+/// Reader of the bodies of received datagrams.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     decoder: Decoder,
@@ -196,7 +199,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Calls `act` with each packet of a body and its bytes; with all packets or with none.
+    /// Calls `act` with each packet of a body and its payload. If the body is invalid, `act` is not
+    /// called at all.
     ///
     /// # Errors
     ///
@@ -217,7 +221,7 @@ impl Reader {
         } else {
             length
         };
-        // A record has at least three bytes, a payload at most 64 KiB.
+        // A record has at least three bytes, and the payload of a datagram at most 64 KiB.
         if count > bytes.len() as u64 || length > 1 << 16 {
             return Err(Malformed);
         }

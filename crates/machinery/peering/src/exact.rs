@@ -1,17 +1,17 @@
 //! Exact mode of engines: conservative windows.
 //!
 //! All engines agree on the earliest instant of all pending events. No event can affect another
-//! engine before that instant plus the lookahead, so each engine runs up to there on its own; then
-//! they exchange outgoing packets and agree again. (This is the time-window variant of conservative
-//! simulation: Nicol, "The cost of conservative synchronization in parallel discrete event
-//! simulations", 1993.)
+//! engine before that instant plus the lookahead. So each engine runs up to that limit on its own;
+//! then the engines exchange outgoing packets and agree again. (This is the time-window variant of
+//! conservative simulation: Nicol, "The cost of conservative synchronization in parallel discrete
+//! event simulations", 1993.)
 //!
-//! Ties are ordered by node and token, not by the origin of an event, so that the history equals
-//! that of a single engine to the last bit.
+//! Events at the same instant are ordered by node and token, not by the engine they came from. The
+//! history is therefore equal to that of a single engine to the last bit.
 //!
-//! The transport implements [`Exchange`]: [`Shared`] for threads of one process, MPI (in `mpi/`, a
-//! separate crate because of its dependencies) and others between processes, for which
-//! [`crate::message`] has the encoding.
+//! The transport implements [`Exchange`]. [`Shared`] is for threads of one process. MPI (in `mpi/`,
+//! a separate crate because of its dependencies) and others are for processes, and use the encoding
+//! in [`crate::message`].
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
@@ -28,9 +28,9 @@ use crate::Cut;
 /// Packets on their way from one engine to another.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The packets, in the order in which they left.
+    /// The packets, in the order in which they left the sending engine.
     pub packets: Vec<Packet>,
-    /// Concatenated payload bytes of the real packets.
+    /// Payload bytes of the real packets, concatenated in the same order.
     pub bytes: Vec<u8>,
 }
 
@@ -41,7 +41,8 @@ impl Batch {
         self.bytes.clear();
     }
 
-    /// Calls `act` with each packet and its bytes, which only real packets have.
+    /// Calls `act` with each packet and its payload bytes, which are empty unless the packet is
+    /// real.
     pub fn for_each(&self, mut act: impl FnMut(&Packet, &[u8])) {
         let mut rest = &self.bytes[..];
         for packet in &self.packets {
@@ -56,21 +57,21 @@ impl Batch {
     }
 }
 
-/// Another engine stopped in the middle of a run, or its transport failed.
+/// Another engine stopped in the middle of a run, or the transport failed; the text states which.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("another engine of an exact run is gone: {0}")]
 pub struct PeerLost(pub String);
 
-/// Agreement and exchange of packets between engines.
+/// Agreement between engines on the next window, and exchange of their packets.
 pub trait Exchange {
-    /// Exchanges one window; all engines call it once per window. `next` is the earliest pending
-    /// instant of this engine, including the packets in `leaving` (by engine). Received packets are
-    /// appended to `arriving`, sender by sender; `leaving` is empty afterwards. Returns the
-    /// earliest `next` of all engines.
+    /// Exchanges packets after one window. All engines call this function once per window. `next`
+    /// is the earliest pending instant of this engine, and includes the packets in `leaving`, which
+    /// are grouped by receiving engine. Received packets are appended to `arriving`, grouped by
+    /// sender, and `leaving` is empty afterwards. Returns the earliest `next` of all engines.
     ///
     /// # Errors
     ///
-    /// Fails if another engine is gone.
+    /// Fails if another engine has ended.
     fn exchange(
         &mut self,
         next: Instant<Virtual>,
@@ -82,18 +83,18 @@ pub trait Exchange {
 /// Statistics of an exact run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
-    /// Number of windows.
+    /// Number of windows of the run.
     pub windows: u64,
-    /// Packets sent by this engine.
+    /// Number of packets that this engine sent to others.
     pub left: u64,
 }
 
-/// Runs one engine up to `end`, in step with the others. All engines must call it, after
+/// Runs one engine up to `end`, in step with the others. All engines must call this function, after
 /// [`World::start`] (through [`Engine::with`]).
 ///
 /// # Errors
 ///
-/// Fails if another engine is gone.
+/// Fails if another engine has ended.
 pub fn run<Q: EventQueue>(
     engine: &mut Engine<World, Q>,
     cut: &Cut,
@@ -131,7 +132,7 @@ pub fn run<Q: EventQueue>(
     }
 }
 
-/// Sorts outgoing packets by engine; returns their number.
+/// Groups outgoing packets by receiving engine; returns their number.
 fn take_leaving(
     world: &mut World,
     cut: &Cut,
@@ -139,7 +140,8 @@ fn take_leaving(
     next: &mut Instant<Virtual>,
 ) -> u64 {
     let crossings = world.crossings();
-    // With two engines, all packets go to the other one; no need to check each.
+    // With two engines, all packets go to the other engine, so the packets need not be checked one
+    // by one.
     if let ([_, _], [first, ..]) = (&*leaving, &crossings.packets[..]) {
         let to = cut.end(first.link).expect("a link of this network");
         let batch = &mut leaving[usize::from(to)];
@@ -168,7 +170,7 @@ fn take_leaving(
     count
 }
 
-/// Transport between threads of one process.
+/// Transport between engines in threads of one process.
 #[derive(Debug)]
 pub struct Shared {
     board: Arc<Board>,
@@ -180,14 +182,14 @@ pub struct Shared {
 struct Board {
     engines: usize,
     patience: time::Duration,
-    /// By parity of the round, sender and receiver.
+    /// Packets, by parity of the round, sender and receiver.
     slots: Vec<Mutex<Batch>>,
-    /// By parity of the round, and engine.
+    /// Earliest instants, by parity of the round and by engine.
     nexts: Vec<Next>,
     arrived: AtomicU32,
     round: AtomicU32,
     broken: AtomicBool,
-    /// Number of threads that sleep or are about to.
+    /// Number of threads that sleep or are about to sleep.
     sleepers: AtomicU32,
     bed: Mutex<()>,
     wake: Condvar,
@@ -200,13 +202,14 @@ struct Next(AtomicI64);
 
 /// Time for which an engine polls the barrier before it sleeps, if each engine can have a core. A
 /// wake-up takes some 50 µs, as long as a window, so a sleep in each window would double its
-/// duration. With fewer cores, polling would take the core from the thread that is waited for.
+/// duration. With fewer cores, polling would take the core from a thread that others wait for.
 const PATIENCE: time::Duration = time::Duration::from_micros(300);
-/// Polls between two reads of the clock, and the number of polls if there are too few cores.
+/// Number of polls between two reads of the clock. With fewer cores than engines, it is the total
+/// number of polls.
 const SPINS: u32 = 1_000;
 
 impl Shared {
-    /// Creates one transport for each of `engines` engines, in their order.
+    /// Creates `engines` transports, the first of which is for engine 0.
     pub fn new(engines: Owner) -> Vec<Self> {
         let engines = usize::from(engines);
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -237,7 +240,7 @@ impl Shared {
             .collect()
     }
 
-    /// Waits until all engines have arrived.
+    /// Waits until all engines have reached this point of the round.
     fn meet(&mut self) -> Result<(), PeerLost> {
         let board = &*self.board;
         self.round = self.round.wrapping_add(1);
@@ -255,14 +258,15 @@ impl Shared {
                 }
                 core::hint::spin_loop();
             }
-            // Most waits are so short that reading the clock does not pay.
+            // Most waits are so short that reading the clock would take longer than it saves.
             let begun = begun.get_or_insert_with(time::Instant::now);
             if begun.elapsed() >= board.patience {
                 break;
             }
         }
         let mut bed = lock(&board.bed);
-        // Either the last thread to arrive sees this, or its round is seen below.
+        // Either the last thread to arrive sees this increment, or the loop below sees the next
+        // round.
         board.sleepers.fetch_add(1, SeqCst);
         while board.round.load(SeqCst) != self.round && !board.broken.load(SeqCst) {
             let woken = board.wake.wait(bed);
@@ -284,16 +288,16 @@ impl Exchange for Shared {
         arriving: &mut Batch,
     ) -> Result<Instant<Virtual>, PeerLost> {
         let engines = self.board.engines;
-        // A thread that writes in round k + 2 has met the others in round k + 1, after they had
-        // read round k: two sets of slots are enough.
+        // A thread that writes in round k + 2 has met the others in round k + 1, which was after
+        // they had read the slots of round k. Two sets of slots are therefore enough.
         let parity = (self.round & 1) as usize;
         let slot = |from: usize, to: usize| (parity * engines + from) * engines + to;
         for (to, batch) in leaving.iter_mut().enumerate() {
             if !batch.packets.is_empty() {
                 let mut place = lock(&self.board.slots[slot(self.here, to)]);
-                // Copied as a block, as below, and not swapped: otherwise the next window's packets
-                // would be written, one by one in between other work, to cache lines held by the
-                // other core.
+                // The packets are copied as a block, as below, and the buffers are not swapped.
+                // With a swap, the next window's packets would be written one by one, between other
+                // work, to cache lines that the receiver's core holds.
                 place.packets.extend_from_slice(&batch.packets);
                 place.bytes.extend_from_slice(&batch.bytes);
                 batch.clear();
@@ -310,8 +314,8 @@ impl Exchange for Shared {
                 continue;
             }
             let mut batch = lock(&self.board.slots[slot(from, self.here)]);
-            // Copied as a block: the cache lines are held by the other core, and fetching them one
-            // by one in between other work costs more.
+            // The packets are copied as a block. The sender's core holds their cache lines, and
+            // fetching these one by one, between other work, costs more.
             arriving.packets.extend_from_slice(&batch.packets);
             arriving.bytes.extend_from_slice(&batch.bytes);
             batch.clear();
@@ -323,14 +327,14 @@ impl Exchange for Shared {
 impl Board {
     fn wake_sleepers(&self) {
         if self.sleepers.load(SeqCst) > 0 {
-            // A thread counted as a sleeper holds this lock until it sleeps.
+            // A thread that is counted as a sleeper holds this lock until it sleeps.
             drop(lock(&self.bed));
             self.wake.notify_all();
         }
     }
 }
 
-/// Locks a mutex, even if it is poisoned: the data is plain, and a panic cannot leave it
+/// Locks a mutex even if it is poisoned. The data is plain, so a panic cannot leave it
 /// half-changed.
 fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     slot.lock()
@@ -339,7 +343,8 @@ fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // No effect at the end of a run; in the middle, it keeps the others from waiting.
+        // At the end of a run this has no effect. In the middle of a run it ends the wait of the
+        // other engines.
         self.board.broken.store(true, SeqCst);
         self.board.wake_sleepers();
     }

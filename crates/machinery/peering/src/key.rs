@@ -1,35 +1,36 @@
-//! Key of a run, and its operations on datagrams: sealing and encryption.
+//! Key of a run, with which datagrams are sealed and encrypted.
 //!
 //! A seal (keyed BLAKE3 over header and body) proves that a holder of the key made the datagram.
-//! Encryption (ChaCha20 and Poly1305, RFC 8439) also hides the body; the header is authenticated in
-//! clear. Each generation of an engine encrypts to each other engine with a key of its own, derived
-//! from the run's key, and the datagram number is the nonce. No two datagrams share both, as long
-//! as an engine's epoch grows with each start.
+//! Encryption (ChaCha20 and Poly1305, RFC 8439) also hides the body; the header remains readable
+//! but is authenticated. Each generation of an engine encrypts its datagrams to each other engine
+//! with a key of its own, which is derived from the run's key. The datagram's number is the nonce.
+//! No two datagrams have the same key and nonce, as long as an engine's epoch grows with each
+//! start.
 
 use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit};
 
 use crate::datagram::Header;
 
-/// Key of a run, known only to its engines.
+/// Key of a run, which only the run's engines know.
 #[derive(Clone)]
 pub struct Key {
     bytes: [u8; 32],
     encrypts: bool,
 }
 
-/// Length of the seal, in bytes.
+/// Length of the seal in bytes.
 pub(crate) const SEAL: usize = 16;
 
 impl Key {
-    /// Creates a key that seals, from random bytes drawn for this run.
+    /// Creates a key that seals datagrams. `bytes` must be random and drawn for this run.
     pub fn new(bytes: [u8; 32]) -> Self {
         let encrypts = false;
         Self { bytes, encrypts }
     }
 
-    /// Creates a key that encrypts, and that rejects unencrypted datagrams, from random bytes drawn
-    /// for this run.
+    /// Creates a key that seals and encrypts datagrams, and that rejects unencrypted ones. `bytes`
+    /// must be random and drawn for this run.
     pub fn encrypting(bytes: [u8; 32]) -> Self {
         let encrypts = true;
         Self { bytes, encrypts }
@@ -39,7 +40,7 @@ impl Key {
         self.encrypts
     }
 
-    /// Encrypts `body` if the key encrypts; returns the seal.
+    /// Encrypts `body` in place if the key encrypts; returns the seal.
     pub(crate) fn close(&self, header: &Header, head: &[u8], body: &mut [u8]) -> [u8; SEAL] {
         if !self.encrypts {
             return self.seal(head, body);
@@ -50,7 +51,8 @@ impl Key {
         sealed.expect("a datagram is short enough").into()
     }
 
-    /// Returns the body, in `plain` if it was encrypted; `None` if the seal is invalid.
+    /// Checks the seal and returns the body, decrypted into `plain` if it was encrypted; `None` if
+    /// the seal is invalid.
     pub(crate) fn open<'a>(
         &self,
         header: &Header,
@@ -78,8 +80,8 @@ impl Key {
         *seal
     }
 
-    /// Returns the cipher and nonce of this datagram; the key is that of the sender's generation
-    /// and the receiver.
+    /// Returns the cipher and the nonce for this datagram. The cipher's key depends on the sender,
+    /// the sender's epoch and the receiver.
     fn cipher(&self, header: &Header) -> (ChaCha20Poly1305, [u8; 12]) {
         let mut hasher = blake3::Hasher::new_keyed(&self.bytes);
         hasher.update(b"timeloom peering: encrypts");
@@ -99,7 +101,7 @@ impl core::fmt::Debug for Key {
     }
 }
 
-/// Compares in constant time, so that the position of a difference stays hidden.
+/// Compares in constant time, so that the duration does not reveal the position of a difference.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }

@@ -1,18 +1,20 @@
-//! Several engines for one simulated network.
+//! Several engines that simulate one network.
 //!
-//! Each engine has a part of the network; the cables between parts are *cut* ([`Cut`],
+//! Each engine simulates a part of the network. The cables between parts are *cut* ([`Cut`],
 //! [`partition`]). Packets on a cut cable reach the other engine in one of two modes:
 //!
-//! - [`exact`]: the engines wait for one another. Within windows as long as the shortest cut cable,
-//!   no event of one engine can affect another, so the result equals that of one engine bit by bit.
-//!   For verification, and for speed where cut cables are long.
+//! - [`exact`]: the engines wait for one another. Within windows as long as the delay of the
+//!   shortest cut cable, no event of one engine can affect another, so the result equals that of a
+//!   single engine bit by bit. This mode is for verification, and for speed where cut cables have
+//!   long delays.
 //!
-//! - [`Portal`]: the engines do not wait; all follow the same clock, and packets are sent over UDP
+//! - [`Portal`]: the engines do not wait, and all follow the same clock. Packets are sent over UDP
 //!   ([`peer`] is the protocol, [`codec`] the compact encoding) or, between threads, in shared
-//!   memory ([`Ring`]). A packet that arrives after its instant is handled at once and counted. For
-//!   real time.
+//!   memory ([`Ring`]). A packet that arrives after its instant is handled at once and counted as
+//!   late. This mode is for real time.
 //!
-//! This crate knows neither scenarios nor real programs; their portals are in the crate beside it.
+//! This crate knows neither scenarios nor real programs. Portals to real programs are in the crate
+//! `timeloom-portal`.
 #![forbid(unsafe_code)]
 
 mod bell;

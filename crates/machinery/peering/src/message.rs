@@ -1,14 +1,14 @@
-//! Encoding of a window's packets as bytes, for exact runs of engines in different processes, over
-//! any transport.
+//! Encoding of the packets of one window as bytes. It is for exact runs whose engines are different
+//! processes, over any transport.
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 8 | the sender's earliest instant, ns, little-endian |
+//! | 8 | earliest pending instant of the sender, in ns, little-endian |
 //! | number | number of packets |
 //! | | their records ([`crate::codec`]), instants relative to the earliest |
 //! | rest | concatenated bytes of the real packets |
 //!
-//! Not sealed, unlike datagrams: the transport must exclude other senders.
+//! Unlike a datagram, a message has no seal, so the transport must exclude other senders.
 
 use timeloom_net::{Kind, World};
 use timeloom_time::{Instant, Virtual};
@@ -17,7 +17,7 @@ use crate::codec::{Decoder, Encoder, Malformed, Statics};
 use crate::exact::Batch;
 use crate::varint;
 
-/// Encoder and decoder of the messages of one network.
+/// Encoder and decoder of the messages between the engines of one network.
 #[derive(Clone, Debug)]
 pub struct Messages {
     statics: Statics,
@@ -26,7 +26,8 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Creates a codec for this world, which must have all its traffic and be equal in all engines.
+    /// Creates a codec for `world`. The world must have all its traffic and be equal in all
+    /// engines.
     pub fn of(world: &World) -> Self {
         Self {
             statics: Statics::of(world),
@@ -35,7 +36,8 @@ impl Messages {
         }
     }
 
-    /// Appends the message to `out`.
+    /// Appends the message with `next`, the engine's earliest instant, and the packets of `batch`
+    /// to `out`.
     pub fn write(&mut self, next: Instant<Virtual>, batch: &Batch, out: &mut Vec<u8>) {
         out.extend_from_slice(&next.as_ns().to_le_bytes());
         varint::put(out, batch.packets.len() as u64);
@@ -50,7 +52,8 @@ impl Messages {
     ///
     /// # Errors
     ///
-    /// Fails if it is not a message of this network; the content of `batch` is then unspecified.
+    /// Fails if the bytes are not a message of this network. The content of `batch` is then
+    /// unspecified.
     pub fn read(
         &mut self,
         message: &[u8],

@@ -1,9 +1,10 @@
-//! Partitioning of a graph into parts of similar weight that cuts few, light edges.
+//! Partitioning of a graph into parts of similar weight, such that the cut edges have a low total
+//! cost.
 //!
-//! Multilevel (Karypis and Kumar, 1998): the graph is coarsened by merging the ends of heavy edges,
-//! the coarsest graph is cut by growing a part from one node, and on the way back each level is
-//! refined by moving border nodes (Fiduccia and Mattheyses, 1982). More than two parts result from
-//! repeated cuts. Deterministic.
+//! The method is multilevel (Karypis and Kumar, 1998). The graph is coarsened by merging the ends
+//! of heavy edges. The coarsest graph is cut in two by growing a part from one node. On the way
+//! back, each level is refined by moving border nodes (Fiduccia and Mattheyses, 1982). Repeated
+//! cuts give more than two parts. The result is deterministic.
 
 mod load;
 mod proposal;
@@ -16,12 +17,12 @@ use timeloom_time::Duration;
 use load::{Fluid, Load};
 pub use proposal::{Proposal, propose, spread};
 
-/// A graph with weights.
+/// Graph with weights on nodes and edges.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// By node: its work.
+    /// Weight of each node: its estimated work.
     pub nodes: Vec<u64>,
-    /// By node: neighbours, and the cost of cutting the edge to each.
+    /// Edges of each node: the neighbour, and the cost of cutting the edge.
     pub edges: Vec<Vec<(u32, u64)>>,
 }
 
@@ -34,7 +35,7 @@ impl Graph {
         }
     }
 
-    /// Adds an edge; the costs of parallel edges add up.
+    /// Adds an edge of the given cost. The costs of parallel edges add up.
     pub fn connect(&mut self, a: u32, b: u32, cost: u64) {
         for (from, to) in [(a, b), (b, a)] {
             let list = &mut self.edges[from as usize];
@@ -45,7 +46,7 @@ impl Graph {
         }
     }
 
-    /// Returns the total cost of the edges cut by this assignment.
+    /// Returns the total cost of the edges that this assignment of nodes to parts cuts.
     pub fn cost(&self, parts: &[Owner]) -> u64 {
         let edges = self.edges.iter().enumerate().flat_map(|(from, list)| {
             let cut = move |&&(to, _): &&(u32, u64)| parts[from] != parts[to as usize];
@@ -59,19 +60,20 @@ impl Graph {
     }
 }
 
-/// Allowed excess of a part over its share, as a fraction.
+/// Fraction by which a part may exceed its share of the weight.
 const SLACK: f64 = 0.05;
-/// A graph with at most this many nodes is not coarsened.
+/// Number of nodes up to which a graph is not coarsened further.
 const COARSE: usize = 64;
 
-/// Returns the part of each node of `world`. Cables shorter than `shortest`, and those on the path
-/// of fluid, are not cut; of the others, those with little traffic are preferred. Work and traffic
-/// are estimated from the world's flows and sources, each on a path with the fewest hops.
+/// Returns the part of each node of `world`. Cables with a delay below `shortest` are not cut, nor
+/// are those on the path of fluid. Of the other cables, those with little traffic are preferred.
+/// Work and traffic are estimated from the world's flows and sources, each on a path with the
+/// fewest hops.
 pub fn of_world(world: &World, parts: Owner, shortest: Duration) -> Vec<Owner> {
     Load::of(world, &[]).cut(world, parts, shortest, Fluid::Stays)
 }
 
-/// Cuts a graph into `parts` parts, numbered from 0.
+/// Returns the part of each node of a graph that is cut into `parts` parts, numbered from 0.
 pub fn partition(graph: &Graph, parts: Owner) -> Vec<Owner> {
     let mut owners = vec![0; graph.nodes.len()];
     let all: Vec<u32> = (0..graph.nodes.len() as u32).collect();
@@ -118,10 +120,10 @@ fn divide(graph: &Graph, members: &[u32], first: Owner, parts: Owner, owners: &m
     divide(graph, &of(false), first + left, parts - left, owners);
 }
 
-/// Cuts a graph in two; the `true` side gets `share` of the weight.
+/// Cuts a graph in two. The side marked `true` gets the fraction `share` of the weight.
 fn bisect(graph: &Graph, share: f64) -> Vec<bool> {
     let coarser = (graph.nodes.len() > COARSE).then(|| coarsen(graph));
-    // Merging pairs hardly coarsens a star; then this level is cut.
+    // Merging pairs of nodes hardly coarsens a star, so a star is cut at this level.
     let coarser = coarser.filter(|(small, _)| small.nodes.len() * 20 < graph.nodes.len() * 19);
     let mut side = match coarser {
         Some((small, place)) => {
@@ -134,11 +136,12 @@ fn bisect(graph: &Graph, share: f64) -> Vec<bool> {
     side
 }
 
-/// Merges pairs along heavy edges; also returns the new node of each old one.
+/// Merges pairs of nodes along heavy edges. Returns the coarser graph, and the new node of each old
+/// one.
 fn coarsen(graph: &Graph) -> (Graph, Vec<u32>) {
     let mut place = vec![u32::MAX; graph.nodes.len()];
     let mut small = Graph::default();
-    // Heavier nodes could not be balanced.
+    // A heavier node could make a balanced cut impossible.
     let most = graph.total() / 16 + 1;
     for node in 0..graph.nodes.len() {
         if place[node] != u32::MAX {
@@ -173,7 +176,8 @@ fn coarsen(graph: &Graph) -> (Graph, Vec<u32>) {
     (small, place)
 }
 
-/// Grows the `true` side from several start nodes and keeps the cheapest cut.
+/// Grows the side marked `true` from several start nodes in turn, and returns the cheapest cut
+/// found.
 fn grow(graph: &Graph, share: f64) -> Vec<bool> {
     let wanted = graph.total() as f64 * share;
     let count = graph.nodes.len();
@@ -182,22 +186,22 @@ fn grow(graph: &Graph, share: f64) -> Vec<bool> {
     let starts = (0..8.min(count)).map(|start| start * count / 8.min(count));
     let grown = starts.map(|start| {
         let mut side = vec![false; count];
-        // Reduction of the cut's cost by each node; an idle leaf precedes the hub that would bring
-        // all its leaves along.
+        // The heap is ordered by how much a node reduces the cut's cost. An idle leaf therefore
+        // precedes its hub, which would bring all its leaves along.
         let mut gain: Vec<i64> = alone.clone();
         let mut weight = 0u64;
         let mut heap = BinaryHeap::from([(alone[start], start)]);
         let mut fresh = 0;
         while (weight as f64) < wanted {
             let Some((key, node)) = heap.pop() else {
-                // Another component.
+                // The start of another connected component.
                 while fresh < count && side[fresh] {
                     fresh += 1;
                 }
                 if fresh == count {
                     break;
                 }
-                // Pushed once per node: one that is too heavy is skipped.
+                // Each node is pushed once, so a node that is too heavy is skipped for good.
                 heap.push((gain[fresh], fresh));
                 fresh += 1;
                 continue;
@@ -240,7 +244,8 @@ fn cut_of(graph: &Graph, side: &[bool]) -> u64 {
     graph.cost(&parts)
 }
 
-/// Makes passes that move each node once, best first, and keeps the best prefix.
+/// Improves a cut in passes. Each pass moves every node once, the best move first, and keeps the
+/// best prefix of these moves.
 fn refine(graph: &Graph, share: f64, side: &mut [bool]) {
     let total = graph.total() as f64;
     let wanted = total * share;
@@ -298,7 +303,7 @@ fn refine(graph: &Graph, share: f64, side: &mut [bool]) {
     }
 }
 
-/// Returns the reduction of the cut's cost if `node` changes sides.
+/// Returns by how much the cut's cost falls if `node` changes sides.
 fn gain(graph: &Graph, side: &[bool], node: usize) -> i64 {
     let edges = graph.edges[node].iter();
     let signed = edges.map(|(to, cost)| {

@@ -1,9 +1,10 @@
-//! Sans-IO protocol state of one engine towards another.
+//! Sans-IO state of the protocol from one engine to another.
 //!
-//! Datagrams in, packets and events out; packets in, datagrams out. The other engine is *present*
-//! once it has shown that it knows our epoch, and *away* again after its farewell or a long
-//! silence. Packets sent while it is away are dropped and counted; its links are down then, so
-//! there should be none.
+//! The functions take received datagrams and return packets and events; they take packets and
+//! return datagrams to send. The other engine is *present* once its datagrams show that it knows
+//! our epoch. It is *away* again after its farewell or a long silence. Packets sent while it is
+//! away are dropped and counted. Its links are down during that time, so there should be no such
+//! packets.
 
 mod config;
 mod replay_window;
@@ -19,30 +20,30 @@ use crate::codec::Statics;
 use crate::datagram::{Body, Header, Key, OVERHEAD, Reader};
 use replay_window::ReplayWindow;
 
-/// Events for the simulation.
+/// Events that change the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerEvent {
-    /// The other engine is present: its links are up.
+    /// The other engine has become present, so its links are up.
     Joined,
-    /// A new generation of the other engine is present: its links are up, and the earlier state is
-    /// lost.
+    /// A new generation of the other engine has become present. Its links are up, and the state of
+    /// the earlier generation is lost.
     Returned,
-    /// The other engine is away: its links are down.
+    /// The other engine is away, so its links are down.
     Left,
 }
 
-/// Largest payload of a UDP datagram over IPv4, in bytes.
+/// Maximum payload of a UDP datagram over IPv4, in bytes.
 const LARGEST: usize = 65_507;
 
-/// Outgoing packets of one class.
+/// Packets of one class that wait to be sent.
 #[derive(Debug, Default)]
 struct Outbox {
     body: Body,
-    /// Latest time of departure.
+    /// Latest time at which the packets must be sent, if there are any.
     due: Option<Instant<Wall>>,
 }
 
-/// Connection to the other engine.
+/// State of the connection to one other engine.
 #[derive(Debug)]
 pub struct Peer {
     here: Owner,
@@ -51,10 +52,10 @@ pub struct Peer {
     config: PeerConfig,
     epoch: u64,
     their_epoch: u64,
-    /// Epoch of the generation that was present last.
+    /// Epoch of the generation of the other engine that was last present.
     met_epoch: u64,
     present: bool,
-    /// True after a farewell.
+    /// True if the other engine has said farewell.
     parted: bool,
     next_number: u64,
     window: ReplayWindow,
@@ -64,7 +65,7 @@ pub struct Peer {
     /// Buffer for decrypted bodies.
     plain: Vec<u8>,
     heard: Instant<Wall>,
-    /// Packets sent up to the last received message.
+    /// Number of packets that had been sent when the last message was received.
     sent_before: u64,
     spoke: Option<Instant<Wall>>,
     answer: bool,
@@ -72,8 +73,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Creates the state of engine `here` towards engine `there`. `epoch` must grow with each start
-    /// and not be 0, for example nanoseconds since 1970.
+    /// Creates the state of engine `here` towards engine `there`. `epoch` must not be 0 and must
+    /// grow with each start of engine `here`; nanoseconds since 1970 are suitable.
     pub fn new(here: Owner, there: Owner, key: Key, epoch: u64, config: PeerConfig) -> Self {
         Self {
             here,
@@ -119,7 +120,7 @@ impl Peer {
         &self.config
     }
 
-    /// Processes a received datagram. Its packets are passed to `act`.
+    /// Processes a received datagram, and calls `act` with each of its packets.
     pub fn handle_datagram(
         &mut self,
         now: Instant<Wall>,
@@ -140,7 +141,7 @@ impl Peer {
         event
     }
 
-    /// Like [`Peer::handle_datagram`], for a datagram whose seal is valid.
+    /// Processes a received datagram whose seal is valid, as [`Peer::handle_datagram`] does.
     fn handle(
         &mut self,
         now: Instant<Wall>,
@@ -155,7 +156,8 @@ impl Peer {
         }
         let mut event = None;
         if header.from_epoch > self.their_epoch {
-            // A new generation: data from earlier ones is invalid now.
+            // The datagram is from a new generation: the state of earlier generations is invalid
+            // now.
             self.their_epoch = header.from_epoch;
             self.window = ReplayWindow::default();
             self.answer = true;
@@ -165,8 +167,8 @@ impl Peer {
             }
         }
         if header.to_epoch != self.epoch {
-            // The sender does not know this engine, or only an earlier generation. Its answer to
-            // our epoch will show that it is not a recording.
+            // The sender does not know this engine, or knows only an earlier generation. If the
+            // greeting is not a recording, the sender will answer with our epoch.
             if header.hello && header.to_epoch < self.epoch {
                 self.answer = true;
             } else {
@@ -205,8 +207,8 @@ impl Peer {
         event
     }
 
-    /// Queues a packet; `slack` is the time until its arrival in the simulation. Full datagrams are
-    /// passed to `send`.
+    /// Queues a packet. `slack` is the wall time left until its arrival in the simulation. If the
+    /// packet does not fit the present datagram, that datagram is appended to `out` first.
     #[inline]
     pub fn put(
         &mut self,
@@ -218,7 +220,7 @@ impl Peer {
         out: &mut Datagrams,
     ) {
         if !self.present {
-            // Packets to an engine that has said farewell are not counted.
+            // Packets to an engine that has said farewell do not count as dropped.
             self.stats.dropped_away += u64::from(!self.parted);
             return;
         }
@@ -256,8 +258,8 @@ impl Peer {
         if compressed {
             self.stats.bytes_saved += before.saturating_sub(scratch.len()) as u64;
         }
-        // A full datagram is padded to the one length into which the kernel can cut a train;
-        // compressed ones and those with a large packet are not.
+        // A full datagram is padded to the length that all datagrams of a train must have.
+        // Compressed datagrams and those with a large packet are not padded.
         let padded = if compressed { 0 } else { padded };
         let header = Header {
             compressed,
@@ -299,7 +301,8 @@ impl Peer {
         self.stats.bytes_sent += length as u64;
     }
 
-    /// Sends due datagrams: full and old ones, heartbeats, greetings.
+    /// Appends all datagrams that are due to `out`: full ones, those whose packets have waited long
+    /// enough, heartbeats and greetings.
     pub fn poll(&mut self, now: Instant<Wall>, out: &mut Datagrams) -> Option<PeerEvent> {
         for class in 0..2 {
             if self.boxes[class].due.is_some_and(|due| due <= now) {
@@ -324,9 +327,9 @@ impl Peer {
         None
     }
 
-    /// Marks the generation of the other engine that began at `epoch` as dead, as known from
-    /// outside. Later datagrams in its name are ignored; a newer generation may have joined
-    /// already.
+    /// Marks the generation of the other engine that began at `epoch` as dead, because its end was
+    /// observed from outside. Later datagrams of that generation are ignored. A newer generation
+    /// may have joined already.
     pub fn bury(&mut self, epoch: u64) -> Option<PeerEvent> {
         if self.their_epoch > epoch {
             return None;
@@ -353,7 +356,7 @@ impl Peer {
         self.stats.unconfirmed += since.saturating_sub(unsent);
     }
 
-    /// Sends waiting packets and the farewell.
+    /// Appends the waiting packets and the farewell to `out`.
     pub fn close(&mut self, now: Instant<Wall>, out: &mut Datagrams) {
         for class in 0..2 {
             if !self.boxes[class].body.is_empty() {
@@ -368,7 +371,7 @@ impl Peer {
         self.present = false;
     }
 
-    /// Returns the time at which [`Peer::poll`] must be called.
+    /// Returns the time at which [`Peer::poll`] must be called next.
     pub fn next_wake(&self) -> Instant<Wall> {
         let beat = self
             .spoke
@@ -378,11 +381,11 @@ impl Peer {
     }
 }
 
-/// Shortest transport time of a datagram: a packet with less time left is late anyway, and sending
-/// it alone would delay all others.
+/// Shortest transport time of a datagram. A packet with less time left is late in any case, and
+/// sending it in a datagram of its own would delay all others.
 const TRANSPORT: Duration = Duration::from_us(10);
 
-/// Upper bound of a record's length, in bytes, so that a datagram never exceeds its size.
+/// Maximum length of a record in bytes, by which a datagram is kept below its maximum size.
 const MOST_OF_A_RECORD: usize = 96;
 
 fn is_sensitive(packet: &Packet) -> bool {

@@ -1,4 +1,4 @@
-//! Peering portal: gateway of one engine to all others.
+//! Peering portal: the gateway of one engine to all others.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,83 +15,85 @@ use crate::peer::{Peer, PeerConfig, PeerEvent, PeerStats};
 use crate::ring::Neighbour;
 use crate::transport::{Endpoint, Transport, Udp};
 
-/// Another engine, like an adjacency of OSPF (RFC 2328, section 1.2): the transport to it and the
-/// links that lead there.
+/// Transport to one other engine, and the links that lead to it. The name is that of OSPF (RFC
+/// 2328, section 1.2).
 #[derive(Debug)]
 pub(crate) struct Adjacency {
     pub(crate) transport: Transport,
-    /// Local links that lead there.
+    /// Local links that lead to the other engine.
     links: Vec<PortId>,
-    /// Delay of the shortest link; no local event affects the other engine sooner.
+    /// Delay of the shortest of these links. No local event affects the other engine sooner.
     pub(crate) ahead: Duration,
-    /// Lateness of packets from there, and the number of late ones.
+    /// Lateness of packets from the other engine, and the number of late ones.
     lateness: Lateness,
     late: u64,
     absence: Absence,
 }
 
-/// Packets dropped on the links to an engine while it is away.
+/// Packets dropped on the links to an engine while that engine is away.
 #[derive(Debug, Default)]
 struct Absence {
-    /// Drop count at the start of the current absence, if any.
+    /// Number of dropped packets at the start of the present absence; `None` if the engine is
+    /// present.
     before: Option<u64>,
-    /// Total of all past absences.
+    /// Number of packets dropped in all past absences.
     dropped: u64,
 }
 
 /// Statistics of the exchange with one engine.
 #[derive(Clone, Debug)]
 pub struct AdjacencyReport {
-    /// The other engine.
+    /// Number of the other engine.
     pub there: Owner,
-    /// True if it is present.
+    /// True if the other engine is present.
     pub is_present: bool,
     /// Counters of the transport.
     pub stats: PeerStats,
-    /// Lateness of its packets, in virtual time, with one entry per accepted packet.
+    /// Lateness of the other engine's packets in virtual time, with one entry per accepted packet.
     pub lateness: Lateness,
     /// Number of packets that arrived after their instant, by any amount.
     pub late: u64,
-    /// Largest difference between the two engines' clocks, which is included in both
+    /// Maximum difference between the two engines' clocks. `lateness` and `late` include it
     /// ([`PeerConfig`]).
     pub clocks_apart: Duration,
-    /// Packets dropped on the links to it while it was away, in past absences.
+    /// Number of packets dropped on the links to the other engine in past absences.
     pub dropped_meanwhile: u64,
 }
 
 impl AdjacencyReport {
-    /// Returns the number of packets that were lost outside the simulated network: those that found
-    /// no room, and those to an engine that vanished without farewell.
+    /// Returns the number of packets that were lost outside the simulated network: packets for
+    /// which there was no room, packets that were too large, and packets to an engine that vanished
+    /// without a farewell.
     pub fn lost(&self) -> u64 {
         self.stats.dropped_full + self.stats.dropped_away + self.stats.too_large
     }
 
-    /// Returns the number of datagrams, of one packet or of many, that the other engine sent and
-    /// that never arrived.
+    /// Returns the number of datagrams that the other engine sent and that never arrived. A
+    /// datagram may contain several packets.
     pub fn missing(&self) -> u64 {
         self.stats.lost
     }
 }
 
-/// Statistics of a portal beyond single peers.
+/// Statistics of a portal for all other engines together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortalStats {
-    /// Packets received and accepted.
+    /// Number of packets received and accepted.
     pub taken: u64,
-    /// Accepted packets that arrived after their instant.
+    /// Number of accepted packets that arrived after their instant.
     pub late: u64,
-    /// Packets refused because they arrive too far in the future, or because the simulation holds
-    /// too many.
+    /// Number of packets refused because they arrive too far in the future or because the
+    /// simulation holds too many.
     pub refused: u64,
-    /// Packets that are invalid in this network.
+    /// Number of packets that are invalid in this network.
     pub senseless: u64,
-    /// Packets for an engine without adjacency.
+    /// Number of packets for an engine without adjacency.
     pub no_route: u64,
 }
 
-/// Sends outgoing packets of one engine to the others, and receives theirs.
+/// Sends the outgoing packets of one engine to the others, and receives theirs.
 ///
-/// Links to an engine that is away are down. At the start all are down.
+/// Links to an engine that is away are down. At the start all engines are away.
 #[derive(Debug)]
 pub struct Portal {
     here: Owner,
@@ -100,25 +102,25 @@ pub struct Portal {
     epoch: u64,
     statics: Statics,
     pub(crate) adjacencies: Vec<Adjacency>,
-    /// By engine: index in `adjacencies`.
+    /// Index in `adjacencies` of each engine; `None` without an adjacency.
     by_owner: Vec<Option<usize>>,
     lateness: Lateness,
     limit: Limit,
     pub(crate) waits: bool,
     stats: PortalStats,
-    /// Pace of the engine; real time unless set.
+    /// Pace of the engine; real time if `None`.
     pace: Option<Pace>,
 }
 
-/// Trains of datagrams received from one peer before the engine runs again.
+/// Maximum number of trains of datagrams received from one peer before the engine runs again.
 const BUDGET: usize = 64;
-/// Packets in the simulation beyond which no more are accepted: 256 MiB.
+/// Number of packets in the simulation above which no more are accepted; they take 256 MiB.
 const MOST_PACKETS: usize = 1 << 22;
 
 impl Portal {
-    /// Creates the portal of engine `here`, whose world has all its traffic. `epoch` must grow with
-    /// each start, for example nanoseconds since 1970. A packet later than `limit` counts as late
-    /// in [`Portal::lateness`].
+    /// Creates the portal of engine `here`. `world` must have all its traffic. `epoch` must grow
+    /// with each start of the engine; nanoseconds since 1970 are suitable. In [`Portal::lateness`],
+    /// a packet that is later than `limit` counts as late.
     pub fn new(world: &World, cut: Cut, here: Owner, key: Key, epoch: u64, limit: Limit) -> Self {
         let by_owner = vec![None; usize::from(cut.engines())];
         Self {
@@ -137,9 +139,9 @@ impl Portal {
         }
     }
 
-    /// Opens an adjacency to engine `there`, at the other end of `endpoint`, and sets the links to
-    /// it down until it is present. Of `config`, a ring uses the heartbeat, the silence and the
-    /// horizon: a ring neither batches nor compresses.
+    /// Opens an adjacency to engine `there`, which has the other end of `endpoint`, and sets the
+    /// links to that engine down until it is present. A ring uses only the heartbeat, the silence
+    /// and the horizon of `config`, because it neither batches nor compresses.
     ///
     /// # Panics
     ///
@@ -171,8 +173,8 @@ impl Portal {
         });
     }
 
-    /// Marks the generation of engine `there` that began at `epoch` as dead, without waiting for
-    /// its silence: its supervisor has seen it end. A new generation may join.
+    /// Marks the generation of engine `there` that began at `epoch` as dead without waiting for its
+    /// silence, because a supervisor has seen it end. A new generation may join.
     pub fn bury(&mut self, world: &mut World, there: Owner, epoch: u64) {
         let index = self.by_owner.get(usize::from(there)).copied().flatten();
         let Some(adjacency) = index.map(|index| &mut self.adjacencies[index]) else {
@@ -186,12 +188,13 @@ impl Portal {
     }
 
     /// Sets the pace of the engine, on which the batching time of packets depends.
-    /// [`mod@crate::run`] calls it.
+    /// [`mod@crate::run`] calls this function.
     pub fn follow(&mut self, pace: Pace) {
         self.pace = Some(pace);
     }
 
-    /// Receives, sends, and sends what keeps peers informed. `now` is the wall clock.
+    /// Receives packets, sends packets, and sends the messages that keep peers informed. `now` is
+    /// the wall clock.
     ///
     /// # Errors
     ///
@@ -205,7 +208,7 @@ impl Portal {
         self.send(engine, now)
     }
 
-    /// Receives what has arrived.
+    /// Receives the packets that have arrived.
     ///
     /// # Errors
     ///
@@ -231,7 +234,8 @@ impl Portal {
                     stats.senseless += 1;
                     return;
                 };
-                // By the sender's clock it may be later by the difference of the clocks.
+                // By the sender's clock, the packet may be later than here by the difference of the
+                // clocks.
                 let late = late.max(now + apart - packet.at);
                 stats.taken += 1;
                 let is_late = u64::from(late > Duration::ZERO);
@@ -261,7 +265,7 @@ impl Portal {
         Ok(())
     }
 
-    /// Sends the engine's outgoing packets, and due datagrams.
+    /// Sends the engine's outgoing packets, and the datagrams that are due.
     ///
     /// # Errors
     ///
@@ -328,7 +332,7 @@ impl Portal {
         Ok(())
     }
 
-    /// Returns the time at which the portal must be polled even without input.
+    /// Returns the time at which the portal must be polled even if no input arrives.
     pub fn next_wake(&self) -> Instant<Wall> {
         let wakes = self
             .adjacencies
@@ -337,15 +341,15 @@ impl Portal {
         wakes.min().unwrap_or(Instant::FAR_FUTURE)
     }
 
-    /// Returns the descriptors on which input may arrive.
+    /// Returns the descriptors that become readable when input arrives.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.adjacencies
             .iter()
             .map(|adjacency| adjacency.transport.descriptor())
     }
 
-    /// Prepares a sleep on the descriptors. Returns false if input has arrived meanwhile, so that
-    /// the thread must not sleep.
+    /// Prepares a sleep on the descriptors. Returns false if input has arrived meanwhile; the
+    /// thread must then not sleep.
     pub fn doze(&self) -> bool {
         let dozes = |adjacency: &Adjacency| match &adjacency.transport {
             Transport::Ring(neighbour) => neighbour.doze(),
@@ -354,7 +358,7 @@ impl Portal {
         self.adjacencies.iter().all(dozes)
     }
 
-    /// Ends what [`Portal::doze`] began, whether the thread slept or not.
+    /// Ends a sleep that [`Portal::doze`] prepared, even if the thread did not sleep.
     pub fn wake(&self) {
         for adjacency in &self.adjacencies {
             if let Transport::Ring(neighbour) = &adjacency.transport {
@@ -384,12 +388,12 @@ impl Portal {
         })
     }
 
-    /// Returns the totals.
+    /// Returns the statistics for all other engines together.
     pub fn stats(&self) -> PortalStats {
         self.stats
     }
 
-    /// Returns number, presence and counters of each peer.
+    /// Returns the number, the presence and the counters of each peer.
     pub fn peers(&self) -> impl Iterator<Item = (Owner, bool, PeerStats)> + '_ {
         self.adjacencies
             .iter()
@@ -402,11 +406,11 @@ impl Portal {
     }
 }
 
-/// Conversion of the simulation's instants to the wall time left.
+/// Conversion of instants of the simulation to the wall time left until them.
 struct TimeLeft {
-    /// Instant that the simulation has reached, or should have.
+    /// Instant that the simulation has reached, or should have reached by its pace.
     reached: Instant<Virtual>,
-    /// Wall over virtual time.
+    /// Wall time per virtual time.
     slowness: f64,
 }
 
@@ -424,7 +428,7 @@ impl TimeLeft {
         }
     }
 
-    /// Returns the wall time until `at`; infinite for a stopped clock.
+    /// Returns the wall time left until `at`. It is infinite while the virtual clock is stopped.
     fn until(&self, at: Instant<Virtual>) -> Duration {
         let left = (at - self.reached).as_ns() as f64 * self.slowness;
         Duration::from_ns(left as i64)
@@ -432,7 +436,7 @@ impl TimeLeft {
 }
 
 impl Adjacency {
-    /// Sets the links to the other engine up or down, as it becomes present or away.
+    /// Sets the links to the other engine up or down, depending on its presence.
     fn set_links(&mut self, world: &mut World, event: PeerEvent) {
         let dropped: u64 = self
             .links

@@ -1,15 +1,15 @@
-//! Line to an engine on another thread of this process: unencoded packets in shared memory.
+//! Connection to an engine in another thread of this process: unencoded packets in shared memory.
 //!
-//! Each direction has two rings (the crate `rtrb`) instead of a socket, one of packets and one of
-//! the bytes of real packets. Packets are neither encoded nor sealed, since they stay within the
-//! process, and not batched, since a transfer needs no system call. A full ring drops packets, as a
-//! socket would, and counts them. A sleeping receiver is woken ([`crate::bell`]).
+//! Each direction has two rings (of the crate `rtrb`) instead of a socket, one for packets and one
+//! for the bytes of real packets. Packets are neither encoded nor sealed, since they stay within
+//! the process. They are not batched, since a transfer needs no system call. A full ring drops
+//! packets, as a socket would, and counts them. A sleeping receiver is woken ([`crate::bell`]).
 //!
-//! For presence, each engine regularly writes the time of the clock that all threads of a machine
-//! share, and a mark when it leaves.
+//! So that the other engine can detect its presence, each engine regularly writes the time of the
+//! clock that all threads of a machine share, and a special value when it leaves.
 //!
-//! Engines that wait for one another also publish promises here: an instant before which nothing
-//! more will arrive ([`promise`]).
+//! Engines that wait for one another also publish promises here: an instant before which no further
+//! packet will arrive ([`promise`]).
 
 mod neighbour;
 mod promise;
@@ -28,7 +28,7 @@ use timeloom_time::{Instant, Wall};
 use crate::bell::Bell;
 use crate::exact::Batch;
 
-/// One end of a line between two threads. Packets put into one end come out at the other.
+/// One end of a connection between two threads. Packets put into one end come out at the other.
 #[derive(Debug)]
 pub struct Ring {
     out: Producer<Packet>,
@@ -39,22 +39,22 @@ pub struct Ring {
     theirs: Arc<Side>,
 }
 
-/// State of one end, visible to both.
+/// State of one end, which both ends can read.
 #[derive(Debug)]
 struct Side {
-    /// Time of its last sign of life, ns on the wall clock; [`NOBODY`] before the first, and after
-    /// it has left.
+    /// Time of the engine's last sign of life, in nanoseconds of the wall clock. The value is
+    /// [`NOBODY`] before the first one, and [`FAREWELL`] after the engine has left.
     seen: AtomicI64,
-    /// Instant before which it sends nothing more.
+    /// Promise of this engine: an instant before which it sends no further packet.
     promise: Promise,
     bell: Bell,
 }
 
 const NOBODY: i64 = i64::MIN;
-/// Value of `seen` after a farewell: nothing is missing.
+/// Value of `seen` after a farewell, which means that no packet is missing.
 const FAREWELL: i64 = i64::MIN + 1;
-/// Bytes for real packets per packet of capacity: where there are many packets, few are real.
-/// Unused space takes no memory.
+/// Number of bytes for real packets per packet of capacity. Where there are many packets, few of
+/// them are real. Unused space takes no memory.
 const BYTES_EACH: usize = 256;
 
 impl Side {
@@ -68,18 +68,18 @@ impl Side {
 }
 
 impl Ring {
-    /// Capacity that suffices unless the other thread gets no processor for milliseconds: two MiB
-    /// of packets in each direction, and eight for bytes.
+    /// Capacity in packets that is enough unless the other thread gets no processor for
+    /// milliseconds. It takes two MiB for packets in each direction, and eight MiB for bytes.
     pub const PACKETS: usize = 1 << 15;
 
-    /// Creates both ends of a line with room for `packets` packets in each direction.
+    /// Creates both ends of a connection with room for `packets` packets in each direction.
     ///
     /// # Errors
     ///
     /// Fails if the process has no descriptors left.
     pub fn pair(packets: usize) -> io::Result<(Self, Self)> {
         let packets = packets.max(1);
-        // The largest packet must fit, however few fit.
+        // The largest packet must fit, however small the capacity is.
         let bytes = (packets * BYTES_EACH).max(1 << 16);
         let (out, into) = RingBuffer::new(packets);
         let (out_bytes, into_bytes) = RingBuffer::new(bytes);
@@ -107,13 +107,13 @@ impl Ring {
     }
 
     /// Marks this end as present although its thread has not started, so that the first packets of
-    /// the other engine are not lost. For a caller that starts both.
+    /// the other engine are not lost. For a caller that starts both threads.
     pub fn greet(&self, now: Instant<Wall>) {
         self.ours.seen.store(now.as_ns(), Ordering::Release);
     }
 
-    /// Sends packets, and the concatenated bytes of the real ones among them; returns the number
-    /// that found no room.
+    /// Sends packets and the concatenated bytes of the real ones among them. Returns the number of
+    /// packets for which there was no room.
     fn put(&mut self, batch: &Batch) -> u64 {
         let fits =
             self.out.slots() >= batch.packets.len() && self.out_bytes.slots() >= batch.bytes.len();
@@ -132,15 +132,16 @@ impl Ring {
         full
     }
 
-    /// Sends packets that fit. Bytes first: a receiver that finds a packet finds its bytes.
+    /// Sends packets that fit. The bytes are written first, so that a receiver that finds a packet
+    /// also finds its bytes.
     fn put_whole(&mut self, packets: &[Packet], bytes: &[u8]) {
         let bytes = self.out_bytes.push_entire_slice(bytes);
         let packets = self.out.push_entire_slice(packets);
         debug_assert!(bytes.is_ok() && packets.is_ok());
     }
 
-    /// Appends received packets to `batch`, at most `most`. As a block: the cache lines are held by
-    /// the other core, and fetching them one by one in between other work costs more.
+    /// Appends at most `most` received packets to `batch`. They are copied as a block: the sender's
+    /// core holds their cache lines, and fetching these one by one, between other work, costs more.
     fn take(&mut self, most: usize, batch: &mut Batch) {
         let Ok(packets) = self.into.read_chunk(self.into.slots().min(most)) else {
             return;

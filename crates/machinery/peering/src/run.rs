@@ -1,4 +1,4 @@
-//! Real-time run of an engine with its portal, on the calling thread.
+//! Run of an engine and its portal in real time, on the calling thread.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,9 +13,10 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::Portal;
 
-/// Connection of a non-waiting engine to others: a [`Portal`], or an alternative for comparison.
+/// Connection to other engines for an engine that does not wait for them: a [`Portal`], or an
+/// alternative for comparison.
 pub trait Gateway {
-    /// Receives what has arrived.
+    /// Receives the packets that have arrived.
     ///
     /// # Errors
     ///
@@ -26,7 +27,7 @@ pub trait Gateway {
         now: Instant<Wall>,
     ) -> io::Result<()>;
 
-    /// Sends the engine's outgoing packets, and due datagrams.
+    /// Sends the engine's outgoing packets, and the datagrams that are due.
     ///
     /// # Errors
     ///
@@ -37,22 +38,23 @@ pub trait Gateway {
         now: Instant<Wall>,
     ) -> io::Result<()>;
 
-    /// Returns the time at which the gateway must be polled even without input.
+    /// Returns the time at which the gateway must be polled even if no input arrives.
     fn next_wake(&self) -> Instant<Wall>;
 
-    /// Returns the descriptors on which input may arrive.
+    /// Returns the descriptors that become readable when input arrives.
     fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>>;
 
-    /// Sets the pace of the engine; called before the run and when it changes.
+    /// Sets the pace of the engine. The run calls this function at its start and whenever the pace
+    /// changes.
     fn follow(&mut self, _pace: Pace) {}
 
-    /// Called before the thread sleeps on the descriptors. Returns false if input has arrived that
-    /// they do not show.
+    /// Prepares a sleep of the thread on the descriptors. Returns false if input has arrived that
+    /// the descriptors do not show; the thread must then not sleep.
     fn doze(&self) -> bool {
         true
     }
 
-    /// Called after [`Gateway::doze`], whether the thread slept or not.
+    /// Ends what [`Gateway::doze`] prepared, even if the thread did not sleep.
     fn wake(&self) {}
 }
 
@@ -94,23 +96,25 @@ impl Gateway for Portal {
     }
 }
 
-/// Waiting strategy.
+/// Way in which the thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// Longest final part of a wait spent polling the clock, since the kernel wakes sleepers late;
-    /// the actual duration is the usual lateness. A thread that polls all the time takes a core;
-    /// the kernel then withholds that core for 50 ms of each second if ordinary threads, its own
-    /// among them, wait for it. With 20 ms or more the thread never sleeps.
+    /// Maximum duration of the final part of a wait in which the thread polls the clock, since the
+    /// kernel wakes sleeping threads late. The actual duration is the usual lateness. A thread that
+    /// polls all the time takes a core. The kernel then withholds that core for 50 ms of each
+    /// second if ordinary threads, those of this process among them, wait for it. With 20 ms or
+    /// more the thread never sleeps.
     pub spin: Duration,
-    /// Time for which input may stay in the kernel, to be received in batches; zero receives it as
-    /// it arrives.
+    /// Time for which received packets may stay in the kernel, so that they are received in
+    /// batches. With zero they are received as they arrive.
     pub hold: Duration,
-    /// Runs the thread with `SCHED_FIFO` priority, above all ordinary programs of the machine, if
-    /// permitted: another program's time slice would make packets milliseconds late. True by
-    /// default. The engine takes the time that it needs, so it should have a core.
+    /// True if the thread should run with `SCHED_FIFO` priority, above all ordinary programs of the
+    /// machine, if permitted; true by default. Otherwise another program's time slice would make
+    /// packets milliseconds late. The engine takes the processor time that it needs, so it should
+    /// have a core.
     pub first: bool,
-    /// Keeps the machine's processors from entering idle states, if permitted: the wake-up of a
-    /// processor makes packets late. True by default.
+    /// True if the machine's processors should be kept from entering idle states, if permitted;
+    /// true by default. A processor that has to wake up makes packets late.
     pub awake: bool,
 }
 
@@ -125,11 +129,11 @@ impl Default for Pause {
     }
 }
 
-/// Events between two checks of the sockets.
+/// Number of events between two checks of the sockets.
 const EVENTS: u64 = 128;
-/// Longest wait, so that a stopped clock or the end of the run is noticed.
+/// Longest wait. It ensures that a stopped clock or the end of the run is noticed.
 const LONGEST: Duration = Duration::from_ms(20);
-/// Interval at which a thread that polls the clock also polls the gateway: input may be due before
+/// Interval at which a thread that polls the clock also polls the gateway. Input may be due before
 /// anything else is.
 const LOOK: Duration = Duration::from_us(2);
 
@@ -169,7 +173,7 @@ pub fn run<Q: EventQueue>(
             Wake::At(at) => at,
             Wake::OnChange => now + LONGEST,
         };
-        // An engine that stands at an instant has reached it.
+        // An engine whose clock stands still at an instant has reached that instant.
         let limit = paced.pace().limit(now);
         if paced.engine.next_wake().is_none_or(|next| next > limit) {
             paced.engine.run_until(limit.min(end), 1);
@@ -186,15 +190,16 @@ pub fn run<Q: EventQueue>(
     gateway.send(&mut paced.engine, wall_now())
 }
 
-/// Estimate of the kernel's wake-up lateness.
+/// Estimate of how late the kernel wakes the thread.
 struct Sleeper {
-    /// Time by which a sleep ends before its instant, so that 19 of 20 end in time.
+    /// Time by which a sleep ends before the instant that is waited for, so that 19 of 20 sleeps
+    /// end in time.
     early: Duration,
 }
 
-/// Adjustment per sleep.
+/// Change of `early` per sleep.
 const STEP: Duration = Duration::from_ns(200);
-/// Smallest value of `early`.
+/// Minimum of the estimate [`Sleeper::early`].
 const PUNCTUAL: Duration = Duration::from_us(2);
 
 impl Sleeper {
@@ -202,8 +207,8 @@ impl Sleeper {
         Self { early: spin }
     }
 
-    /// Sleeps until shortly before `until`, or until input arrives, then polls the clock. It
-    /// returns early enough for the caller to poll the gateway.
+    /// Sleeps until shortly before `until` or until input arrives, and then polls the clock.
+    /// Returns early enough for the caller to poll the gateway.
     fn wait(&mut self, gateway: &impl Gateway, until: Instant<Wall>, pause: Pause) {
         let now = wall_now();
         let sleep = until - now - self.early;
@@ -220,8 +225,8 @@ impl Sleeper {
         }
     }
 
-    /// Updates the estimate after a sleep that ended `late` after its deadline. Steps up and down
-    /// are as 19 to one, so that they balance where one in twenty is later.
+    /// Updates the estimate after a sleep that ended `late` after its deadline. A step up is 19
+    /// times as large as a step down, so that they balance when one sleep in twenty is later.
     fn learn(&mut self, late: Duration, most: Duration) {
         if most >= LONGEST {
             return;
@@ -235,7 +240,7 @@ impl Sleeper {
     }
 }
 
-/// Sleeps; returns true if input has arrived.
+/// Sleeps for `sleep` at most; returns true if input has arrived.
 fn doze(gateway: &impl Gateway, sleep: Duration, pause: Pause) -> bool {
     let descriptors = gateway.descriptors();
     let mut descriptors: Vec<PollFd<'_>> = descriptors
@@ -259,7 +264,7 @@ mod tests {
     fn a_sleeper_learns_how_late_the_kernel_is() {
         let most = Duration::from_us(60);
         let mut sleeper = Sleeper::new(most);
-        // One in fifty is late by more than 10 µs, one in ten by more than 5 µs.
+        // In this test, one sleep in fifty is late by 3 ms, and one in ten by more than 5 µs.
         let late = |turn: u32| match turn % 50 {
             0 => Duration::from_ms(3),
             1..=5 => Duration::from_us(10),

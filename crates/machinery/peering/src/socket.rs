@@ -1,8 +1,8 @@
-//! UDP with batches of datagrams.
+//! UDP socket that sends and receives datagrams in batches.
 //!
-//! Full datagrams have one length, so that the kernel accepts trains of them (UDP_SEGMENT) and
-//! delivers trains (UDP_GRO): its cost is then per train. Kernels without either get single
-//! datagrams.
+//! Full datagrams have the same length. The kernel therefore accepts several of them as one train
+//! (UDP_SEGMENT) and delivers them as one train (UDP_GRO), so that its cost is per train. Kernels
+//! without these options get single datagrams.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -24,16 +24,16 @@ pub struct Socket {
     batch: Batch<AT_ONCE>,
 }
 
-/// Trains received by one call.
+/// Number of trains received by one system call.
 const AT_ONCE: usize = 8;
-/// Largest train, in bytes.
+/// Maximum length of a received train in bytes.
 const TRAIN: usize = 65_536;
-/// Largest number of segments into which the kernel cuts one train.
+/// Maximum number of segments into which the kernel cuts one train.
 const SEGMENTS: usize = 64;
-/// Largest train to send, in bytes: a datagram of IPv4.
+/// Maximum length of a train to send in bytes, which is that of a datagram over IPv4.
 const TRAIN_OUT: usize = 65_507;
-/// Size of the kernel's buffer in each direction, in bytes: some milliseconds of 10 Gbit/s, and a
-/// bound for floods.
+/// Size of the kernel's buffer in each direction in bytes. It holds some milliseconds of 10 Gbit/s,
+/// and limits the effect of a flood.
 const KEPT: usize = 4 << 20;
 
 impl Socket {
@@ -41,16 +41,16 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// Fails if the kernel refuses a step.
+    /// Fails if a system call fails.
     pub fn connect(local: SocketAddr, remote: SocketAddr) -> io::Result<Self> {
         Self::new(UdpSocket::bind(local)?, remote)
     }
 
-    /// Creates a socket for the engine at the other end from a bound UDP socket.
+    /// Creates a socket from a bound UDP socket, for the engine at `remote`.
     ///
     /// # Errors
     ///
-    /// Fails if the kernel refuses a step.
+    /// Fails if a system call fails.
     pub fn new(socket: UdpSocket, remote: SocketAddr) -> io::Result<Self> {
         socket.connect(remote)?;
         socket.set_nonblocking(true)?;
@@ -67,13 +67,13 @@ impl Socket {
         })
     }
 
-    /// Enables trains; `false` sends every datagram separately.
+    /// Enables or disables trains. Without trains every datagram is sent separately.
     pub fn set_trains(&mut self, trains: bool) {
         self.trains = trains;
     }
 
-    /// Sends all datagrams. Those that the kernel refuses are dropped, as a network would: this
-    /// call never waits.
+    /// Sends all datagrams. The call never blocks. Datagrams that the kernel refuses are dropped,
+    /// as a network would do.
     ///
     /// # Errors
     ///
@@ -143,14 +143,14 @@ impl Socket {
         Ok(taken)
     }
 
-    /// Returns the descriptor, for waiting.
+    /// Returns the descriptor, so that a caller can wait for input.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// Returns true for errors under which a network would lose the datagram as well: full buffers, an
-/// unreachable peer, and other refusals, such as a train that is too large.
+/// Returns true for an error under which a network would lose the datagram too: full buffers, an
+/// unreachable peer, and other refusals, such as that of a train that is too large.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, WouldBlock,

@@ -14,9 +14,9 @@ use crate::socket::Socket;
 /// One end of a connection between two engines.
 #[derive(Debug)]
 pub enum Endpoint {
-    /// To an engine on any machine.
+    /// UDP socket to an engine on any machine.
     Udp(Socket),
-    /// To an engine on another thread of this process.
+    /// Shared memory to an engine in another thread of this process.
     Ring(Ring),
 }
 
@@ -42,7 +42,7 @@ impl Endpoint {
     }
 }
 
-/// An endpoint in use, with the state of the other engine.
+/// Endpoint in use, with the state of the other engine.
 #[derive(Debug)]
 pub(crate) enum Transport {
     Udp(Box<Udp>),
@@ -62,7 +62,7 @@ impl Udp {
         Self { peer, socket, out }
     }
 
-    /// Sends the datagrams in `out`.
+    /// Sends the datagrams in `out`, and clears it.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.socket.send(&self.out)?;
         self.out.clear();
@@ -92,7 +92,7 @@ impl Transport {
         }
     }
 
-    /// Returns the engine's number, its presence and its counters.
+    /// Returns the number, the presence and the counters of the other engine.
     pub(crate) fn status(&self) -> (Owner, bool, PeerStats) {
         match self {
             Self::Udp(udp) => (udp.peer.there(), udp.peer.is_present(), udp.peer.stats()),

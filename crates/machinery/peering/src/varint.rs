@@ -1,15 +1,15 @@
 //! Variable-length numbers: little-endian base 128 (LEB128), signed ones zigzag.
 //!
-//! The length of a number is hardly predictable, and a record has several: a loop over bytes would
-//! cost a branch misprediction in each. So numbers of up to 56 bits are spread and gathered in a
-//! register, without a branch.
+//! The length of a number is hardly predictable, and a record has several numbers, so a loop over
+//! bytes would cost a branch misprediction per number. Numbers of up to 56 bits are therefore
+//! spread and gathered in a register without a branch.
 
 use crate::codec::Malformed;
 
-/// Highest bit of each byte: another one follows.
+/// Highest bit of each byte, which states that another byte follows.
 const MORE: u64 = 0x8080_8080_8080_8080;
 
-/// Appends a number, seven bits at a time, the lowest first.
+/// Appends a number, seven bits per byte, the lowest bits first.
 #[inline]
 pub(crate) fn put(out: &mut Vec<u8>, value: u64) {
     if value >= 1 << 56 {
@@ -18,13 +18,14 @@ pub(crate) fn put(out: &mut Vec<u8>, value: u64) {
     let bits = 64 - (value | 1).leading_zeros();
     let length = bits.div_ceil(7);
     let more = MORE & ((1 << (8 * (length - 1))) - 1);
-    // All eight bytes, then the valid length: one store of a known size.
+    // All eight bytes are appended and then truncated to the valid length, so that the store has a
+    // fixed size.
     let end = out.len() + length as usize;
     out.extend_from_slice(&(spread(value) | more).to_le_bytes());
     out.truncate(end);
 }
 
-/// Spreads a number to seven bits per byte.
+/// Spreads a number of up to 56 bits to seven bits per byte.
 #[inline]
 fn spread(value: u64) -> u64 {
     let value = value & 0x0fff_ffff | (value & 0x00ff_ffff_f000_0000) << 4;
@@ -32,7 +33,7 @@ fn spread(value: u64) -> u64 {
     value & 0x007f_007f_007f_007f | (value & 0x3f80_3f80_3f80_3f80) << 1
 }
 
-/// Gathers seven bits from each byte.
+/// Gathers seven bits from each byte to a number.
 #[inline]
 fn gather(word: u64) -> u64 {
     let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
@@ -75,7 +76,7 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Result<u64, Malformed> {
     Ok(gather(word & (u64::MAX >> (63 - last))))
 }
 
-/// Decodes a long number, or one near the end of the bytes.
+/// Decodes a number that is long or close to the end of the bytes.
 #[cold]
 fn take_slowly(bytes: &mut &[u8]) -> Result<u64, Malformed> {
     let mut value = 0u64;
@@ -119,7 +120,7 @@ pub(crate) fn take_signed(bytes: &mut &[u8]) -> Result<i64, Malformed> {
 mod tests {
     use super::*;
 
-    /// Returns numbers around each length, and the extremes.
+    /// Returns numbers close to each power of two, and the extreme values.
     fn values() -> impl Iterator<Item = u64> {
         let around = |bit: u32| {
             let one = 1u64 << bit;

@@ -1,9 +1,9 @@
-//! Engines that follow a clock and also wait for one another: none passes the instant before which
-//! the others have promised that nothing more arrives. Only between threads ([`crate::Ring`]),
-//! since a datagram, and a promise with it, may be lost.
+//! Waiting for other engines while following a clock. No engine passes an instant before the others
+//! have promised that no further packet arrives until then. This works only between threads
+//! ([`crate::Ring`]), since a datagram may be lost, and a promise with it.
 //!
-//! No packet is late for the model then. The time spent waiting is lateness behind the clock, which
-//! each engine counts for its own events.
+//! No packet is then late for the model. The time spent waiting becomes lateness behind the clock,
+//! which each engine counts for its own events.
 
 use std::os::fd::BorrowedFd;
 
@@ -16,14 +16,14 @@ use crate::ring::Neighbour;
 use crate::transport::Transport;
 
 impl Portal {
-    /// Makes the engine wait for the others from now on. All engines of a network must wait, or
-    /// none.
+    /// Makes the engine wait for the others from now on. Either all engines of a network must wait,
+    /// or none.
     pub fn wait_for_others(&mut self) {
         self.waits = true;
     }
 
-    /// Returns the last instant that may be handled: packets that the others may still send arrive
-    /// later. Absent engines impose no limit.
+    /// Returns the last instant whose events may be handled. All packets that the others may still
+    /// send arrive later. An absent engine imposes no limit.
     pub fn safe_until(&self) -> Instant<Virtual> {
         if !self.waits {
             return Instant::FAR_FUTURE;
@@ -33,13 +33,14 @@ impl Portal {
         awaited.map_or(Instant::FAR_FUTURE, |safe| safe - Duration::from_ns(1))
     }
 
-    /// Returns true if the others have promised meanwhile that nothing more arrives up to `until`.
+    /// Returns true if the others have promised by now that no further packet arrives up to
+    /// `until`.
     pub fn is_safe(&self, until: Instant<Virtual>) -> bool {
         self.neighbours().all(|(_, one)| one.has_promised(until))
     }
 
-    /// Promises the others that the engine has reached `lived`, and has sent all packets that left
-    /// it by then ([`Portal::send`]).
+    /// Promises the other engines that this engine has reached `lived`. All packets that left it by
+    /// then must have been sent ([`Portal::send`]).
     pub fn promise(&self, lived: Instant<Virtual>) {
         if self.waits {
             for (ahead, one) in self.neighbours() {
@@ -48,7 +49,7 @@ impl Portal {
         }
     }
 
-    /// Requests a promise up to `until` from all engines that have not made it.
+    /// Requests a promise up to `until` from all engines that have not yet promised that much.
     pub fn wish(&self, until: Instant<Virtual>) {
         if self.waits {
             let at = until + Duration::from_ns(1);
@@ -56,8 +57,8 @@ impl Portal {
         }
     }
 
-    /// Returns the instant that the engine must reach for the others to continue; `None` while none
-    /// waits.
+    /// Returns the instant that this engine must reach so that the others can continue; `None` if
+    /// no engine waits for it.
     pub fn wished(&self) -> Option<Instant<Virtual>> {
         let wishes = self
             .neighbours()
@@ -65,8 +66,9 @@ impl Portal {
         wishes.filter(|_| self.waits).min()
     }
 
-    /// Waits at most `most` until another engine has sent or promised something. Polls first if
-    /// each engine can have one of `cores` processors: a wake-up takes longer than most promises.
+    /// Waits at most `most` until another engine has sent or promised something. If each engine can
+    /// have one of `cores` processors, the thread polls first, because a wake-up takes longer than
+    /// most promises.
     pub fn await_news(&self, most: Duration, cores: usize) {
         let began = wall_now();
         let has_news = || self.neighbours().any(|(_, one)| one.has_news());
@@ -102,9 +104,9 @@ fn sleep_on<'a>(descriptors: impl Iterator<Item = BorrowedFd<'a>>, most: Duratio
         tv_sec: most.as_ns() / 1_000_000_000,
         tv_nsec: most.as_ns() % 1_000_000_000,
     };
-    // An interrupted wait is like a wake-up: the caller checks again.
+    // An interrupted wait is like a wake-up, because the caller checks again.
     let _ = poll(&mut descriptors, Some(&time));
 }
 
-/// Time for which an engine polls for a promise before it sleeps.
+/// Time for which an engine polls for a promise before its thread sleeps.
 const PATIENCE: Duration = Duration::from_us(20);

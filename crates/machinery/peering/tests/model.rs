@@ -1,5 +1,5 @@
-//! The flag of a sleeping thread in every interleaving that the memory model allows: loom runs the
-//! closure repeatedly.
+//! Model check of the flag of a sleeping thread. loom runs the closure with every interleaving that
+//! the memory model allows.
 
 #[path = "../src/flag.rs"]
 mod flag;
@@ -19,8 +19,8 @@ fn main() {
     println!("model nothing_is_left_to_a_sleeper_that_is_not_rung ... ok");
 }
 
-/// Two items are written, one after the other, while another thread checks, sleeps, wakes and
-/// sleeps again. When it sleeps, it must have seen all items or have been signalled.
+/// One thread writes two items, one after the other, while another thread checks, sleeps, wakes and
+/// sleeps again. When the second thread sleeps, it must have seen all items or have been signalled.
 fn nothing_is_left_to_a_sleeper_that_is_not_rung() {
     let there = Arc::new(AtomicU32::new(0));
     let rings = Arc::new(AtomicU32::new(0));
@@ -38,7 +38,7 @@ fn nothing_is_left_to_a_sleeper_that_is_not_rung() {
     };
     flag.doze();
     let first = there.load(Relaxed);
-    // Same as in `bell.rs`: pending signals are consumed.
+    // Pending signals are consumed, as in `bell.rs`.
     flag.wake();
     rings.store(0, Relaxed);
     flag.doze();

@@ -1,13 +1,13 @@
-//! A child process that cannot outlive its handle.
+//! Child process that cannot outlive its handle.
 //!
-//! One thread per child, its *keeper*, starts the child and waits for it. This thread must live as
-//! long as the child: the kernel sends the parent-death signal when the parent *thread* ends
-//! (prctl(2)), so a child started from a short-lived thread would be killed when that thread ends.
+//! Each child has a thread, its *keeper*, which starts the child and waits for it. The keeper must
+//! live as long as the child: the kernel sends the parent-death signal when the parent *thread*
+//! ends (prctl(2)), so a child of a short-lived thread would be killed early.
 //!
-//! The child leads its own session and process group. When it ends, normally or not, the whole
-//! group is killed before the child is reaped: as long as the leader is a zombie, its number cannot
-//! be reused by another process. Descendants that leave the group (setsid) stay in the cgroup: if
-//! the child was given its own cgroup, every process in it is killed as well.
+//! The child leads its own session and process group. When it ends, for any reason, the whole group
+//! is killed before the child is reaped. (As long as the leader is a zombie, its process ID cannot
+//! be reused.) A descendant may leave the group by setsid, but not the cgroup. If the child was
+//! given a cgroup of its own, every process in that cgroup is therefore killed as well.
 
 use std::fs::{self, File};
 use std::io;
@@ -39,7 +39,7 @@ struct Ended {
 }
 
 impl Child {
-    /// Starts `command` in `cgroup`. The child inherits `socket` under its present number.
+    /// Starts `command` in `cgroup`. The child inherits `socket` under the same descriptor number.
     pub(crate) fn start(
         mut command: Command,
         socket: UnixStream,
@@ -64,8 +64,8 @@ impl Child {
             .name("plant-keeper".to_owned())
             .spawn(move || {
                 let started = command.spawn();
-                // Closes this process's copy of the child's socket; otherwise the child's death
-                // would not appear as an end of file.
+                // Closes this process's copy of the child's socket. Otherwise the socket would not
+                // report an end of file when the child dies.
                 drop(command);
                 match started {
                     Ok(child) => {
@@ -92,16 +92,17 @@ impl Child {
         })
     }
 
-    /// Kills the child's whole group and cgroup, unless it has been reaped already.
+    /// Kills the child's whole process group and cgroup, unless the child has already been reaped.
     pub(crate) fn kill(&self) {
         let status = self.ended.lock();
         if status.is_none() {
-            // The target exists: the leader is not reaped.
+            // The target still exists, because the leader has not been reaped.
             kill_all(self.pid, self.cgroup.as_deref());
         }
     }
 
-    /// Returns the exit status, after waiting at most `patience` for the child to end.
+    /// Waits for at most `patience` for the child to end. Returns its exit status, or `None` if it
+    /// has not ended.
     pub(crate) fn wait(&self, patience: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + patience;
         let mut status = self.ended.lock();
@@ -117,7 +118,7 @@ impl Child {
         *status
     }
 
-    /// Returns the number of the process and of its group.
+    /// Returns the process ID of the child, which is also that of its group.
     pub(crate) fn id(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
@@ -137,11 +138,12 @@ impl Ended {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Work of the keeper: waits for the child, kills its group, reaps it and notifies waiters.
+    /// Main function of the keeper: waits for the child, kills its group, reaps it and wakes
+    /// waiters.
     fn keep(&self, mut child: std::process::Child, cgroup: Option<&Path>) {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.expect("a child has a number");
-        // Leaves the zombie unreaped; only a signal can interrupt the call.
+        // Waits without reaping the child. Only a signal can interrupt the call.
         while let Err(rustix::io::Errno::INTR) = waitid(
             WaitId::Pid(pid),
             WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
@@ -153,7 +155,7 @@ impl Ended {
     }
 }
 
-/// Kills the group of a leader that is not reaped yet, and every process in its cgroup.
+/// Kills the process group of a leader that has not been reaped, and every process in its cgroup.
 fn kill_all(leader: Pid, cgroup: Option<&Path>) {
     let _ = kill_process_group(leader, Signal::KILL);
     if let Some(cgroup) = cgroup {

@@ -5,25 +5,25 @@ use std::process::ExitStatus;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// The operations of the plant protocol.
+/// Operation of the plant protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Start and describe the plant.
+    /// Starts the plant and requests its description.
     Init,
-    /// Advance to a virtual instant.
+    /// Advances the plant to a virtual instant.
     Advance,
-    /// Read signals.
+    /// Reads signals.
     Read,
-    /// Write signals.
+    /// Writes signals.
     Write,
-    /// Finish and exit.
+    /// Requests that the plant finish and exit.
     Stop,
-    /// None: no request was pending.
+    /// No operation: no request was pending.
     Idle,
 }
 
 impl Op {
-    /// Returns the word used in the `op` member.
+    /// Returns the value of the `op` member of a request.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Init => "init",
@@ -42,8 +42,8 @@ impl fmt::Display for Op {
     }
 }
 
-/// A fault of a plant. After any but [`Fault::Refused`] the process has been killed and reaped, and
-/// every later request returns the same fault.
+/// Fault of a plant. After any fault but [`Fault::Refused`], the plant's process has been killed
+/// and reaped, and every later request returns the same fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -56,21 +56,21 @@ pub enum Fault {
     /// The process ended by itself.
     #[error("died {} ({status})", when(during))]
     Died {
-        /// Pending request.
+        /// Request that was pending.
         during: Op,
         /// Exit status of the process.
         status: ExitStatus,
     },
-    /// The process is alive but closed its socket.
+    /// The process is alive, but has closed its socket.
     #[error("closed its socket during `{during}`")]
     HungUp {
-        /// Pending request.
+        /// Request that was pending.
         during: Op,
     },
     /// No reply arrived in time.
     #[error("gave no answer to `{during}` within {after}")]
     TimedOut {
-        /// Pending request.
+        /// Request that was pending.
         during: Op,
         /// Duration of the wait, in wall time.
         after: Duration,
@@ -78,57 +78,59 @@ pub enum Fault {
     /// The reply violates the protocol.
     #[error("answered `{during}` with nonsense: {what}: {line}")]
     Nonsense {
-        /// Pending request.
+        /// Request that was pending.
         during: Op,
         /// Description of the violation.
         what: String,
-        /// Beginning of the line.
+        /// Beginning of the line that was received.
         line: String,
     },
-    /// The reply has a number that is not finite, which JSON cannot express.
+    /// The reply contains NaN or an infinity, which JSON cannot express.
     #[error("answered `{during}` with a number that is not finite: {line}")]
     NotFinite {
-        /// Pending request.
+        /// Request that was pending.
         during: Op,
-        /// Beginning of the line.
+        /// Beginning of the line that was received.
         line: String,
     },
-    /// The reply is a line longer than the protocol allows.
+    /// The reply is a line that is longer than the protocol allows.
     #[error("answered `{during}` with a line of more than {limit} bytes")]
     Oversize {
-        /// Pending request.
+        /// Request that was pending.
         during: Op,
-        /// Maximum line length, in bytes.
+        /// Maximum length of a line, in bytes.
         limit: usize,
     },
-    /// The plant refused the request with a protocol error. It continues to run.
+    /// The plant refused the request with a protocol error, and continues to run.
     #[error("refused `{during}`: {message}{}", at_signal(signal.as_deref()))]
     Refused {
         /// Refused request.
         during: Op,
         /// Reason given by the plant.
         message: String,
-        /// The signal at fault, if the plant named one.
+        /// Signal that caused the refusal, if the plant named one.
         signal: Option<String>,
     },
 }
 
-/// A [`Fault`] with the plant's name and the last lines of its log.
+/// Fault of a plant, with the plant's name and the last lines of its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlantError {
     /// Name of the plant in the scenario.
     pub plant: String,
-    /// The fault.
+    /// Fault that occurred.
     pub fault: Fault,
-    /// Virtual instant of the failure, not the end of the requested step: the instant reported by
-    /// the plant, or else the last to which it had computed. `None` if the request had no instant.
+    /// Virtual instant of the failure. It is the instant that the plant reported, or else the last
+    /// instant to which the plant had computed, but not the end of the requested step. `None` if
+    /// the request had no instant.
     pub at: Option<Instant<Virtual>>,
     /// Last lines of the plant's log; empty if the plant only refused a request.
     pub log_tail: Vec<String>,
 }
 
 impl PlantError {
-    /// Sets the instant to `at`, to which the plant had computed, unless the plant reported one.
+    /// Sets the instant of the failure to `at` if the plant did not report one. `at` is the instant
+    /// to which the plant had computed.
     pub(crate) fn since(mut self, at: Instant<Virtual>) -> Self {
         self.at.get_or_insert(at);
         self
@@ -140,7 +142,7 @@ impl PlantError {
     }
 }
 
-/// Formats the request during which the plant died.
+/// Formats a phrase about the request during which the plant died.
 fn when(during: &Op) -> String {
     match during {
         Op::Idle => "unasked".to_owned(),
@@ -148,7 +150,7 @@ fn when(during: &Op) -> String {
     }
 }
 
-/// Formats the signal named by the plant.
+/// Formats a phrase about the signal that the plant named, if any.
 fn at_signal(signal: Option<&str>) -> String {
     signal.map_or_else(String::new, |signal| format!(" (signal `{signal}`)"))
 }

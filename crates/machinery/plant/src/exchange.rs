@@ -1,4 +1,4 @@
-//! A plant that is accessed only while the testbed is paused.
+//! Access to a plant, which is possible only while the testbed is paused.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time;
@@ -11,7 +11,7 @@ use crate::message::{Advance, PlantInfo};
 use crate::process::{PlantProcess, Step};
 use crate::turns::Turns;
 
-/// A recorded value of a signal.
+/// Recorded value of a signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample<'a> {
     /// Name of the signal.
@@ -20,14 +20,14 @@ pub struct Sample<'a> {
     pub unit: &'a str,
     /// Virtual instant for which the plant computed the value.
     pub t: Instant<Virtual>,
-    /// The value; finite.
+    /// Value in `unit`; always finite.
     pub value: f64,
 }
 
-/// A plant that is accessed only while the testbed is paused.
+/// Plant that is accessed only while the testbed is paused.
 ///
-/// Overlapping requesters all hold the bus and see the same frozen instant; the plant serves them
-/// one at a time, in order of arrival.
+/// If several requesters overlap, all of them hold the bus and see the same frozen instant. The
+/// plant serves them one at a time, in order of arrival.
 pub struct Exchange {
     bus: Bus,
     info: PlantInfo,
@@ -38,26 +38,27 @@ pub struct Exchange {
 
 struct Guarded {
     plant: PlantProcess,
-    /// True if the plant has computed before; until then, an advance to its own starting instant is
-    /// not skipped.
+    /// True if the plant has computed before. If not, even an advance to the instant at which it
+    /// started is requested.
     computed: bool,
     stats: ExchangeStats,
 }
 
-/// Cumulative cost of the exchanges with a plant, in wall time.
+/// Cumulative wall time spent on exchanges with a plant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExchangeStats {
     /// Number of successful accesses.
     pub accesses: u64,
-    /// Total time from queueing for the plant to the end of the access.
+    /// Total time of all accesses, each from joining the queue for the plant to the end of the
+    /// access.
     pub access: Duration,
-    /// Total time spent waiting for the plant's replies.
+    /// Total time of waiting for the plant's replies.
     pub plant: Duration,
-    /// Part of `plant` that the plant reports as computing time.
+    /// Part of `plant` for which the plant states that it computed.
     pub solve: Duration,
 }
 
-/// Reason for a failed access.
+/// Reason why an access failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
     /// The testbed could not be paused.
@@ -69,8 +70,8 @@ pub enum ExchangeError {
 }
 
 impl Exchange {
-    /// Connects `plant` to `bus`. `on_sample` receives every recorded value while the testbed is
-    /// paused, so it should return quickly.
+    /// Connects `plant` to `bus`. `on_sample` is called with every recorded value while the testbed
+    /// is paused, and should therefore return quickly.
     pub fn new(
         bus: Bus,
         plant: PlantProcess,
@@ -91,7 +92,7 @@ impl Exchange {
         }
     }
 
-    /// Returns the plant's description of itself.
+    /// Returns the description that the plant gave of itself.
     pub fn info(&self) -> &PlantInfo {
         &self.info
     }
@@ -103,8 +104,8 @@ impl Exchange {
 
     /// Pauses the testbed, runs `act` on the plant, and ends the pause.
     ///
-    /// The plant is advanced to the frozen instant before the first request of `act`, in the same
-    /// round trip, or after `act` if that makes no request.
+    /// The plant is advanced to the frozen instant in the same round trip as the first request of
+    /// `act`. If `act` makes no request, the plant is advanced afterwards.
     ///
     /// # Errors
     /// Fails if the testbed cannot be paused, or if the plant refuses the request or fails.
@@ -118,8 +119,8 @@ impl Exchange {
         self.access_held(&hold, act).map_err(ExchangeError::Plant)
     }
 
-    /// Pauses the testbed only: for requesters with work between the access and the release, such
-    /// as sending a reply.
+    /// Pauses the testbed, without an access. For requesters that have more to do before the pause
+    /// ends, such as sending a reply.
     ///
     /// # Errors
     /// Fails if the testbed cannot be paused.
@@ -127,7 +128,7 @@ impl Exchange {
         self.bus.hold(requester, reason)
     }
 
-    /// [`access`](Self::access) under a hold that the caller already has.
+    /// Performs an [`access`](Self::access) during a hold that the caller already has.
     ///
     /// # Errors
     /// Fails if the plant refuses the request or fails.
@@ -140,8 +141,8 @@ impl Exchange {
         let _turn = self.turns.take();
         let mut guarded = self.lock();
         let mut access = Access {
-            // A free-running testbed is not paused, so a later request may have been served first.
-            // Virtual time does not step back for this one.
+            // A free-running testbed is not paused, so a request with a later instant may have been
+            // served before. Virtual time must not step back for this request.
             instant: hold.instant().max(guarded.plant.at()),
             guarded: &mut guarded,
             exchange: self,
@@ -153,8 +154,8 @@ impl Exchange {
         Ok(done)
     }
 
-    /// Advances the plant to the end of the run, for its last samples. The caller ensures that no
-    /// program runs any more; the testbed is not paused.
+    /// Advances the plant to the end of the run, for its last samples. The testbed is not paused:
+    /// the caller ensures that no program runs any more.
     ///
     /// # Errors
     /// Fails if the plant refuses the request or fails.
@@ -170,11 +171,11 @@ impl Exchange {
         .settle()
     }
 
-    /// Checks that the plant still runs. While an access is in progress, the check is skipped: the
+    /// Checks that the plant still runs. Does nothing while an access is in progress, because the
     /// access itself reports a failure.
     ///
     /// # Errors
-    /// Fails if the plant has died by itself. Reported once.
+    /// Fails if the plant's process has ended by itself. Reported only once.
     pub fn look(&self) -> Result<(), PlantError> {
         match self.guarded.try_lock() {
             Ok(mut guarded) => guarded.plant.look(),
@@ -182,17 +183,17 @@ impl Exchange {
         }
     }
 
-    /// Ends the plant. Every later access fails.
+    /// Ends the plant. Every later access returns an error.
     ///
     /// # Errors
-    /// Fails if the plant does not end properly; its process is gone in any case.
+    /// Fails if the plant does not end as the protocol requires. Its process has ended in any case.
     pub fn stop(&self) -> Result<(), PlantError> {
         let _turn = self.turns.take();
         self.lock().plant.stop()
     }
 
     fn lock(&self) -> MutexGuard<'_, Guarded> {
-        // A panic of a caller happens between requests, never within one.
+        // A caller can panic between requests, but not during one, so the state is consistent.
         self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -211,7 +212,7 @@ impl Exchange {
     }
 }
 
-/// Exclusive access of one requester to the plant at the frozen instant.
+/// Exclusive access of one requester to the plant, at the frozen instant.
 pub struct Access<'a> {
     instant: Instant<Virtual>,
     guarded: &'a mut Guarded,
@@ -224,7 +225,7 @@ impl Access<'_> {
         self.instant
     }
 
-    /// Reads the values of `signals`, in that order.
+    /// Reads the values of `signals`, in the given order.
     ///
     /// # Errors
     /// Fails if the plant refuses the request or fails.
@@ -232,7 +233,7 @@ impl Access<'_> {
         self.write_then_read(&[], signals)
     }
 
-    /// Sets signals.
+    /// Sets signals, given as pairs of name and value.
     ///
     /// # Errors
     /// Fails if the plant refuses the request or fails.
@@ -240,7 +241,7 @@ impl Access<'_> {
         self.write_then_read(values, &[]).map(drop)
     }
 
-    /// Writes and then reads, in one round trip.
+    /// Writes signals and then reads others, in one round trip.
     ///
     /// # Errors
     /// Fails if the plant refuses the request or fails.
@@ -267,7 +268,7 @@ impl Access<'_> {
         values
     }
 
-    /// Advances the plant to the frozen instant, if no request has done so.
+    /// Advances the plant to the frozen instant, unless a request has already done so.
     fn settle(mut self) -> Result<(), PlantError> {
         self.write_then_read(&[], &[]).map(drop)
     }

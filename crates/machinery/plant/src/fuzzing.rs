@@ -1,5 +1,5 @@
-//! Entry points for `timeloom-hostile` and the fuzzers in `fuzz/`: parsers of plants' lines and of
-//! Modbus clients' frames, with their invariants. Not a public API.
+//! Entry points for `timeloom-hostile` and the fuzzers in `fuzz/`. They pass untrusted bytes to the
+//! parsers of plants' lines and of Modbus clients' frames, and check invariants. Not a public API.
 
 use serde_json::Value;
 use timeloom_time::{Duration, Instant};
@@ -7,10 +7,11 @@ use timeloom_time::{Duration, Instant};
 use crate::message::{self, PlantInfo, PlantInit, Signal};
 use crate::modbus::fuzzing;
 
-/// Parses a plant's line as the reply to each request. An accepted reply must match the request.
+/// Parses a line of a plant as the reply to each kind of request. A reply that is accepted must
+/// match the request.
 ///
 /// # Panics
-/// Panics if it does not.
+/// Panics if an accepted reply does not match.
 pub fn reply(line: &str) {
     let Ok(ok) = message::reply(line, 1) else {
         return;
@@ -44,12 +45,11 @@ pub fn reply(line: &str) {
     }
 }
 
-/// Parses the bytes that a client sends to a Modbus device of one plant, up to the first malformed
-/// frame.
+/// Parses bytes that a client sends to a Modbus device, up to the first malformed frame.
 ///
 /// # Panics
-/// Panics if an accepted frame is not understood by the library as a request of its function, or if
-/// nonexistent registers are covered.
+/// Panics if the library does not take an accepted frame as a request of the same function, or if a
+/// request is accepted for registers that do not exist.
 pub fn modbus(stream: &[u8]) {
     let signal = |name: &str, writable| Signal {
         name: name.into(),

@@ -1,4 +1,4 @@
-//! Line-based messages over a socket, bounded in length and in time.
+//! Line-based messages over a socket. Their length and the time for each call are limited.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,23 +7,23 @@ use std::time::Instant;
 /// Maximum line length of the protocol, in bytes, including the newline.
 pub(crate) const MAX_LINE: usize = 1 << 20;
 
-/// Reason for a failed send or receive.
+/// Reason why a send or a receive failed.
 #[derive(Debug)]
 pub(crate) enum LineError {
     /// The peer has closed the connection.
     Closed,
-    /// The deadline has passed.
+    /// The deadline of the call has passed.
     TimedOut,
-    /// [`MAX_LINE`] bytes without a newline.
+    /// [`MAX_LINE`] bytes have arrived without a newline.
     TooLong,
     /// The line is not UTF-8.
     NotText,
 }
 
-/// An end of the connection.
+/// One end of the connection.
 pub(crate) struct Lines {
     stream: UnixStream,
-    /// Received bytes; the first `taken` of them have been returned to the caller.
+    /// Received bytes. The first `taken` of them have already been returned to the caller.
     received: Vec<u8>,
     taken: usize,
 }
@@ -37,7 +37,7 @@ impl Lines {
         }
     }
 
-    /// Sends `bytes`, which must be whole lines.
+    /// Sends `bytes`, which must consist of whole lines.
     pub(crate) fn send(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<(), LineError> {
         while !bytes.is_empty() {
             let _ = self.stream.set_write_timeout(Some(left(deadline)?));
@@ -80,7 +80,8 @@ impl Lines {
     }
 }
 
-/// Time until `deadline`. Never zero, which the socket would interpret as "no timeout".
+/// Returns the time until `deadline`. The result is never zero, which a socket takes as "no
+/// timeout".
 fn left(deadline: Instant) -> Result<std::time::Duration, LineError> {
     match deadline.checked_duration_since(Instant::now()) {
         Some(left) if !left.is_zero() => Ok(left),
@@ -88,12 +89,13 @@ fn left(deadline: Instant) -> Result<std::time::Duration, LineError> {
     }
 }
 
-/// Returns an error if the connection has ended, and `Ok` if the call was only interrupted.
+/// Returns `Ok` if the call was only interrupted by a signal, and an error in all other cases.
 fn judge(error: &io::Error) -> Result<(), LineError> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Err(LineError::TimedOut),
-        // Reset or broken pipe: a connected local socket reports no other error.
+        // The connection was reset or the pipe is broken; a connected local socket reports no other
+        // error.
         _ => Err(LineError::Closed),
     }
 }

@@ -14,11 +14,11 @@ pub struct PlantLog {
     last_lines: LastLines,
 }
 
-/// Returns the last lines of a log.
+/// Function that returns the last lines of a log.
 pub(crate) type LastLines = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 impl PlantLog {
-    /// Logs to a file, which must be open for reading and writing.
+    /// Creates a log in a file, which must be open for reading and writing.
     ///
     /// # Errors
     /// Fails if no file descriptor is left.
@@ -27,8 +27,8 @@ impl PlantLog {
         Ok(Self::pipe(input.into(), move || log_tail(&file)))
     }
 
-    /// Logs to the write end of a pipe. The reader of the pipe supplies the last lines, which must
-    /// include every byte written before the call.
+    /// Creates a log at the write end of a pipe. When `last_lines` is called, it must return lines
+    /// that include every byte written before the call.
     pub fn pipe(
         input: OwnedFd,
         last_lines: impl Fn() -> Vec<String> + Send + Sync + 'static,
@@ -39,7 +39,7 @@ impl PlantLog {
         }
     }
 
-    /// Returns one more descriptor to write to.
+    /// Duplicates the descriptor to which the plant writes.
     pub(crate) fn input(&self) -> io::Result<OwnedFd> {
         self.input.try_clone()
     }
@@ -55,10 +55,10 @@ impl fmt::Debug for PlantLog {
     }
 }
 
-/// Returns the last lines of a log, for error messages. If the log cannot be read, returns none:
-/// the error being reported is more important.
+/// Returns the last lines of a log for an error message. If the log cannot be read, returns none,
+/// because the error that is being reported is more important.
 fn log_tail(log: &File) -> Vec<String> {
-    // The plant's file offset must not change.
+    // The file is read by position, because the plant's file offset must not change.
     let read = || -> io::Result<Vec<u8>> {
         let from = log.metadata()?.len().saturating_sub(TAIL_BYTES);
         let mut bytes = vec![0; TAIL_BYTES as usize];

@@ -1,48 +1,48 @@
 //! Codec of the protocol `timeloom-plant/1`: encodes requests and parses replies.
 //!
-//! One JSON object per line. Instants are nanoseconds of virtual time since the start of the run.
-//! This module does no I/O; see docs/plant-protocol.md.
+//! A line contains one JSON object. Instants are nanoseconds of virtual time since the start of the
+//! run. This module does no I/O. The protocol is specified in docs/plant-protocol.md.
 
 use serde_json::{Map, Value, json};
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// Protocol name and version, as sent in `init`.
+/// Name and version of the protocol, as sent in `init`.
 pub(crate) const PROTOCOL: &str = "timeloom-plant/1";
 
 /// Parameters sent to a plant at its start.
 #[derive(Clone, Debug)]
 pub struct PlantInit {
-    /// Seed of all randomness in the plant. At most 2^63 - 1.
+    /// Seed for all randomness in the plant; at most 2^63 - 1.
     pub seed: u64,
     /// Virtual instant at which the plant starts.
     pub t: Instant<Virtual>,
-    /// Settings of the plant, passed on unchanged.
+    /// Settings of the plant, which are passed on unchanged.
     pub config: Value,
-    /// Names of the signals to sample.
+    /// Names of the signals that the plant samples during an advance.
     pub record: Vec<String>,
     /// Virtual time between two samples.
     pub record_every: Duration,
-    /// Maximum step of virtual time that the plant should compute at once.
+    /// Maximum virtual time that the plant should compute in one step.
     pub step: Duration,
 }
 
-/// Description of a plant by itself.
+/// Description that a plant gives of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlantInfo {
     /// Name of the plant.
     pub name: String,
-    /// All readable signals; each states if it is writable.
+    /// All signals of the plant. Each can be read, and states if it can be written.
     pub signals: Vec<Signal>,
 }
 
 impl PlantInfo {
-    /// Returns the signal of this name.
+    /// Returns the signal of this name; `None` if the plant has no such signal.
     pub fn signal(&self, name: &str) -> Option<&Signal> {
         self.signals.iter().find(|signal| signal.name == name)
     }
 }
 
-/// A quantity of the plant.
+/// Quantity of a plant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signal {
     /// Name, unique within the plant.
@@ -56,7 +56,7 @@ pub struct Signal {
 /// Result of an advance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advance {
-    /// Virtual instant reached by the plant.
+    /// Virtual instant to which the plant has computed.
     pub t: Instant<Virtual>,
     /// Wall time spent computing, as reported by the plant.
     pub solve: Duration,
@@ -65,7 +65,7 @@ pub struct Advance {
 }
 
 impl Advance {
-    /// Appends the result of the following advance to this one.
+    /// Appends the result of the advance that follows this one.
     pub(crate) fn append(&mut self, next: Self) {
         self.t = next.t;
         self.solve += next.solve;
@@ -73,12 +73,12 @@ impl Advance {
     }
 }
 
-/// The recorded signals at one instant, in the order of [`PlantInit::record`].
+/// Values of the recorded signals at one instant, in the order of [`PlantInit::record`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SampleRow {
     /// Virtual instant of the sample.
     pub t: Instant<Virtual>,
-    /// The values; all finite.
+    /// Values of the signals; all are finite.
     pub values: Vec<f64>,
 }
 
@@ -92,7 +92,7 @@ pub(crate) enum Request<'a> {
 }
 
 impl Request<'_> {
-    /// Appends the request as a line. Values to write must be finite.
+    /// Appends the request to `lines` as one line. All values to write must be finite.
     pub(crate) fn append(&self, id: u64, lines: &mut Vec<u8>) {
         let body = match self {
             Self::Init(init) => json!({
@@ -117,16 +117,16 @@ impl Request<'_> {
     }
 }
 
-/// Reason why a line is not a successful reply.
+/// Reason why a line is not the reply of a successful request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum BadReply {
     Nonsense(String),
     NotFinite,
-    /// A valid reply that refuses the request.
+    /// The line is a valid reply that refuses the request.
     Refused {
         message: String,
         signal: Option<String>,
-        /// Instant of the plant at the failure, if it reports one.
+        /// Virtual instant at which the failure occurred, if the plant reports one.
         at: Option<Instant<Virtual>>,
     },
 }
@@ -135,11 +135,11 @@ fn nonsense<T>(what: impl Into<String>) -> Result<T, BadReply> {
     Err(BadReply::Nonsense(what.into()))
 }
 
-/// Returns the `ok` member of the reply to request `id`.
+/// Parses the reply to the request numbered `id`, and returns the reply's member `ok`.
 pub(crate) fn reply(line: &str, id: u64) -> Result<Value, BadReply> {
     let mut reply: Value = match serde_json::from_str(line) {
         Ok(reply) => reply,
-        // Python and other languages write these words, which are not valid JSON; a literal such as
+        // Python and other languages write these words, which are not valid JSON. A literal such as
         // 1e999 is valid, but exceeds the range of a double.
         Err(error) if ["NaN", "Infinity"].iter().any(|word| line.contains(word)) => {
             let _ = error;
@@ -175,7 +175,7 @@ pub(crate) fn reply(line: &str, id: u64) -> Result<Value, BadReply> {
     }
 }
 
-/// Parses the reply to `init`; every recorded signal must be one of the plant's signals.
+/// Parses the reply to `init`. Every signal to be recorded must be one of the plant's signals.
 pub(crate) fn info(ok: &Value, init: &PlantInit) -> Result<PlantInfo, BadReply> {
     let Some(name) = ok.get("name").and_then(Value::as_str) else {
         return nonsense("it has no `name`");
@@ -214,7 +214,7 @@ pub(crate) fn info(ok: &Value, init: &PlantInit) -> Result<PlantInfo, BadReply> 
     }
 }
 
-/// Parses the reply to `advance` from `from` to `to`, with `recorded` signals.
+/// Parses the reply to an advance from `from` to `to`, whose samples have `recorded` values each.
 pub(crate) fn advance(
     ok: &Value,
     from: Instant<Virtual>,
@@ -258,7 +258,7 @@ pub(crate) fn advance(
     })
 }
 
-/// Parses the member `values` of a reply to `read`, or of a sample.
+/// Parses the member `values` of a reply to `read`, or of a sample. It must have `count` values.
 pub(crate) fn values(from: &Value, count: usize) -> Result<Vec<f64>, BadReply> {
     let Some(list) = from.get("values").and_then(Value::as_array) else {
         return nonsense("it has no list `values`");

@@ -1,4 +1,4 @@
-//! Lifetime of one plant: start, requests and end.
+//! Process of one plant, from its start to its end.
 
 mod conversation;
 
@@ -21,39 +21,39 @@ use crate::log::PlantLog;
 use crate::message::{self, Advance, PlantInfo, PlantInit, Request};
 use conversation::{Answer, Conversation};
 
-/// Parameters for starting a plant.
+/// Parameters with which a plant is started.
 #[derive(Clone, Debug)]
 pub struct PlantSpec {
     /// Name of the plant in messages and records.
     pub name: String,
-    /// Program and arguments. Not empty.
+    /// Program and its arguments; not empty.
     pub argv: Vec<OsString>,
-    /// Names of the caller's environment variables that the plant inherits, in addition to the
-    /// usual ones ([`timeloom_sys::environment`]). A `*` at the end matches any suffix.
+    /// Names of environment variables that the plant inherits from the caller, in addition to the
+    /// usual ones ([`timeloom_sys::environment`]). A `*` at the end of a name matches any suffix.
     pub inherit: Vec<String>,
     /// Additional environment variables.
     pub env: Vec<(OsString, OsString)>,
-    /// Working directory; the caller's if `None`.
+    /// Working directory; `None` selects the caller's.
     pub cwd: Option<PathBuf>,
     /// Destination of standard output and error.
     pub log: PlantLog,
-    /// Cgroup for the plant alone: every process that the plant starts is killed with it, even one
-    /// that leaves its process group.
+    /// Cgroup for this plant alone. Every process in it is killed with the plant, even a process
+    /// that has left the plant's process group.
     pub cgroup: Option<PathBuf>,
-    /// Rights of the plant, if fewer than the caller's.
+    /// Rights of the plant; `None` selects the caller's.
     pub rights: Option<Rights>,
-    /// Timeouts for replies.
+    /// Maximum waits for replies.
     pub timeouts: Timeouts,
 }
 
-/// Timeouts for each reply, in wall time.
+/// Maximum waits for replies, in wall time.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// For `init`, which may load a large model.
+    /// Timeout of `init`, during which the plant may load a large model.
     pub init: Duration,
-    /// For `advance`, `read` and `write`, each.
+    /// Timeout of each `advance`, `read` and `write`.
     pub request: Duration,
-    /// For `stop`, and then again for the process to exit.
+    /// Timeout of `stop`, and then again of the process's exit.
     pub stop: Duration,
 }
 
@@ -67,24 +67,25 @@ impl Default for Timeouts {
     }
 }
 
-/// A plant in its own process. Dropping the handle kills and reaps it, with its process group.
+/// Plant in a process of its own. Dropping the handle kills and reaps the process and its process
+/// group.
 pub struct PlantProcess {
     timeouts: Timeouts,
     conversation: Conversation,
     info: PlantInfo,
     recorded: Vec<usize>,
     at: Instant<Virtual>,
-    /// Longest advance whose samples certainly fit into one reply.
+    /// Longest advance whose samples are certain to fit into one reply, in virtual time.
     longest_advance: Duration,
 }
 
 /// Result of [`PlantProcess::step`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// The advance, if one was requested. Its samples exist nowhere else, so they are returned even
-    /// if the plant refused a later request.
+    /// Result of the advance, if one was requested. It is returned even if the plant refused a
+    /// later request, because its samples exist nowhere else.
     pub advance: Option<Advance>,
-    /// The values read, in the order requested, or the first refusal.
+    /// Values that were read, in the requested order, or the first refusal of a write or read.
     pub values: Result<Vec<f64>, PlantError>,
 }
 
@@ -92,8 +93,8 @@ impl PlantProcess {
     /// Starts the plant and waits until it is ready.
     ///
     /// # Errors
-    /// Fails if the plant cannot be started or does not answer `init` properly. No process is left
-    /// running then.
+    /// Fails if the plant cannot be started, or does not answer `init` properly. In that case no
+    /// process is left running.
     pub fn start(spec: &PlantSpec, init: &PlantInit) -> Result<Self, PlantError> {
         let refuse = |reason: String| PlantError {
             plant: spec.name.clone(),
@@ -155,22 +156,22 @@ impl PlantProcess {
         Ok(plant)
     }
 
-    /// Returns the plant's description of itself.
+    /// Returns the description that the plant gave of itself.
     pub fn info(&self) -> &PlantInfo {
         &self.info
     }
 
-    /// Returns the recorded signals, in the order of every sample's values.
+    /// Returns the recorded signals, in the order of the values in each sample.
     pub fn recorded(&self) -> impl Iterator<Item = &crate::Signal> {
         self.recorded.iter().map(|index| &self.info.signals[*index])
     }
 
-    /// Returns the virtual instant reached by the plant.
+    /// Returns the virtual instant to which the plant has computed.
     pub fn at(&self) -> Instant<Virtual> {
         self.at
     }
 
-    /// Returns the process number, which is also that of its group.
+    /// Returns the process ID of the plant, which is also that of its group.
     pub fn pid(&self) -> u32 {
         self.conversation.pid()
     }
@@ -178,7 +179,7 @@ impl PlantProcess {
     /// Advances the plant to `to`, which must not precede [`at`](Self::at).
     ///
     /// # Errors
-    /// See [`Fault`].
+    /// Returns a [`Fault`] with the plant's name and log.
     pub fn advance(&mut self, to: Instant<Virtual>) -> Result<Advance, PlantError> {
         let step = self.step(Some(to), &[], &[])?;
         Ok(step.advance.expect("a step that advances says how far"))
@@ -187,25 +188,28 @@ impl PlantProcess {
     /// Returns the present values of `signals`, all finite.
     ///
     /// # Errors
-    /// See [`Fault`].
+    /// Returns a [`Fault`] with the plant's name and log.
     pub fn read(&mut self, signals: &[&str]) -> Result<Vec<f64>, PlantError> {
         self.step(None, &[], signals)?.values
     }
 
-    /// Sets signals. If a signal is given twice, the last value counts.
+    /// Sets signals, given as pairs of name and value. If a signal is given twice, the last value
+    /// counts.
     ///
     /// # Errors
-    /// See [`Fault`]. A value that is not finite is refused without a request.
+    /// Returns a [`Fault`] with the plant's name and log. A value that is not finite is refused
+    /// without a request to the plant.
     pub fn write(&mut self, values: &[(&str, f64)]) -> Result<(), PlantError> {
         self.step(None, values, &[])?.values.map(drop)
     }
 
-    /// Advances, writes and then reads, each if requested, in one round trip. An advance with more
-    /// samples than a reply holds takes several.
+    /// Advances the plant, writes signals and then reads signals, each only if requested. This
+    /// takes one round trip, or several if the advance has more samples than fit into one reply.
     ///
     /// # Errors
-    /// See [`Fault`]; fails if the advance was refused or the plant failed. A refused write or read
-    /// is reported in [`Step::values`]; the plant still executes the requests after it.
+    /// Returns a [`Fault`] if the plant refused the advance or failed. If it refused a write or a
+    /// read, the refusal is in [`Step::values`], and the plant still executes the requests that
+    /// follow.
     pub fn step(
         &mut self,
         to: Option<Instant<Virtual>>,
@@ -275,7 +279,8 @@ impl PlantProcess {
         Ok(step)
     }
 
-    /// Combines the replies to a write and a read.
+    /// Combines the replies to a write and a read. `count` is the number of values that were to be
+    /// read.
     fn values(
         &mut self,
         replies: impl Iterator<Item = Answer>,
@@ -298,19 +303,19 @@ impl PlantProcess {
         Ok(values)
     }
 
-    /// Checks that the process still runs, without a request to it: the death of a plant that
-    /// receives no requests would otherwise go unnoticed. A failure is reported once.
+    /// Checks that the process still runs, without sending a request. Otherwise the death of a
+    /// plant that gets no requests would go unnoticed. A failure is reported only once.
     ///
     /// # Errors
-    /// [`Fault::Died`].
+    /// Returns [`Fault::Died`] if the process has ended.
     pub fn look(&mut self) -> Result<(), PlantError> {
         self.conversation.look()
     }
 
-    /// Asks the plant to finish, and waits until its process has ended.
+    /// Requests that the plant finish, and waits until its process has ended.
     ///
     /// # Errors
-    /// Fails if the plant does not finish properly. Its process has ended then too.
+    /// Fails if the plant does not finish properly. Its process has ended even then.
     pub fn stop(&mut self) -> Result<(), PlantError> {
         self.conversation
             .ask_one(Op::Stop, Request::Stop, self.timeouts.stop)?;
@@ -318,7 +323,7 @@ impl PlantProcess {
     }
 }
 
-/// Appends the requested write and read.
+/// Appends a write and a read to `requests`, if they are not empty.
 fn append<'a>(
     requests: &mut Vec<(Op, Request<'a>)>,
     write: &'a [(&'a str, f64)],
@@ -332,8 +337,9 @@ fn append<'a>(
     }
 }
 
-/// Returns the longest advance for one request: half as many samples as fill a line if every value
-/// has the maximum number of digits. Plants may refuse more.
+/// Returns the longest advance for one request, in virtual time. It has half as many samples as
+/// fill a line if every value has the maximum number of digits. (A plant may refuse such an advance
+/// anyway.)
 fn longest_advance(init: &PlantInit) -> Duration {
     if init.record.is_empty() {
         return Duration::MAX;
@@ -343,5 +349,5 @@ fn longest_advance(init: &PlantInit) -> Duration {
     Duration::from_ns(init.record_every.as_ns().max(1).saturating_mul(samples))
 }
 
-/// Environment variable with the number of the inherited socket.
+/// Environment variable that contains the descriptor number of the inherited socket.
 const FD_VARIABLE: &str = "TIMELOOM_PLANT_FD";

@@ -1,10 +1,10 @@
-//! A lock that serves callers in order of arrival.
+//! Lock that serves callers in order of arrival.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A first-in, first-out lock. Unlike a mutex, it does not let callers overtake, so that equal
-/// requests are served in a defined order and none starves.
+/// First-in, first-out lock. Unlike with a mutex, no caller can overtake another: equal requests
+/// are served in a defined order, and none starves.
 #[derive(Default)]
 pub(crate) struct Turns {
     queue: Mutex<Queue>,
@@ -17,11 +17,11 @@ struct Queue {
     next: u64,
 }
 
-/// Ownership of the lock. Dropping it admits the next caller.
+/// Ownership of the lock. Dropping it passes the lock to the next caller.
 pub(crate) struct Turn<'a>(&'a Turns);
 
 impl Turns {
-    /// Enqueues the caller and blocks until it owns the lock.
+    /// Joins the queue, and blocks until the caller owns the lock.
     pub(crate) fn take(&self) -> Turn<'_> {
         let mut queue = self.lock();
         let me = queue.next;

@@ -1,4 +1,4 @@
-//! Handle of a running simulated network, whose thread is the [`worker`].
+//! Handle of a running simulated network. The network runs in a thread of its own, the [`worker`].
 
 mod meeting;
 mod worker;
@@ -21,66 +21,70 @@ use meeting::Meeting;
 use timeloom_sys::wall_now;
 use worker::{Sampler, Worker};
 
-/// Sink for frames captured on watched links. Its arguments are the model's port at which the link
-/// starts, the arrival time at the link's end in virtual time and on the machine's clock, and the
-/// frame in wire format. Runs in the emulation's thread.
+/// Function that receives the frames captured on watched links. Its arguments are the model's port
+/// at which the link starts, the frame's arrival at the link's end in virtual time and by the
+/// machine's clock, and the frame in wire format. It is called in the emulation's thread.
 pub type Capture = Box<dyn FnMut(PortId, Instant<Virtual>, Instant<Wall>, &[u8]) + Send>;
 
-/// Callback that receives the instant reached by a network that runs ahead of its clock
+/// Function that receives the instant that the network has reached after running ahead of its clock
 /// ([`Emulation::ahead`]).
 pub type Arrive = Box<dyn FnOnce(Instant<Virtual>) + Send>;
 
-/// Callback that reads the model at a sample instant. The model has been run exactly up to that
-/// instant. The last argument lists the exchange with other engines. Runs in the emulation's
-/// thread.
+/// Function that reads the model at a sample instant. The model has been run exactly up to that
+/// instant. The last argument lists the exchange with other engines. It is called in the
+/// emulation's thread.
 pub type Sample = Box<dyn FnMut(Instant<Virtual>, &mut World, &[AdjacencyReport]) + Send>;
 
 /// Settings of an emulation.
 pub struct Options {
     /// Lateness limit, in virtual time, beyond which the results are not to be trusted.
     pub limit: Limit,
-    /// Duration before an event during which the thread polls the clock instead of sleeping. It
-    /// costs that much of a core per event and hides the lateness of the machine's timers. Zero by
-    /// default.
+    /// Time before an event during which the thread polls the clock instead of sleeping. Polling
+    /// hides the lateness of the machine's timers, and costs that much processor time per event.
+    /// Zero by default.
     pub spin: Duration,
-    /// Longest interval between two iterations under load, like the interrupt moderation of network
-    /// cards. It saves most of the cost of an iteration and delays a frame by up to this interval,
-    /// twice. A thread that is busy for less than a fifth of the time serves each frame at once. In
-    /// wall time.
+    /// Longest interval between two iterations under load in wall time, like the interrupt
+    /// moderation of network cards. It saves most of the cost of iterations. A frame is delayed by
+    /// up to this interval twice, when it enters and when it leaves. A thread that is busy for less
+    /// than a fifth of the time serves each frame at once.
     pub moderation: Duration,
-    /// Joins the frames of a flow that are delivered in one iteration into one train where
-    /// possible, as Ethernet drivers do (GRO). No frame is delayed for it. True by default.
+    /// True if frames of a flow that are delivered in one iteration are joined into one train where
+    /// possible, as Ethernet drivers do (GRO). No frame is delayed for this. True by default.
     pub join: bool,
-    /// Runs the thread with `SCHED_FIFO` priority, above all ordinary programs of the machine, if
-    /// permitted. An engine mostly sleeps, and another program's time slice would make it
-    /// milliseconds late. True by default.
+    /// True if the thread should run with `SCHED_FIFO` priority, above all ordinary programs of the
+    /// machine, if permitted. An engine mostly sleeps, and another program's time slice would make
+    /// it milliseconds late. True by default.
     pub first: bool,
-    /// Keeps the machine's processors from entering idle states while the emulation runs, if
-    /// permitted. Waking an idle processor takes tens of µs in a virtual machine, and a ping
-    /// contains four such wake-ups. Idle processors then use power. True by default.
+    /// True if the machine's processors should be kept from entering idle states while the
+    /// emulation runs, if permitted. Waking an idle processor takes tens of µs in a virtual
+    /// machine, and a ping contains four such wake-ups. Idle processors then use more power. True
+    /// by default.
     pub awake: bool,
     /// Links whose frames are captured.
     pub watch: Vec<PortId>,
     /// Sink of the captured frames.
     pub capture: Option<Capture>,
-    /// Sampling interval in virtual time, and the callback that reads the model. The first sample
-    /// is at zero. In a quiet network a sample is taken when the next event is handled; its content
-    /// is the same.
+    /// Sampling interval in virtual time, and the function that reads the model. The first sample
+    /// is at zero. In a quiet network a sample is taken late, when the next event is handled; its
+    /// content is the same.
     pub sample: Option<(Duration, Sample)>,
     /// Connection to the other engines of this network. The world must contain only this engine's
     /// part ([`timeloom_peering::Cut::apply`]).
     pub peers: Option<PeeringPortal>,
-    /// Longest wait at the start for all other engines to answer. `None`: no wait.
+    /// Longest wait at the start until all other engines have answered. `None` starts without
+    /// waiting.
     pub patience: Option<Duration>,
-    /// Engines that are absent; the start does not wait for them.
+    /// Engines that are absent, for which the start does not wait.
     pub absent: Vec<Owner>,
-    /// Flag set from outside to abort that wait, when the engine is no longer needed.
+    /// Flag that another thread sets to abort the wait at the start, when the engine is not needed
+    /// any more.
     pub give_up: Option<Arc<AtomicBool>>,
-    /// True if the clock has advanced without this engine, which replaces a lost one. Its network
-    /// begins at the present, and frames that arrived earlier are discarded.
+    /// True if the clock has advanced without this engine, because the engine replaces a lost one.
+    /// Its network begins at the present, and frames that arrived earlier are discarded.
     pub late: bool,
-    /// Tick of the kernels behind the portals, if the simulated network keeps their TCP timers
-    /// ([`World::keep_tcp_timers`]) because time skips over the kernels' own.
+    /// Tick length of the kernels behind the portals. It is set if the simulated network keeps the
+    /// TCP timers of these kernels ([`World::keep_tcp_timers`]), because virtual time skips
+    /// instants at which the kernels' own timers would expire.
     pub tcp_timers: Option<Duration>,
     /// Called with the instant of the model before frames that arrived then are passed to the
     /// portals, for kernels whose TCP follows the model's time.
@@ -90,14 +94,15 @@ pub struct Options {
     pub reproduces: bool,
     /// Name of the thread; the kernel keeps 15 bytes of it.
     pub name: String,
-    /// Called with the panic message if the thread dies of a fault in the model.
+    /// Function that is called with the panic message if the thread ends because of a fault in the
+    /// model.
     pub died: Option<Died>,
 }
 
 /// Callback that receives the instant of arriving frames.
 pub type Arriving = Box<dyn Fn(Instant<Virtual>) + Send>;
 
-/// Callback that receives the reason why an engine died.
+/// Function that receives the reason why an engine's thread has panicked.
 pub type Died = Box<dyn FnOnce(&str) + Send>;
 
 impl Default for Options {
@@ -129,7 +134,7 @@ impl Default for Options {
 /// Statistics of an emulation.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Virtual time reached.
+    /// Virtual time that the network has reached.
     pub now: Instant<Virtual>,
     /// Number of events handled.
     pub events: u64,
@@ -141,13 +146,13 @@ pub struct Report {
     pub packets_alive: usize,
     /// Reports of the portals.
     pub ports: Vec<PortReport>,
-    /// Processor time of the thread.
+    /// Processor time that the thread has used.
     pub cpu: Duration,
     /// Memory, in bytes, of the network state that only this engine has ([`World::state_bytes`]).
     pub state_bytes: usize,
-    /// Number of sleeps.
+    /// Number of times that the thread has slept.
     pub sleeps: u64,
-    /// True if the thread ran above ordinary programs.
+    /// True if the thread ran above ordinary programs, as [`Options::first`] requests.
     pub first: bool,
     /// True if the processors were kept from entering idle states.
     pub awake: bool,
@@ -156,20 +161,20 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns true if the machine was too slow for the results to be trusted.
+    /// Returns true if the results cannot be trusted because the machine was too slow.
     pub fn untrusted(&self) -> bool {
         self.lateness.is_untrusted() || self.dropped_by_machine() > 0
     }
 
-    /// Returns the number of frames lost because the machine was too slow, not because the network
-    /// would have lost them.
+    /// Returns the number of frames that were lost because the machine was too slow, and not
+    /// because the simulated network would lose them.
     pub fn dropped_by_machine(&self) -> u64 {
         let before: u64 = self.ports.iter().map(|port| port.dropped_before).sum();
         before + self.counters.not_taken
     }
 }
 
-/// A running simulated network with its portals. Dropping it stops the thread.
+/// Running simulated network with its portals. Dropping the value stops the thread.
 #[derive(Debug)]
 pub struct Emulation {
     alarm: Alarm,
@@ -185,7 +190,7 @@ enum Command {
 }
 
 impl Emulation {
-    /// Starts `world` and the thread that serves it.
+    /// Starts `world` and the thread that runs it.
     ///
     /// # Errors
     /// Fails if the kernel refuses the thread or the descriptors that it polls.
@@ -217,7 +222,8 @@ impl Emulation {
         let by_node = by_node.map(|(index, a)| (a.node, index)).collect();
         let mut engine: Engine<World> = Engine::new(world);
         if let Some(peers) = &mut peers {
-            // An engine that has been greeted counts as present from the first packet on.
+            // Engines greet one another before the first packet, so that none counts as absent when
+            // that packet is sent.
             peers.poll(&mut engine, wall_now()).map_err(failed)?;
             if let Some(patience) = options.patience {
                 let is_over = options.give_up.as_deref();
@@ -276,7 +282,7 @@ impl Emulation {
         })
     }
 
-    /// Makes the thread read its clock again, after the clock's map has changed.
+    /// Makes the thread read the clock's map again. Must be called after every change of the map.
     pub fn wake(&self) {
         self.alarm.ring();
     }
@@ -288,17 +294,17 @@ impl Emulation {
     }
 
     /// Returns a function with which the owner of a stopped clock lets the network run ahead of the
-    /// clock; any thread may call it. The network runs up to the given instant, but not past the
+    /// clock; any thread may call it. The network runs up to the given instant, but not beyond the
     /// first instant at which it has a frame for a portal. The callback then receives the instant
-    /// reached and moves the clock there before any frame is delivered. Returns false if the thread
-    /// has ended.
+    /// reached, and must set the clock to it before any frame is delivered. The function returns
+    /// false if the thread has ended.
     pub fn ahead(&self) -> impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<> {
         let (commands, alarm) = (Mutex::new(self.commands.clone()), self.alarm.clone());
         move |limit, arrive| {
             let (answer, asked) = mpsc::channel();
             let act = move |worker: &mut Worker| {
                 arrive(worker.go_ahead(limit));
-                // The receiver may be gone; then the answer is not needed.
+                // If the receiver has been dropped, the answer is not needed.
                 let _ = answer.send(());
             };
             let commands = commands.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,12 +315,13 @@ impl Emulation {
         }
     }
 
-    /// Grants all instants up to this one ([`Timing::Steps`]).
+    /// Permits the network to run up to the instant `until` ([`Timing::Steps`]).
     pub fn grant(&self, until: Instant<Virtual>) {
         self.command(Command::Grant(until));
     }
 
-    /// Runs `act` on the engine between two iterations. Returns `None` if the thread has ended.
+    /// Runs `act` on the engine between two iterations and returns its result; `None` if the thread
+    /// has ended.
     pub fn with<R: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Engine<World>) -> R + Send + 'static,
@@ -322,12 +329,12 @@ impl Emulation {
         self.ask(|worker| act(&mut worker.paced.engine))
     }
 
-    /// Returns the statistics so far, or `None` if the thread has ended.
+    /// Returns the statistics until now; `None` if the thread has ended.
     pub fn report(&self) -> Option<Report> {
         self.ask(|worker| worker.report())
     }
 
-    /// Reports that the generation of engine `there` that began at `epoch` is dead
+    /// Reports to the engine that the generation of engine `there` that began at `epoch` is dead
     /// ([`PeeringPortal::bury`]).
     pub fn bury(&self, there: Owner, epoch: u64) {
         self.command(Command::Do(Box::new(move |worker| {
@@ -341,32 +348,32 @@ impl Emulation {
     ) -> Option<R> {
         let (answer, asked) = mpsc::channel();
         self.command(Command::Do(Box::new(move |worker| {
-            // The caller may be gone; then the answer is not needed.
+            // If the caller has stopped waiting, the answer is not needed.
             let _ = answer.send(act(worker));
         })));
         asked.recv().ok()
     }
 
     fn command(&self, command: Command) {
-        // A thread that has ended needs no command.
+        // If the thread has ended, the command has no effect.
         let _ = self.commands.send(command);
         self.alarm.ring();
     }
 
-    /// Makes the engine leave the other engines, which continue. Input that has arrived is
-    /// processed and the resulting output is sent before the farewell. Must be followed by
+    /// Lets this engine leave the others, which continue. The engine processes the input that has
+    /// arrived and sends the resulting output before its farewell. The caller must then call
     /// [`Emulation::stop_with`].
     pub fn leave(&self) {
         self.command(Command::Leave);
     }
 
-    /// Stops the thread. Returns `None` if it has panicked.
+    /// Stops the thread and returns the final statistics; `None` if the thread has panicked.
     pub fn stop(self) -> Option<Report> {
         self.stop_with(|_, _| ()).map(|(report, ())| report)
     }
 
-    /// Stops the thread and calls `act` with the final state. Returns `None` if the thread has
-    /// panicked.
+    /// Stops the thread, calls `act` with the final state, and returns its result with the final
+    /// statistics; `None` if the thread has panicked.
     pub fn stop_with<R>(
         mut self,
         act: impl FnOnce(&mut Engine<World>, &Report) -> R,
@@ -383,8 +390,8 @@ impl Emulation {
     }
 }
 
-/// Greets the other engines until all except the absent ones have answered. A packet to an engine
-/// that is not present would be lost.
+/// Greets the other engines until all of them except the absent ones have answered. A packet to an
+/// engine that is not present would be lost.
 fn assemble(
     peers: &mut PeeringPortal,
     engine: &mut Engine<World>,
@@ -408,16 +415,16 @@ fn assemble(
     Ok(())
 }
 
-/// Advances a network that has not started to the present. The only events on the way are messages
-/// received from other engines since they were greeted.
+/// Advances a network that has not started to the instant `present`. The only events until then are
+/// messages that other engines have sent since they were greeted.
 fn come_to(present: Instant<Virtual>, engine: &mut Engine<World>) {
     const AT_ONCE: u64 = 1 << 16;
     while engine.run_until(present, AT_ONCE) == AT_ONCE {}
 }
 
-/// Runs a worker and calls `died` if it panics.
+/// Runs a worker until it ends, and calls `died` if it panics.
 fn observed(worker: Worker, died: Option<Died>) -> Worker {
-    // The panic destroys the worker, so no other code sees its inconsistent state.
+    // The panic destroys the worker, so that no other code sees its inconsistent state.
     let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || worker.run()));
     ran.unwrap_or_else(|panic| {
         if let Some(died) = died {

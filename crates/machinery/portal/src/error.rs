@@ -5,13 +5,13 @@ use std::io;
 use rustix::io::Errno;
 use timeloom_fabric::KernelError;
 
-/// Reasons why a portal could not be created.
+/// Reason why a portal cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum PortalError {
-    /// The namespace could not be entered.
+    /// The namespace cannot be entered.
     #[error("{0}")]
     Namespace(#[from] KernelError),
-    /// A step refused by the kernel.
+    /// The kernel refused a step.
     #[error(
         "cannot {action}: {source}{}",
         missing.map_or_else(String::new, |it| format!("; this needs {it}"))
@@ -21,13 +21,13 @@ pub enum PortalError {
         action: String,
         /// Error returned by the kernel.
         source: io::Error,
-        /// Missing permission or device, where known.
+        /// Missing permission or device, if the error identifies it.
         missing: Option<&'static str>,
     },
-    /// Two portals were joined to one host of the model.
+    /// Two portals were joined to one host of the model: the name of the host.
     #[error("two portals are at host `{0}`")]
     PortUsedTwice(String),
-    /// A portal was joined to a node that is not a host.
+    /// A portal was joined to a node that is not a host: the name of the node.
     #[error("`{0}` is no host, so no portal can be there")]
     NotAHost(String),
 }

@@ -2,21 +2,21 @@
 
 use crate::segment::V6_HEADER;
 
-/// One rule; an unset field matches anything.
+/// Rule of a filter. A field that is `None` matches every frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// Passes matching frames if true, drops them otherwise.
+    /// True if matching frames pass, false if they are dropped.
     pub pass: bool,
     /// Ethernet type: 0x0800 for IPv4, 0x86dd for IPv6.
     pub ethertype: Option<u16>,
-    /// Protocol carried by IPv4, or by IPv6 without extension headers: 1, 6, 17, 58 for ICMP, TCP,
-    /// UDP, ICMPv6.
+    /// Protocol number in an IPv4 header, or in an IPv6 header without extension headers: 1, 6, 17
+    /// and 58 for ICMP, TCP, UDP and ICMPv6.
     pub protocol: Option<u8>,
-    /// Source or destination port of TCP or UDP.
+    /// TCP or UDP port, which matches the source or the destination port.
     pub port: Option<u16>,
 }
 
-/// List of rules. The first matching rule decides; a frame that matches none passes.
+/// List of rules. The first rule that matches a frame decides. A frame that matches no rule passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// The rules in order.
@@ -24,7 +24,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Returns true if a frame with these first bytes passes.
+    /// Returns true if the frame passes. `frame` must have at least the frame's headers.
     pub fn passes(&self, frame: &[u8]) -> bool {
         let fits = |rule: &&Rule| rule.fits(frame);
         self.rules.iter().find(fits).is_none_or(|rule| rule.pass)
@@ -63,7 +63,7 @@ impl Rule {
             return false;
         }
         let Some(port) = self.port else { return true };
-        // Only the first fragment of a packet has ports.
+        // Only the first fragment of a packet has TCP or UDP ports.
         let is_later =
             ethertype == Some(IPV4) && word(20).is_none_or(|fragment| fragment & 0x1fff != 0);
         if is_later || !matches!(protocol, Some(6 | 17)) {
@@ -73,8 +73,8 @@ impl Rule {
     }
 }
 
-/// Returns true if a frame reports the multicast groups that its sender listens to (MLD, RFC 3810):
-/// hop-by-hop options followed by the report.
+/// Returns true if a frame reports the multicast groups to which its sender listens (MLD, RFC
+/// 3810). Such a frame has hop-by-hop options followed by the report.
 pub(crate) fn reports_groups(frame: &[u8]) -> bool {
     let hop_by_hop = 14 + V6_HEADER;
     let report = frame.get(hop_by_hop..).and_then(|options| {

@@ -1,5 +1,5 @@
 //! Configuration of an interface: addresses, routes and related settings. All functions act on the
-//! calling thread's network namespace.
+//! network namespace of the calling thread.
 
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,11 +13,11 @@ use crate::PortalError;
 /// Addresses of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// MAC address.
+    /// MAC address of the interface.
     pub mac: [u8; 6],
-    /// IPv4 address.
+    /// IPv4 address with its gateway; `None` if the interface has none.
     pub v4: Option<Inet<Ipv4Addr>>,
-    /// IPv6 address.
+    /// IPv6 address with its gateway; `None` if the interface has none.
     pub v6: Option<Inet<Ipv6Addr>>,
 }
 
@@ -26,14 +26,14 @@ pub struct Address {
 pub struct Inet<A> {
     /// Address.
     pub address: A,
-    /// Prefix length of its network.
+    /// Prefix length of the address's network.
     pub prefix: u8,
-    /// Gateway for all destinations outside its network.
+    /// Gateway for all destinations outside that network, if there is one.
     pub gateway: Option<A>,
 }
 
 impl Address {
-    /// Returns the addresses of the model's host `node`, or `None` if it has no link.
+    /// Returns the addresses of the model's host `node`; `None` if the host has no link.
     pub fn of(world: &World, node: Node) -> Option<Self> {
         let port = world.port_of(node)?;
         let v4 = Some(world.address(port)).filter(|address| !address.is_unspecified());
@@ -53,7 +53,7 @@ impl Address {
     }
 }
 
-/// Sets the addresses of `name` and brings it up.
+/// Sets the addresses of the interface `name` and brings it up.
 pub(crate) fn settle(name: &str, what: &Address) -> Result<(), PortalError> {
     let failed = |step: &str| {
         let action = format!("{step} of {name}");
@@ -61,11 +61,11 @@ pub(crate) fn settle(name: &str, what: &Address) -> Result<(), PortalError> {
     };
     let interface =
         Interface::named(name).map_err(|error| PortalError::kernel("open a socket", error))?;
-    // Disables router solicitations and multicast reports: no packet enters the network that no
-    // program sent. Kernels without IPv6 lack this file. An interface with an IPv6 address gets it
-    // below.
+    // This disables router solicitations and multicast reports, so that no packet enters the
+    // network that no program sent. Kernels without IPv6 lack this file. If the interface has an
+    // IPv6 address, IPv6 is enabled again below.
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
-    // Same as for stations of a fabric: neighbour updates take effect at once.
+    // As for the stations of a fabric, updates about a neighbour take effect at once.
     fs::write(format!("/proc/sys/net/ipv4/neigh/{name}/locktime"), "0")
         .map_err(failed("set the neighbours' lock time"))?;
     interface
@@ -91,22 +91,23 @@ pub(crate) fn settle(name: &str, what: &Address) -> Result<(), PortalError> {
     Ok(())
 }
 
-/// Sets the MTU of `name` (longest IP packet that it sends).
+/// Sets the MTU of the interface `name`, which is the length of the longest IP packet that it
+/// sends.
 pub(crate) fn set_mtu(name: &str, mtu: u16) -> Result<(), PortalError> {
     let failed = |error| PortalError::kernel(format!("set the MTU of {name}"), error);
     let interface = Interface::named(name).map_err(failed)?;
     interface.set_mtu(mtu).map_err(failed)
 }
 
-/// Returns the number of frames that `name` dropped on transmission, as counted in the calling
-/// thread's network namespace.
+/// Returns the number of frames that the interface `name` dropped on transmission, as counted in
+/// the network namespace of the calling thread.
 pub(crate) fn transmit_drops(name: &str) -> Option<u64> {
     let table = fs::read_to_string("/proc/thread-self/net/dev").ok()?;
     let line = table.lines().find_map(|line| {
         let (interface, counts) = line.split_once(':')?;
         (interface.trim() == name).then_some(counts)
     })?;
-    // Received: bytes packets errs drop fifo frame compressed multicast;
-    // transmitted: bytes packets errs drop.
+    // The received counters are bytes packets errs drop fifo frame compressed multicast. The
+    // transmitted ones begin with bytes packets errs drop.
     line.split_ascii_whitespace().nth(11)?.parse().ok()
 }

@@ -1,8 +1,8 @@
-//! Joins frames of one flow that are delivered together into one train.
+//! Joining of the frames of a flow that are delivered together into one train.
 //!
-//! A link cuts a train into parts of a few segments, so that each part has its own instant. Parts
-//! that are delivered in one iteration need not be sent one by one: the cost of a frame is its way
-//! through the receiving kernel, independently of its length. Therefore consecutive parts are
+//! A link cuts a train into parts of a few segments, so that each part has an instant of its own.
+//! Parts that are delivered in one iteration need not be sent one by one: a frame costs its way
+//! through the receiving kernel, independently of its length. Consecutive parts are therefore
 //! joined again, as every Ethernet driver does with the frames of one interrupt (Linux calls it
 //! GRO, and the rules are those of its `tcp_gro_receive`). Joining never waits for frames that have
 //! not arrived.
@@ -15,27 +15,27 @@ use crate::segment::{
     set_length,
 };
 
-/// Frames held back until the end of the iteration.
+/// Frames that are held until the end of the iteration, or until they cannot be joined further.
 #[derive(Debug, Default)]
 pub(crate) struct Joiner {
     held: Vec<Aggregate>,
-    /// Unused aggregates, kept for their allocated memory.
+    /// Unused aggregates, which are kept for their allocated memory.
     spare: Vec<Aggregate>,
 }
 
-/// A train under construction.
+/// Train under construction.
 #[derive(Debug, Default)]
 struct Aggregate {
     head: Vec<u8>,
     payload: Vec<u8>,
-    /// Offload data of the train, or of the only segment.
+    /// Offload data of the train, or of its only segment.
     offload: Offload,
     at: Instant<Virtual>,
-    /// Payload bytes of each segment except the last.
+    /// Number of payload bytes in each segment except the last.
     each: usize,
-    /// Number of the model's frames in this train.
+    /// Number of frames of the model that this train contains.
     frames: u64,
-    /// True if no frame may follow, because the last segment was short or had the PSH flag.
+    /// True if no frame can be appended, because the last segment was short or had the PSH flag.
     complete: bool,
 }
 
@@ -51,18 +51,19 @@ struct Parts<'a> {
     each: usize,
 }
 
-/// Number of flows held at once; if there are more, the oldest is sent first.
+/// Number of flows whose frames are held at the same time. If there are more, the oldest train is
+/// sent.
 const FLOWS: usize = 8;
-/// Payload length beyond which copying costs more than joining saves.
+/// Payload length in bytes above which copying costs more than joining saves.
 const SHORT: usize = 32_768;
-/// Longest IP packet, in bytes.
+/// Maximum length of an IP packet in bytes.
 const LONGEST: usize = 65_535;
-/// Largest number of datagrams that Linux accepts from a program in one call.
+/// Maximum number of datagrams that Linux accepts from a program in one call.
 const DATAGRAMS: usize = 64;
 
 impl Joiner {
-    /// Adds a frame. Frames that are due now are passed to `send`, with the number of the model's
-    /// frames that each contains; the order within a flow is kept.
+    /// Adds a frame. `send` is called with each frame that can be held no longer, and with the
+    /// number of the model's frames in it. The order within a flow is kept.
     pub(crate) fn add(&mut self, frame: &Frame<'_>, mut send: impl FnMut(&Frame<'_>, u64)) {
         let Some(parts) = Parts::of(frame) else {
             match flow_of(frame) {
@@ -90,7 +91,7 @@ impl Joiner {
         self.held.push(held);
     }
 
-    /// Sends all held frames.
+    /// Calls `send` with all frames that are held.
     pub(crate) fn flush(&mut self, mut send: impl FnMut(&Frame<'_>, u64)) {
         self.let_go(|_| true, &mut send);
     }
@@ -125,8 +126,9 @@ impl Joiner {
 }
 
 impl<'a> Parts<'a> {
-    /// Parses a frame. Returns `None` for a frame that must be sent alone: any but TCP segments
-    /// with data and ordinary flags, and complete datagrams, with open checksums.
+    /// Parses a frame. Returns `None` for a frame that must be sent alone. Only TCP segments with
+    /// data and ordinary flags and unfragmented datagrams can be joined, and only if their checksum
+    /// is left to the receiver.
     fn of(frame: &Frame<'a>) -> Option<Self> {
         let (network, after) = network_of(frame)?;
         let ip = &network[ETHERNET..];
@@ -149,7 +151,8 @@ impl<'a> Parts<'a> {
         if frame.offload.checksum != Some(usual) {
             return None;
         }
-        // The header of a train is in the head; that of a single segment may be part of the rest.
+        // The transport header of a train is in the head. That of a single segment may be in the
+        // rest.
         let (transport, payload) = if frame.head.len() == network.len() {
             frame.rest.split_at_checked(length)?
         } else {
@@ -201,8 +204,8 @@ impl Flow {
     }
 }
 
-/// Returns the Ethernet and IP headers, and the bytes after them, from the head or else from the
-/// rest.
+/// Returns the Ethernet and IP headers, which are in the frame's head, and the bytes that follow
+/// them in the head. If there are none, the second value is the frame's rest.
 fn network_of<'a>(frame: &Frame<'a>) -> Option<(&'a [u8], &'a [u8])> {
     let ip = frame.head.get(ETHERNET..)?;
     let is_whole = match is_v6(frame.head) {
@@ -216,14 +219,15 @@ fn network_of<'a>(frame: &Frame<'a>) -> Option<(&'a [u8], &'a [u8])> {
     Some((network, if after.is_empty() { frame.rest } else { after }))
 }
 
-/// Returns true if the packet is a fragment. IPv6 fragments have an extension header, so that their
-/// protocol is none of those that are joined.
+/// Returns true if the packet is an IPv4 fragment. IPv6 fragments have an extension header, so
+/// their protocol number is none of those that are joined.
 fn is_fragment(network: &[u8]) -> bool {
     let ip = &network[ETHERNET..];
     !is_v6(network) && (ip[6] & 0x3f != 0 || ip[7] != 0)
 }
 
-/// Returns the flow of a frame that is sent alone, or `None` if it is unknown, as for fragments.
+/// Returns the flow of a frame that is sent alone; `None` if it cannot be determined, as for
+/// fragments.
 fn flow_of(frame: &Frame<'_>) -> Option<Flow> {
     let (network, after) = network_of(frame)?;
     let ip = &network[ETHERNET..];
@@ -253,7 +257,8 @@ impl Aggregate {
         Flow::new(&self.head[ETHERNET..], &self.head[self.network()..])
     }
 
-    /// Appends a frame of the same flow; returns false if it does not continue this train.
+    /// Appends a frame of the same flow to this train; returns false if the frame does not continue
+    /// it.
     fn join(&mut self, next: &Parts<'_>) -> bool {
         if self.complete || !self.is_continued_by(next) {
             return false;
@@ -280,10 +285,11 @@ impl Aggregate {
         let segments = self.payload.len().div_ceil(self.each);
         let total = self.head.len() - ETHERNET + self.payload.len() + next.payload.len();
         let same_ip = match is_v6(&self.head) {
-            // All fields except the length.
+            // In IPv6, all fields except the length must be equal.
             true => ip[..4] == next_ip[..4] && ip[6..] == next_ip[6..],
             false => {
-                // If fragmentation is forbidden, the identification has no meaning (RFC 6864).
+                // If fragmentation is forbidden, the identification field has no meaning (RFC
+                // 6864).
                 let numbered = ip[6] & 0x40 != 0
                     || word(next_ip, 4) == word(ip, 4).wrapping_add(segments as u16);
                 numbered
@@ -295,7 +301,7 @@ impl Aggregate {
         };
         let same_network = same_ip && self.head[..ETHERNET] == next.network[..ETHERNET];
         let full = self.payload.len().is_multiple_of(self.each);
-        // All segments of a train have one length; only the last may be shorter.
+        // All segments of a train have the same length, except that the last one may be shorter.
         let fits =
             next.each == self.each || (next.each < self.each && next.payload.len() == next.each);
         same_network
@@ -308,7 +314,7 @@ impl Aggregate {
                     let sequence = long(transport, 4).wrapping_add(self.payload.len() as u32);
                     let [flags, next_flags] = [transport[13], next.transport[13]];
                     long(next.transport, 4) == sequence
-                        // Acknowledgement number and window.
+                        // The acknowledgement number and the window must be equal.
                         && transport[8..12] == next.transport[8..12]
                         && transport[14..16] == next.transport[14..16]
                         && (flags ^ next_flags) & !PSH == 0
@@ -318,7 +324,7 @@ impl Aggregate {
             }
     }
 
-    /// Updates the headers for the whole train.
+    /// Updates the headers so that they describe the whole train.
     fn finish(&mut self) {
         if self.frames < 2 {
             return;
@@ -342,7 +348,7 @@ impl Aggregate {
 }
 
 impl Parts<'_> {
-    /// Returns true if this is the last part of its train.
+    /// Returns true if no further part can follow this one in a train.
     fn ends(&self) -> bool {
         let pushed = self.protocol == TrainProtocol::Tcp && self.transport[13] & PSH != 0;
         pushed || !self.payload.len().is_multiple_of(self.each)

@@ -1,25 +1,26 @@
-//! Emulation portals: connect real programs to a simulated network.
+//! Emulation portals, which connect real programs to a simulated network.
 //!
 //! A *portal* connects a host of a [`timeloom_net::World`] to the outside: to a namespace through a
-//! TAP device ([`Tap`]), or to an existing interface ([`PacketPort`]). [`Emulation`] is the thread
-//! that runs the engine at the pace of a clock, sleeps until the next event or frame, and carries
+//! TAP device ([`Tap`]), or to an existing interface ([`PacketPort`]). [`Emulation`] is a thread
+//! that runs the engine at the pace of a clock and sleeps until the next event or frame. It carries
 //! frames between the portals and the model.
 //!
-//! **Trains.** Kernels pass up to 64 KiB of a TCP flow as one frame with one header and leave
-//! segmentation and checksums to the card. Portals request this format (`vnet_hdr`) and use it in
-//! both directions; the model cuts a train where rate or queue require it, and parts of a flow that
-//! are delivered in one iteration are joined again. This increases throughput by a factor of ten.
+//! **Trains.** Kernels pass up to 64 KiB of a TCP flow as one frame with one header, and leave
+//! segmentation and checksums to the network card; such a checksum is called *open*. Portals
+//! request this format (`vnet_hdr`) and use it in both directions. The model cuts a train where a
+//! rate or a queue requires it, and parts of a flow that are delivered in one iteration are joined
+//! again. This increases throughput by a factor of ten.
 //!
-//! **Counters.** Every frame that does not get through is counted: dropped by the kernel before a
-//! portal read it, malformed, filtered, refused by the other side, or not read in time. The
-//! engine's lateness is recorded too, since a machine that cannot keep up produces results that
-//! cannot be trusted ([`Report::untrusted`]).
+//! **Counters.** Every frame that does not reach its destination is counted: frames that the kernel
+//! dropped before a portal read them, malformed and filtered frames, and frames that the kernel
+//! outside refused or that were not read in time. The engine's lateness is recorded too, since
+//! results of a machine that is too slow cannot be trusted ([`Report::untrusted`]).
 //!
-//! **Links to other machines** ([`Tunnels`]) carry frames of the kernel's network, without a model,
-//! and stop when the clock stops.
+//! **Links to other machines** ([`Tunnels`]) carry frames of the kernel's network without a model.
+//! They stop when the clock stops.
 //!
-//! Not in this crate: decisions about the network (`net`), creation of namespaces (`fabric`), and
-//! files; captured frames go to a sink supplied by the caller.
+//! Other crates make decisions about the network (`net`) and create namespaces (`fabric`). This
+//! crate writes no files; the caller supplies a function that receives captured frames.
 #![forbid(unsafe_code)]
 
 mod emulation;

@@ -1,10 +1,10 @@
-//! Pause of the loop between two iterations.
+//! Pause of the worker's loop between two iterations.
 //!
-//! The cost of an iteration is nearly independent of the number of frames: the sleep, the system
-//! calls, and the way through the receiving kernel. A loop that has been busy for long therefore
-//! pauses after each iteration and finds more frames in the next, as drivers of network cards do
-//! (Linux calls it DIM). A loop with little load does not pause: a single frame is served at once,
-//! and on time.
+//! The cost of an iteration is nearly independent of the number of frames. It consists of the
+//! sleep, the system calls, and the way through the receiving kernel. A loop that has been busy for
+//! long therefore pauses after each iteration and finds more frames in the next one, as drivers of
+//! network cards do (Linux calls this DIM). A loop with little load does not pause, so a single
+//! frame is served at once and on time.
 
 use timeloom_time::{Duration, Instant, Wall};
 
@@ -12,16 +12,16 @@ use timeloom_time::{Duration, Instant, Wall};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moderation {
     most: Duration,
-    /// Current minimum interval between two iterations.
+    /// Present minimum interval between the starts of two iterations.
     gap: Duration,
-    /// Time of the last decision, and the thread's processor time then.
+    /// Wall time of the last decision, and the thread's processor time then, both in nanoseconds.
     since: Option<[i64; 2]>,
     frames: u64,
     bytes: u64,
 }
 
 impl Moderation {
-    /// Creates a controller with this longest pause.
+    /// Creates a controller whose longest pause is `most`.
     pub(crate) fn new(most: Duration) -> Self {
         Self {
             most,
@@ -32,14 +32,14 @@ impl Moderation {
         }
     }
 
-    /// Records a frame that was moved, in or out.
+    /// Records a frame of `bytes` bytes that was received from a portal or sent to one.
     pub(crate) fn moved(&mut self, bytes: usize) {
         self.frames += 1;
         self.bytes += bytes as u64;
     }
 
-    /// Returns the minimum interval from the start of this iteration to the next, after an
-    /// iteration that moved frames and ended at `now`. `worked` returns the processor time of the
+    /// Returns the minimum interval from the start of this iteration to that of the next one. The
+    /// iteration moved frames and ended at `now`. `worked` returns the processor time of the
     /// thread; it is called rarely.
     pub(crate) fn gap(
         &mut self,
@@ -64,7 +64,7 @@ impl Moderation {
             let gap = if worked - before > looked / AT_WORK {
                 self.gap.as_ns() + step
             } else {
-                // After a silence the state is as at the start.
+                // After a long time without frames, the state is as at the start.
                 self.gap.as_ns() - step.saturating_mul(looked / LOOK.as_ns())
             };
             self.gap = Duration::from_ns(gap.clamp(0, most));
@@ -77,12 +77,12 @@ impl Moderation {
 
 /// Interval between two decisions.
 const LOOK: Duration = Duration::from_ms(1);
-/// Iterations are spaced out once they take more than 1/`AT_WORK` of the time.
+/// Iterations are spaced out when they take more than the fraction 1/`AT_WORK` of the time.
 const AT_WORK: i64 = 5;
-/// Number of steps from no pause to the longest.
+/// Number of steps from no pause to the longest pause.
 const STEPS: i64 = 16;
-/// Mean frame length, in bytes, beyond which the pause is limited to a quarter: joining saves
-/// little for such frames, and their senders wait for each acknowledgement.
+/// Mean frame length in bytes above which the pause is limited to a quarter of the longest one.
+/// Joining saves little for such frames, and their senders wait for each acknowledgement.
 const LONG: u64 = 24_576;
 
 #[cfg(test)]
@@ -92,12 +92,12 @@ mod tests {
     const MOST: Duration = Duration::from_us(160);
 
     /// Simulates a thread that receives frames of `bytes` bytes one after another for `ms`
-    /// milliseconds, with iterations that take `turn`; returns the final gap.
+    /// milliseconds, with iterations that take `turn`. Returns the final minimum interval.
     fn under_load(moderation: &mut Moderation, bytes: usize, turn: Duration, ms: i64) -> Duration {
         let (mut now, mut worked) = (Instant::from_ns(5), Duration::ZERO);
         let end = now + Duration::from_ms(ms);
         let mut gap = Duration::ZERO;
-        // The thread has run before, too.
+        // The thread has used processor time before.
         moderation.since = None;
         while now < end {
             moderation.moved(bytes);
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn the_gap_is_no_longer_than_the_work_needs() {
         let mut moderation = Moderation::new(MOST);
-        // At intervals of 80 µs, iterations of 16 µs take a fifth of the time.
+        // If iterations of 16 µs begin every 80 µs, they take a fifth of the time.
         let gap = under_load(&mut moderation, 6_000, Duration::from_us(16), 200);
         let about = Duration::from_us(60)..=Duration::from_us(100);
         assert!(about.contains(&gap), "{gap}");

@@ -1,12 +1,13 @@
-//! Packet socket on an existing interface: the end of a container's or virtual machine's link, or a
-//! real card.
+//! Packet socket on an existing interface, such as the end of a container's or virtual machine's
+//! link, or a real network card.
 //!
 //! With `PACKET_VNET_HDR` the kernel passes trains and open checksums as a TAP device does. Without
-//! it, this is the portal of Abu Obaida and Liu, with one system call for each frame of wire size:
-//! the baseline for measurements.
+//! that option, this is the portal of Abu Obaida and Liu, which needs one system call for each
+//! frame of wire size. It is the baseline for measurements.
 //!
-//! There is no mapped ring. `TPACKET_V3` releases a block after a millisecond at the earliest, too
-//! late for a network with shorter delays, and with trains few calls could be saved.
+//! This module does not use a mapped ring. `TPACKET_V3` releases a block after a millisecond at the
+//! earliest, which is too late for a network with shorter delays. With trains, a ring could save
+//! few system calls.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,9 +24,9 @@ use crate::{Port, PortalError, Received, TxStatus, segments, vnet};
 /// Settings of a packet socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketOptions {
-    /// Passes trains and open checksums unchanged if true.
+    /// True if trains and open checksums are passed unchanged.
     pub offloads: bool,
-    /// Size of the kernel's receive buffer, in bytes.
+    /// Size of the kernel's receive buffer in bytes.
     pub buffer_bytes: u32,
 }
 
@@ -38,23 +39,23 @@ impl Default for PacketOptions {
     }
 }
 
-/// A packet socket on an interface.
+/// Packet socket on an interface.
 #[derive(Debug)]
 pub struct PacketPort {
     socket: OwnedFd,
-    /// Length of the header before each frame, in bytes.
+    /// Length of the offload header before each frame in bytes; 0 without offloads.
     header: usize,
     scratch: Vec<u8>,
-    /// Sum of the kernel's drop counter, which reading resets to zero.
+    /// Sum of the values of the kernel's drop counter, which every read resets to zero.
     drops: std::sync::atomic::AtomicU64,
 }
 
 impl PacketPort {
-    /// Opens a socket on `interface` of `namespace`, in promiscuous mode. The kernel there still
-    /// processes the frames itself, so the interface should have no address.
+    /// Opens a socket on `interface` of `namespace`, in promiscuous mode. The kernel in that
+    /// namespace still processes the frames too, so the interface should have no address.
     ///
     /// # Errors
-    /// Fails if there is no such interface, or without CAP_NET_RAW.
+    /// Fails if there is no such interface, or without the capability CAP_NET_RAW.
     pub fn open(
         namespace: &Namespace,
         interface: &str,
@@ -73,7 +74,7 @@ impl PacketPort {
         })
     }
 
-    /// Adopts a socket that another process has opened with the default options.
+    /// Creates a port from a socket that another process has opened with the default options.
     pub fn adopt(descriptor: OwnedFd) -> Self {
         Self {
             socket: descriptor,
@@ -102,12 +103,12 @@ impl PacketPort {
 fn open(interface: &str, options: PacketOptions) -> io::Result<OwnedFd> {
     let index = index_of(interface)?;
     let socket = packet::open()?;
-    // Without this, the socket would receive its own frames.
+    // Without this option, the socket would receive the frames that it sends.
     packet::ignore_outgoing(&socket)?;
     if options.offloads {
         packet::use_offload_headers(&socket)?;
     }
-    // The `FORCE` option exceeds the machine's limit, if permitted.
+    // The `FORCE` variant may exceed the machine's limit, if it is permitted.
     let bytes = options.buffer_bytes as usize;
     set_socket_recv_buffer_size_force(&socket, bytes)
         .or_else(|_| set_socket_recv_buffer_size(&socket, bytes))?;
@@ -123,7 +124,8 @@ impl Port for PacketPort {
 
     fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<Received> {
         match vnet::receive(&self.socket, self.header, buffer) {
-            // Reported once when the interface goes down; it may come up again.
+            // The error is reported once when the interface goes down. The interface may come up
+            // again.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NETDOWN) => {
                 Ok(Received::Nothing)
             }

@@ -1,4 +1,4 @@
-//! Sleeps until a frame, a command or an instant, with epoll.
+//! Sleep until a frame, a command or an instant, with epoll.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -9,7 +9,7 @@ use timeloom_sys::epoll::Epoll;
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Wall};
 
-/// Event sources on which a thread sleeps.
+/// Event sources on which the worker's thread sleeps.
 #[derive(Debug)]
 pub(crate) struct Poll {
     epoll: Epoll,
@@ -17,13 +17,13 @@ pub(crate) struct Poll {
     wake_latency: WakeLatency,
 }
 
-/// Interrupts a sleep from another thread.
+/// Event with which another thread ends a sleep.
 #[derive(Clone, Debug)]
 pub(crate) struct Alarm(Arc<OwnedFd>);
 
-/// Identifier of the alarm's events.
+/// Identifier of the alarm among the events.
 const ALARM: u64 = u64::MAX;
-/// Identifier of the events of other engines.
+/// Identifier of the other engines' descriptors among the events.
 const PEERS: u64 = u64::MAX - 1;
 
 impl Alarm {
@@ -33,12 +33,12 @@ impl Alarm {
     }
 
     pub(crate) fn ring(&self) {
-        // Fails only if the counter is full; then the alarm is already set.
+        // The write fails only if the counter is full; then the alarm is already set.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 
     fn silence(&self) {
-        // Fails only if the alarm is not set.
+        // The read fails only if the alarm is not set.
         let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
     }
 }
@@ -57,8 +57,8 @@ impl Poll {
         })
     }
 
-    /// Adds the descriptors of other engines. They only wake the thread, which then checks for
-    /// messages itself.
+    /// Adds the descriptors of other engines. They only wake the thread, which then checks all
+    /// engines for messages.
     pub(crate) fn add_peers<'a>(
         &mut self,
         peers: impl Iterator<Item = BorrowedFd<'a>>,
@@ -69,15 +69,15 @@ impl Poll {
         Ok(())
     }
 
-    /// Removes a port that is gone.
+    /// Removes the descriptor of a port that is gone.
     pub(crate) fn forget(&self, port: BorrowedFd<'_>) {
-        // The kernel may have removed it already.
+        // The kernel may have removed the descriptor already.
         let _ = self.epoll.remove(port);
     }
 
-    /// Sleeps until `until` at the latest (without a limit if `None`), or until a port is readable
-    /// or the alarm rings; the numbers of the ports are added to `ready`. With [`Instant::ZERO`] it
-    /// only polls.
+    /// Sleeps until a port is readable, the alarm rings, or the instant `until` is reached (`None`
+    /// is no limit). The numbers of readable ports are appended to `ready`. With [`Instant::ZERO`]
+    /// it does not sleep and only checks the ports.
     pub(crate) fn sleep(
         &mut self,
         until: Option<Instant<Wall>>,
@@ -117,7 +117,7 @@ impl Poll {
         Ok(())
     }
 
-    /// Waits up to `nap` and returns true if a port is readable or the alarm rings.
+    /// Waits for at most `nap`; returns true if a port is readable or the alarm rings.
     fn wait(
         &mut self,
         nap: Option<Duration>,
@@ -137,9 +137,9 @@ impl Poll {
     }
 }
 
-/// Lateness of the kernel's timers that is exceeded three times out of four. A sleep ends that much
-/// earlier, and the thread polls the clock for the rest. On a virtual machine it is some 30 µs, by
-/// which every packet arrival would be late.
+/// Estimate of the lateness that the kernel's timers exceed three times out of four. A sleep ends
+/// earlier by this time, and the thread polls the clock for the rest. On a virtual machine it is
+/// some 30 µs, by which every packet arrival would otherwise be late.
 #[derive(Clone, Copy, Debug)]
 struct WakeLatency {
     estimate: Duration,
@@ -154,9 +154,9 @@ impl Default for WakeLatency {
 }
 
 impl WakeLatency {
-    /// Updates the estimate after a sleep that ended `late` after its deadline. Steps up and down
-    /// are as one to three, so that they balance at the first quartile; with a median, the thread
-    /// would poll the clock half of the time.
+    /// Updates the estimate after a sleep that ended `late` after its deadline. A step down is
+    /// three times as large as a step up, so that they balance at the first quartile. If the
+    /// estimate were the median, the thread would poll the clock half of the time.
     fn learn(&mut self, late: Duration) {
         let step = if late > self.estimate {
             STEP
@@ -168,15 +168,15 @@ impl WakeLatency {
 }
 
 const STEP: Duration = Duration::from_ns(500);
-/// Largest estimate. A machine that is usually later than this is overloaded, and polling the clock
-/// would not help.
+/// Maximum of the estimate. A machine that is usually later than this is overloaded, and polling
+/// the clock would not help.
 const LATEST: Duration = Duration::from_us(50);
-/// Sleeps shorter than this are not measured: a processor wakes from them in some microseconds, and
-/// a busy network has only short ones.
+/// Duration below which a sleep is not measured. A processor wakes from such a sleep in some
+/// microseconds, and a busy network has no longer ones.
 const SHORT: Duration = Duration::from_us(200);
 
-/// The kernel may be late by a thousandth of a sleep, to save wake-ups; the end of a longer sleep
-/// is therefore a separate sleep.
+/// Duration above which the end of a sleep is a separate sleep. The kernel may end a sleep late by
+/// a thousandth of its duration, to save wake-ups.
 const LONG: Duration = Duration::from_ms(1);
 
 #[cfg(test)]
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn the_usual_lateness_is_the_first_quartile_and_bounded() {
         let mut latency = WakeLatency::default();
-        // Eight lateness values in turn; two of them are below 22 µs.
+        // The test uses eight lateness values in turn, two of which are below 22 µs.
         let late = [40, 21, 70, 35, 9, 500, 28, 60].map(Duration::from_us);
         for late in late.iter().cycle().take(8_000) {
             latency.learn(*late);

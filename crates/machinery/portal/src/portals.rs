@@ -1,4 +1,4 @@
-//! Portals of an emulation, by the model's host that each represents.
+//! Portals of an emulation, each with the host of the model that it represents.
 
 use timeloom_net::{Frame, Node, TcpTimerStats};
 
@@ -9,35 +9,35 @@ use crate::{Filter, Port, PortalError, Received, TxStatus};
 /// Statistics of a portal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortReport {
-    /// Name of its host.
+    /// Name of the host that the portal represents.
     pub name: String,
-    /// Frames received from outside (a train counts as one).
+    /// Number of frames received from outside. A train counts as one frame.
     pub received: u64,
-    /// Bytes of the received frames.
+    /// Number of bytes in the received frames.
     pub received_bytes: u64,
-    /// Frames sent to the outside.
+    /// Number of frames sent to the outside.
     pub sent: u64,
-    /// Bytes of the sent frames.
+    /// Number of bytes in the sent frames.
     pub sent_bytes: u64,
-    /// Input from outside that was not a frame.
+    /// Number of inputs from outside that were not valid frames.
     pub malformed: u64,
-    /// Frames dropped by the filters.
+    /// Number of frames that the filters dropped.
     pub filtered: u64,
-    /// Frames that the outside did not accept.
+    /// Number of frames that the kernel outside did not accept.
     pub refused: u64,
-    /// Frames that the kernel dropped because this thread was too slow.
+    /// Number of frames that the kernel dropped because the emulation's thread was too slow.
     pub dropped_before: u64,
-    /// Frames that arrived before this engine started and were discarded
+    /// Number of frames that arrived before this engine started and were discarded
     /// ([`Options::late`](crate::Options::late)).
     pub missed: u64,
     /// Activity of the TCP timers, if the simulated network keeps them
     /// ([`Options::tcp_timers`](crate::Options::tcp_timers)).
     pub tcp_timers: Option<TcpTimerStats>,
-    /// True if the outside interface is gone.
+    /// True if the interface outside was removed.
     pub gone: bool,
 }
 
-/// A portal with its host, filters and report.
+/// Portal with its host, its filters and its report.
 pub(crate) struct Attachment {
     pub(crate) node: Node,
     pub(crate) port: Box<dyn Port>,
@@ -50,18 +50,19 @@ pub(crate) struct Attachment {
 }
 
 impl Attachment {
-    /// Discards the frames received so far.
+    /// Receives and discards the frames that have arrived until now.
     pub(crate) fn miss(&mut self, buffer: &mut Vec<u8>) {
         for _ in 0..MISSED {
             match self.port.receive(buffer) {
                 Ok(Received::Frame(..) | Received::Malformed) => self.report.missed += 1,
-                // The engine detects by itself that an interface is gone.
+                // The worker detects by itself that an interface was removed.
                 Ok(Received::Nothing) | Err(_) => return,
             }
         }
     }
 
-    /// Sends a frame of the model, possibly joined with others of the same iteration.
+    /// Sends a frame of the model to the outside, possibly joined with others of the same
+    /// iteration.
     pub(crate) fn give(&mut self, frame: &Frame<'_>) {
         if !self.outward.is_empty() && !self.outward.passes(frame.head) {
             self.report.filtered += 1;
@@ -76,7 +77,7 @@ impl Attachment {
         }
     }
 
-    /// Ends an iteration: sends the frames held back.
+    /// Ends an iteration by sending the frames that are held.
     pub(crate) fn flush(&mut self) {
         let (port, report) = (&mut self.port, &mut self.report);
         self.joiner
@@ -87,11 +88,11 @@ impl Attachment {
     }
 }
 
-/// Limit of discarded frames; it is more than a kernel queues for a portal, so that a flood does
-/// not keep the engine from starting.
+/// Maximum number of frames to discard. It exceeds what a kernel queues for a portal, so all
+/// earlier frames are discarded, but a flood does not keep the engine from starting.
 const MISSED: usize = 1 << 16;
 
-/// Sends a frame that contains `frames` frames of the model.
+/// Sends a frame that was joined from `frames` frames of the model.
 fn send(port: &mut dyn Port, report: &mut PortReport, frame: &Frame<'_>, frames: u64) {
     match port.send(frame) {
         Ok(TxStatus::Done) => {
@@ -103,7 +104,7 @@ fn send(port: &mut dyn Port, report: &mut PortReport, frame: &Frame<'_>, frames:
     }
 }
 
-/// Portals to serve, by the model's host that each represents.
+/// Portals to serve, each with the host of the model that it represents.
 #[derive(Default)]
 pub struct Portals(pub(crate) Vec<Attachment>);
 
@@ -113,8 +114,8 @@ impl Portals {
         Self::default()
     }
 
-    /// Joins `port` to host `node`, named `name` in reports. `inward` filters frames from outside,
-    /// `outward` those from the model.
+    /// Adds `port` as the portal of host `node`, which is called `name` in reports. `inward`
+    /// filters frames from outside, and `outward` frames of the model.
     ///
     /// # Errors
     /// Fails if the host already has a portal.

@@ -1,10 +1,10 @@
-//! Converts frames to wire format: trains are segmented and checksums completed. Used for captures,
-//! and for ports whose other side supports neither.
+//! Conversion of frames to wire format: trains are segmented and checksums are completed. It is
+//! used for captures, and for ports whose kernel supports neither trains nor open checksums.
 
 use timeloom_net::{Frame, Offload, TrainProtocol};
 
-/// Calls `each` with every frame of a train (or the single frame), segmented and with checksums.
-/// `scratch` is overwritten.
+/// Calls `each` with every segment of a train, or with the single frame, in wire format with
+/// complete checksums. `scratch` is a buffer, whose content is overwritten.
 pub fn segments(frame: &Frame<'_>, scratch: &mut Vec<u8>, mut each: impl FnMut(&[u8])) {
     let Some(train) = frame.offload.train else {
         scratch.clear();
@@ -25,7 +25,7 @@ pub fn segments(frame: &Frame<'_>, scratch: &mut Vec<u8>, mut each: impl FnMut(&
     }
 }
 
-/// Updates the headers for one segment.
+/// Changes the headers of a train to those of the segment with number `index`.
 fn head_of_part(frame: &mut [u8], protocol: TrainProtocol, index: usize, size: usize, last: bool) {
     let ip = &mut frame[ETHERNET..];
     let header = header_of(ip);
@@ -59,7 +59,8 @@ fn head_of_part(frame: &mut [u8], protocol: TrainProtocol, index: usize, size: u
     }
 }
 
-/// Completes an open checksum; its field holds the sum over the pseudo header.
+/// Completes an open checksum, which the sender left to the network card. Until then its field
+/// contains the sum over the pseudo header.
 fn complete(frame: &mut [u8], offload: Offload) {
     let Some(checksum) = offload.checksum else {
         return;
@@ -73,7 +74,7 @@ fn complete(frame: &mut [u8], offload: Offload) {
     put(frame, place, if sum == 0 { 0xffff } else { sum });
 }
 
-/// Returns true if the headers are those of an IPv6 frame.
+/// Returns true if `head` begins with the headers of an IPv6 frame.
 pub(crate) fn is_v6(head: &[u8]) -> bool {
     head.get(12..14) == Some(&[0x86, 0xdd])
 }
@@ -82,8 +83,8 @@ fn is_v6_header(ip: &[u8]) -> bool {
     ip[0] >> 4 == 6
 }
 
-/// Returns the length of the IP header at the start of `ip`, in bytes. IPv6 trains have no
-/// extension headers.
+/// Returns the length in bytes of the IP header at the start of `ip`. IPv6 trains have no extension
+/// headers, so the length is constant for IPv6.
 pub(crate) fn header_of(ip: &[u8]) -> usize {
     if is_v6_header(ip) {
         V6_HEADER
@@ -92,7 +93,7 @@ pub(crate) fn header_of(ip: &[u8]) -> usize {
     }
 }
 
-/// Returns both addresses of an IP header.
+/// Returns the source and destination address of an IP header, as adjacent bytes.
 pub(crate) fn addresses(ip: &[u8]) -> &[u8] {
     if is_v6_header(ip) {
         &ip[8..V6_HEADER]
@@ -106,7 +107,7 @@ pub(crate) fn protocol_of(ip: &[u8]) -> u8 {
     ip[if is_v6_header(ip) { 6 } else { 9 }]
 }
 
-/// Sets the length of a packet in its header.
+/// Sets the length field in an IP header so that the packet has `total` bytes.
 pub(crate) fn set_length(ip: &mut [u8], total: u16) {
     if is_v6_header(ip) {
         put(ip, 4, total - V6_HEADER as u16);
@@ -115,7 +116,7 @@ pub(crate) fn set_length(ip: &mut [u8], total: u16) {
     }
 }
 
-/// Updates the IPv4 header checksum.
+/// Recomputes the checksum of an IPv4 header.
 pub(crate) fn put_sum(ip: &mut [u8]) {
     put(ip, 10, 0);
     let sum = fold(add(0, ip));
@@ -141,5 +142,5 @@ pub(crate) fn put(bytes: &mut [u8], at: usize, value: u16) {
 }
 
 pub(crate) const ETHERNET: usize = 14;
-/// Length of an IPv6 header, in bytes.
+/// Length of an IPv6 header in bytes.
 pub(crate) const V6_HEADER: usize = 40;

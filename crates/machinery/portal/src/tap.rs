@@ -1,8 +1,8 @@
-//! TAP device: an Ethernet card whose wire is this process.
+//! TAP device: a virtual Ethernet card whose frames this process sends and receives.
 //!
-//! This is the default portal. It has the cheapest reads and writes of all kinds of portals
-//! (docs/network.md has the measurements), and with `IFF_VNET_HDR` the kernel passes and accepts
-//! whole TCP trains of 64 KiB.
+//! This is the default portal. Its reads and writes are the cheapest of all kinds of portals
+//! (docs/network.md has the measurements). With `IFF_VNET_HDR` the kernel passes and accepts whole
+//! TCP trains of 64 KiB.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -16,30 +16,30 @@ use timeloom_sys::tap;
 use crate::interface::{self, Address};
 use crate::{Port, PortalError, Received, TxStatus, segments, vnet};
 
-/// A TAP device in a namespace.
+/// TAP device in a namespace.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
     drops: Drops,
-    /// Length of the offload header before each frame, in bytes, or zero.
+    /// Length of the offload header before each frame in bytes; 0 without offloads.
     header: usize,
 }
 
-/// Source of the kernel's counter of frames dropped for lack of a reader.
+/// Source of the kernel's counter of frames that were dropped because they were not read in time.
 #[derive(Debug)]
 struct Drops {
-    /// Namespace of the device. `/proc/…/net/dev` of the thread that created the device shows this
-    /// namespace; the socket keeps the namespace alive and identifies it.
+    /// Namespace of the device; `None` if another process has created it. The thread that created
+    /// the device sees the namespace's `/proc/…/net/dev`, and this value keeps the namespace alive.
     namespace: Option<Namespace>,
     interface: String,
 }
 
 impl Tap {
     /// Creates `interface` in `namespace`, sets its addresses and brings it up. The interface loses
-    /// its carrier when this value is dropped, and is removed with the namespace.
+    /// its carrier when this value is dropped, and is removed together with the namespace.
     ///
     /// # Errors
-    /// Fails if `/dev/net/tun` is missing or not permitted, or if the interface exists.
+    /// Fails if `/dev/net/tun` is missing or not permitted, or if the interface exists already.
     pub fn create(
         namespace: &Namespace,
         interface: &str,
@@ -48,11 +48,12 @@ impl Tap {
         Self::create_as(namespace, interface, address, true)
     }
 
-    /// Creates an interface without offloads: the kernel segments and checksums every frame itself.
-    /// For comparisons, and for users of the descriptor other than [`crate::Emulation`].
+    /// Creates an interface without offloads, so that the kernel segments and checksums every frame
+    /// itself. This is for comparisons, and for users of the descriptor other than
+    /// [`crate::Emulation`].
     ///
     /// # Errors
-    /// Fails like [`Tap::create`].
+    /// Fails as [`Tap::create`] does.
     pub fn create_plain(
         namespace: &Namespace,
         interface: &str,
@@ -61,9 +62,10 @@ impl Tap {
         Self::create_as(namespace, interface, address, false)
     }
 
-    /// Adopts a device that another process has created with [`Tap::create`], by its descriptor.
-    /// The interface loses its carrier when both have dropped it; the kernel's drops are known only
-    /// in the creating process.
+    /// Creates a port from the descriptor of a device that another process has created with
+    /// [`Tap::create`]. The interface loses its carrier when both processes have closed the
+    /// descriptor. Only the creating process can determine the number of frames that the kernel
+    /// dropped.
     pub fn adopt(descriptor: OwnedFd) -> Self {
         Self {
             file: descriptor.into(),
@@ -75,10 +77,10 @@ impl Tap {
         }
     }
 
-    /// Sets the MTU of the kernel's interface; the default is 1500 bytes.
+    /// Sets the MTU of the interface in the namespace, in bytes; the default is 1500.
     ///
     /// # Errors
-    /// Fails if the kernel refuses the size, or if the namespace is gone.
+    /// Fails if the kernel refuses the size, or if the namespace cannot be entered.
     pub fn set_mtu(&self, mtu: u16) -> Result<(), PortalError> {
         let interface = &self.drops.interface;
         let gone = || io::Error::from(io::ErrorKind::NotFound);
@@ -118,7 +120,7 @@ impl Tap {
 }
 
 impl Tap {
-    /// Sends a train, or a frame with an open checksum, in wire format.
+    /// Sends a train or a frame with an open checksum as frames in wire format.
     fn send_cut(&mut self, frame: &Frame<'_>) -> io::Result<TxStatus> {
         let mut outcome = Ok(TxStatus::Done);
         segments(frame, &mut Vec::new(), |bytes| {
@@ -154,7 +156,7 @@ impl Port for Tap {
         let parts = [&header[..self.header], frame.head, frame.rest].map(IoSlice::new);
         match writev(&self.file, &parts) {
             Ok(_) => Ok(TxStatus::Done),
-            // EIO: the interface is down; EINVAL: its kernel rejects the frame.
+            // EIO means that the interface is down, and EINVAL that its kernel rejects the frame.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::IO | Errno::INVAL) => {
                 Ok(TxStatus::Refused)
             }

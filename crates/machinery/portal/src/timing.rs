@@ -1,4 +1,4 @@
-//! Time source of an emulation.
+//! Time sources of an emulation.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -7,26 +7,27 @@ use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
 
 /// Time source of an emulation.
 pub enum Timing {
-    /// An external clock, which is real, dilated or paused according to its map.
+    /// External clock, whose map makes it real, dilated or paused.
     Follow(Box<dyn Follow>),
-    /// Steps granted from outside ([`crate::Emulation::grant`]), beginning at virtual zero.
+    /// Steps that another thread grants ([`crate::Emulation::grant`]), beginning at virtual time
+    /// zero.
     Steps,
 }
 
-/// A clock that can be followed.
+/// Clock that an emulation can follow.
 pub trait Follow: Send {
-    /// Returns the map in force now. Code that changes it must call [`crate::Emulation::wake`]
-    /// afterwards.
+    /// Returns the map from wall time to virtual time that is in force now. Code that changes the
+    /// map must call [`crate::Emulation::wake`] afterwards.
     fn map(&self) -> ClockMap<Wall, Virtual>;
 
-    /// Returns the map in force now and the instant at which the clock stops by itself, read
-    /// atomically ([`Instant::FAR_FUTURE`]: never).
+    /// Returns the map that is in force now, together with the instant at which the clock stops by
+    /// itself ([`Instant::FAR_FUTURE`] if it does not). Both are read atomically.
     fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
         (self.map(), Instant::FAR_FUTURE)
     }
 
     /// Reports that the emulation is about to sleep until virtual time `next` (`None`: until input
-    /// arrives). For clocks that skip.
+    /// arrives). Clocks that skip idle time use this.
     fn asleep(&self, next: Option<Instant<Virtual>>) {
         let _ = next;
     }
@@ -35,24 +36,24 @@ pub trait Follow: Send {
     fn awake(&self) {}
 }
 
-/// A clock controlled directly, for emulations without a testbed.
+/// Clock that its owner controls directly, for emulations without a testbed.
 #[derive(Debug)]
 pub struct Commanded(Mutex<ClockMap<Wall, Virtual>>);
 
 impl Commanded {
-    /// Creates a clock that shows zero now and has this rate: one for real time, 1/f for a dilation
-    /// by f, zero for a stopped clock.
+    /// Creates a clock that shows zero now and runs at `rate`: one for real time, 1/f for a
+    /// dilation by f, and zero for a stopped clock.
     pub fn new(rate: Rate) -> Self {
         Self(Mutex::new(ClockMap::new(wall_now(), Instant::ZERO, rate)))
     }
 
-    /// Changes the rate from now on. Must be followed by [`crate::Emulation::wake`].
+    /// Changes the rate from now on. The caller must call [`crate::Emulation::wake`] afterwards.
     pub fn set_rate(&self, rate: Rate) {
         let mut map = self.lock();
         *map = map.continued(wall_now(), rate);
     }
 
-    /// Returns the time shown now.
+    /// Returns the virtual time that the clock shows now.
     pub fn now(&self) -> Instant<Virtual> {
         self.lock().at(wall_now())
     }

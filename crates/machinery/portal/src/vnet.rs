@@ -1,4 +1,4 @@
-//! `struct virtio_net_hdr`: header before a frame that describes its pending offloads
+//! The header `struct virtio_net_hdr` before a frame, which describes the frame's pending offloads
 //! (linux/virtio_net.h; Virtio 1.2, section 5.1.6).
 
 use std::io::{self, IoSliceMut};
@@ -10,7 +10,7 @@ use timeloom_net::{Checksum, LARGE, Offload, Train, TrainProtocol};
 use crate::Received;
 use crate::segment::is_v6;
 
-/// Length of the header without the count of merged buffers, in bytes.
+/// Length in bytes of the header without the count of merged buffers.
 pub(crate) const LENGTH: usize = 10;
 
 const NEEDS_CHECKSUM: u8 = 1;
@@ -19,7 +19,7 @@ const TCP4: u8 = 1;
 const TCP6: u8 = 4;
 const UDP_L4: u8 = 5;
 
-/// Parses the header; returns `None` for a kind of segmentation that was not requested.
+/// Parses the header; returns `None` if it describes a kind of segmentation that was not requested.
 pub(crate) fn read(header: &[u8; LENGTH]) -> Option<Offload> {
     let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
     let checksum = (header[0] & NEEDS_CHECKSUM != 0).then(|| Checksum {
@@ -44,8 +44,8 @@ pub(crate) fn read(header: &[u8; LENGTH]) -> Option<Offload> {
     Some(Offload { train, checksum })
 }
 
-/// Reads one frame from a device that writes `length` bytes of this header before it (0: no
-/// header). A read that finds nothing is not an error.
+/// Reads one frame from a device that writes this header, of `length` bytes, before each frame (0:
+/// no header). If there is nothing to read, the result is [`Received::Nothing`].
 pub(crate) fn receive(
     device: impl AsFd,
     length: usize,
@@ -70,7 +70,7 @@ pub(crate) fn receive(
     }
 }
 
-/// Returns the header for a frame with the protocol headers `head`.
+/// Returns the header for a frame whose protocol headers are `head`.
 pub(crate) fn write(offload: Offload, head: &[u8]) -> [u8; LENGTH] {
     let mut header = [0; LENGTH];
     let mut put = |at: usize, value: u16| {

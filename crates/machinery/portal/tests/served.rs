@@ -1,6 +1,6 @@
-//! Real programs and the services of a simulated host: the kernel's TCP, and curl
-//! where it is installed, through a TAP, a router, 2 ms and an MTU of 1000 bytes.
-//! Run as root.
+//! Tests of real programs and the services of a simulated host. The programs are the kernel's TCP,
+//! and curl where it is installed. Their path is a TAP device, a router, 2 ms of delay and an MTU
+//! of 1000 bytes. The tests need root.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream};
@@ -14,7 +14,7 @@ use timeloom_net::{LinkConfig, NetworkBuilder, Node};
 use timeloom_portal::{Address, Commanded, Emulation, Options, Portals, Tap, Timing};
 use timeloom_time::{Duration, Rate};
 
-/// The emulation ends before the namespace.
+/// Objects of a test. The field order makes the emulation end before the namespace.
 struct Bed {
     emulation: Emulation,
     fabric: Fabric,

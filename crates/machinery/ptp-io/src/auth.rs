@@ -1,4 +1,4 @@
-//! Authentication of a program: its key directory and its use.
+//! Authentication of a PTP program: the key directory and the keys in use.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use timeloom_wire::tlv::{EntryForm, Suite};
 use crate::keys::{FileLedger, KeyDirectory, KeyLock, Loaded, suite_name};
 use crate::{Names, PtpError, Role};
 
-/// Channel of signatures.
+/// Channel by which signatures are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
-    /// TLV on Follow_Up, with keys of this suite.
+    /// Signatures are in a TLV of Follow_Up, made with keys of this suite.
     Inline(Suite),
-    /// Statements on a second network, with keys of either suite.
+    /// Signatures are in statements on a second network, made with keys of either suite.
     Secondary,
 }
 
-/// Valid keys, kept up to date.
+/// Keys of a program, which are reloaded when their files change.
 #[derive(Debug)]
 pub struct Auth {
     directory: KeyDirectory,
@@ -30,12 +30,13 @@ pub struct Auth {
     policy: Policy,
     form: EntryForm,
     max_hops: u8,
-    /// Explicit setting that overrides the suite's default.
+    /// Setting by the user; overrides the suite's default ([`Auth::set_watch`]).
     watch: Option<bool>,
     look_again: Instant<Wall>,
 }
 
-/// State of a program that signs Follow_Ups with keys that serve each Sync once.
+/// State of a program that signs Follow_Ups with `bls-once` keys, each of which may sign a Sync
+/// once.
 #[derive(Debug)]
 struct Once {
     path: PathBuf,
@@ -44,7 +45,7 @@ struct Once {
 }
 
 impl Once {
-    /// Opens the ledger in which the Syncs signed by `loaded`'s key are recorded.
+    /// Opens the ledger that records which Syncs the key of `loaded` has signed.
     fn open(path: &Path, lock: KeyLock, loaded: &Loaded) -> Result<Self, PtpError> {
         let ledger = FileLedger::open(path, loaded.epoch, &lock)?;
         loaded.secret.keep(Box::new(ledger.clone()));
@@ -55,7 +56,7 @@ impl Once {
         })
     }
 
-    /// Switches to the ledger of the key's epoch.
+    /// Opens the ledger of the epoch of `loaded`, after a change of epoch.
     fn turn_to(&mut self, loaded: &Loaded) -> Result<(), PtpError> {
         self.ledger = FileLedger::open(&self.path, loaded.epoch, &self.lock)?;
         loaded.secret.keep(Box::new(self.ledger.clone()));
@@ -70,8 +71,8 @@ impl Auth {
     /// Reads and checks the keys in `directory`.
     ///
     /// # Errors
-    /// Fails if the keys are refused, with the reason; also if their suite does not fit the
-    /// channel, a grandmaster is not authorised, or, with `bls-once`, another program signs.
+    /// Fails with the reason if the keys are refused. Also fails if their suite does not fit the
+    /// channel, if a grandmaster is not authorised, or, with `bls-once`, if another program signs.
     pub fn open(
         path: &Path,
         role: Role,
@@ -126,9 +127,9 @@ impl Auth {
         }
     }
 
-    /// Sets whether a transparent clock verifies the Syncs that it signs on. By default it does
-    /// with suites whose signatures are aggregated; it then reports a link instead of vouching for
-    /// it.
+    /// Enables or disables verification of the Syncs that a transparent clock forwards and signs.
+    /// By default a transparent clock verifies Syncs for suites with aggregated signatures. It then
+    /// reports a link on which a Sync was changed, instead of signing that Sync.
     pub fn set_watch(&mut self, watch: bool) {
         self.watch = Some(watch);
     }
@@ -154,7 +155,8 @@ impl Auth {
             security.watch = watch;
         }
         if let Some(once) = &self.once {
-            // The civil clock may have been set back; the ledger records the signed numbers.
+            // The system clock may have been set back. The ledger records which numbers were
+            // signed.
             let beyond = once.ledger.beyond(self.loaded.clock);
             security.first_sequence = security.first_sequence.max(beyond);
         }
@@ -165,7 +167,8 @@ impl Auth {
         self.look_again
     }
 
-    /// Returns true if it is time to read the files again.
+    /// Returns true if the key files must be read again: on request, or if they have changed since
+    /// the last check.
     pub(crate) fn is_due(&mut self, now: Instant<Wall>, asked: bool) -> bool {
         if now < self.look_again && !asked {
             return false;
@@ -174,7 +177,7 @@ impl Auth {
         asked || self.directory.is_changed()
     }
 
-    /// Loads the current files. An error leaves everything unchanged, except that keys of an
+    /// Loads the current key files. If that fails, the keys in force remain, except that keys of an
     /// expired epoch become invalid.
     pub(crate) fn reload(&mut self) -> Result<(), PtpError> {
         let result = self.directory.load().and_then(|mut loaded| {
@@ -186,7 +189,8 @@ impl Auth {
             }
             self.check_suite(&loaded)?;
             if loaded.secret.public() == self.loaded.secret.public() {
-                // The key is unchanged: keeping it keeps the signatures prepared for it.
+                // The key is unchanged. Keeping it preserves the signatures that were prepared for
+                // it.
                 loaded.secret = self.loaded.secret.clone();
             } else if let Some(once) = &mut self.once {
                 once.turn_to(&loaded)?;

@@ -1,16 +1,17 @@
-//! Detection of steps of the civil clock, which takes the software stamps.
+//! Detection of steps of the system clock, which is the clock of software timestamps.
 //!
-//! Timers use the monotonic clock. A residence or a peer delay is a difference of two stamps: if
-//! the civil clock is set in between, the difference is wrong by the step.
+//! Timers use the monotonic clock. But a residence time or a peer delay is the difference of two
+//! timestamps. If the system clock is set between them, the difference is wrong by the size of the
+//! step.
 
 use timeloom_sys::clock::CivilOffset;
 use timeloom_time::Duration;
 
-/// Detector of steps of the civil clock.
+/// Detector of steps of the system clock (CLOCK_REALTIME).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepGuard(CivilOffset);
 
-/// Smallest detectable step; below it is the noise of reading two clocks.
+/// Smallest step that is detected; smaller differences are noise from reading two clocks.
 const RESOLUTION: Duration = Duration::from_us(2);
 
 impl StepGuard {
@@ -18,11 +19,11 @@ impl StepGuard {
         Self(CivilOffset::measure())
     }
 
-    /// Returns the step of the civil clock since the last call, if any.
+    /// Returns the step of the system clock since the last call; `None` if there was none.
     pub(crate) fn step(&mut self) -> Option<Duration> {
         let mut fresh = CivilOffset::bracket();
         if fresh.error > RESOLUTION {
-            // Interrupted between the readings.
+            // The thread was interrupted between the readings, so the measurement is repeated.
             fresh = CivilOffset::measure();
         }
         let step = fresh.step_since(&self.0, RESOLUTION);

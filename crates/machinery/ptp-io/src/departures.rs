@@ -1,7 +1,7 @@
-//! Sent event messages whose time stamps are pending.
+//! Event messages that were sent and whose transmit timestamps are pending.
 //!
-//! A missing stamp costs its message, never the port: after a timeout it is reported as lost, and a
-//! later stamp is ignored.
+//! A missing timestamp affects its message only, not the port. After a timeout the message is
+//! reported as lost, and a timestamp that arrives later is ignored.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,14 @@ struct Waiting {
     until: Instant<Wall>,
 }
 
-/// Queue in the order of departure. Bounded, since a state machine adds at most one message per
-/// action, its own queues are bounded, and each entry is removed after [`PATIENCE`].
+/// Queue of messages in the order of departure. Its length is bounded: a state machine adds at most
+/// one message per action, the machine's own queues are bounded, and each entry is removed after
+/// [`PATIENCE`].
 #[derive(Debug, Default)]
 pub(crate) struct Departures(VecDeque<Waiting>);
 
-/// Timeout; linuxptp's customary `tx_timestamp_timeout` for slow machines.
+/// Time to wait for a timestamp; the value of `tx_timestamp_timeout` that is customary for linuxptp
+/// on slow machines.
 const PATIENCE: Duration = Duration::from_ms(100);
 
 impl Departures {
@@ -32,8 +34,9 @@ impl Departures {
         });
     }
 
-    /// Finds the message whose copy `frame` contains: the first that is its tail, since equal
-    /// messages depart in the order in which they were sent.
+    /// Returns the message that `frame` contains a copy of, and removes it. The message is the
+    /// first one that is the tail of the frame, because equal messages depart in the order in which
+    /// they were sent.
     pub(crate) fn departed(&mut self, frame: &[u8]) -> Option<Token> {
         let at = self
             .0
@@ -42,7 +45,7 @@ impl Departures {
         self.0.remove(at).map(|waiting| waiting.token)
     }
 
-    /// Returns a message whose timeout has expired.
+    /// Returns a message whose timestamp did not arrive in time, and removes it.
     pub(crate) fn lost(&mut self, now: Instant<Wall>) -> Option<Token> {
         if self.0.front()?.until > now {
             return None;
@@ -50,7 +53,7 @@ impl Departures {
         self.0.pop_front().map(|waiting| waiting.token)
     }
 
-    /// Removes all messages: their stamps are unusable.
+    /// Removes all messages, because their timestamps are unusable.
     pub(crate) fn give_up(&mut self) -> impl Iterator<Item = Token> + '_ {
         self.0.drain(..).map(|waiting| waiting.token)
     }
@@ -67,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns tokens; only machines create them.
+    /// Creates tokens, which only state machines can do.
     fn tokens(count: usize) -> Vec<Token> {
         let config = OrdinaryConfig::new(ClockIdentity([1; 8]), Profile::DEFAULT_PEER_TO_PEER);
         let mut clock = OrdinaryClock::new(config, Instant::ZERO);
@@ -97,7 +100,7 @@ mod tests {
         let mut departures = Departures::default();
         departures.add(vec![1, 2], first, at(0));
         departures.add(vec![3, 4], second, at(10));
-        // Equal bytes twice: in the order in which they were sent.
+        // Two messages with equal bytes depart in the order in which they were sent.
         departures.add(vec![3, 4], third, at(20));
         assert_eq!(
             departures.departed(&[9, 9, 3, 4]),

@@ -1,8 +1,9 @@
-//! Event loop: one thread, all ports, one clock's state machine.
+//! Event loop of a program: one thread that serves all ports and the state machine of one clock.
 //!
-//! The order keeps the path of a Sync short: received messages are passed to the machine and its
-//! output is sent first; stamps of departures follow. Verification runs in another thread, and so
-//! does signing unless it has been prepared; records and key files come last.
+//! The order of the work keeps the delay of a Sync short. First the loop passes received messages
+//! to the state machine and sends the machine's output. The timestamps of departures follow, and
+//! records and key files come last. Another thread verifies signatures, and also signs unless the
+//! signature has been prepared.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,26 +24,26 @@ use crate::socket::{Arrival, PortSocket};
 use crate::verifier::{Done, Job, Verifier};
 use crate::{Observer, PtpError, SecondNetwork, Stamping, Steering, Wake};
 
-/// Counters of a program.
+/// Counters of a program since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Messages received.
+    /// Number of messages received.
     pub received: u64,
-    /// Messages sent.
+    /// Number of messages sent.
     pub sent: u64,
-    /// Messages that the kernel refused to send.
+    /// Number of messages that the kernel refused to send.
     pub send_errors: u64,
-    /// Detected steps of the civil clock, and stamps discarded because of them.
+    /// Number of steps of the system clock that were detected.
     pub clock_steps: u64,
-    /// See `clock_steps`.
+    /// Number of timestamps that were discarded because of steps of the system clock.
     pub stamps_discarded: u64,
-    /// Messages that the clock did not use, by reason.
+    /// Number of messages that the clock did not use, by reason.
     pub dropped: BTreeMap<String, u64>,
-    /// Violations of authenticated time, by reason.
+    /// Number of violations of authenticated time, by reason.
     pub failures: BTreeMap<String, u64>,
 }
 
-/// Sockets of one port, and its pending departures.
+/// Sockets of one port, and the departures whose timestamps are pending.
 struct Port {
     socket: PortSocket,
     departures: Departures,
@@ -51,34 +52,36 @@ struct Port {
 
 pub(crate) struct Driver {
     pub(crate) machine: Machine,
-    /// Time base of the machine: CLOCK_MONOTONIC since the machine was created.
+    /// Time base of the state machine: CLOCK_MONOTONIC since the machine was created.
     local: ClockMap<Wall, Local>,
     ports: Vec<Port>,
     random: KernelRandom,
     guard: Option<StepGuard>,
     verifier: Verifier,
     preparer: Preparer,
-    /// Key whose signatures are prepared.
+    /// Key for which signatures are being prepared.
     secret: Option<Arc<SecretKey>>,
     wake: Wake,
     steering: Option<Box<dyn Steering>>,
     pub(crate) observer: Box<dyn Observer>,
     pub(crate) counters: Counters,
-    /// Second network, if any.
+    /// Second network for statements, if the options have one.
     second: Option<SecondNetwork>,
-    /// Key of the group: outgoing messages carry its code, and incoming ones without it are
-    /// dropped.
+    /// Key of the group. Outgoing messages carry its authentication code, and incoming messages
+    /// without a valid code are dropped.
     group: Option<GroupKey>,
 }
 
-/// Retry interval for an interface that went down.
+/// Interval between attempts to use an interface that went down.
 const DOWN_RETRY: Duration = Duration::from_ms(200);
-/// Largest age of a stamp. None is older, nor younger by more than the noise of two processors.
+/// Largest age of a valid timestamp; no timestamp that the kernel delivers is older. The next
+/// constant is the largest distance into the future, which allows for the noise between two
+/// processors.
 const STAMP_AGE: Duration = Duration::from_s(2);
 const STAMP_AHEAD: Duration = Duration::from_ms(1);
 
 impl Driver {
-    /// Creates a driver of `machine`, whose clock is at zero now.
+    /// Creates a driver of `machine`. The machine's clock is zero at this instant.
     pub(crate) fn new(
         machine: Machine,
         sockets: Vec<PortSocket>,
@@ -101,7 +104,8 @@ impl Driver {
             local: ClockMap::new(wall_now(), Instant::ZERO, Rate::ONE),
             ports,
             random: KernelRandom::open()?,
-            // Other programs do not set a card's clock.
+            // Other programs do not set the clock of a network card, so only software timestamps
+            // need the guard.
             guard: (stamping == Stamping::Software).then(StepGuard::new),
             verifier: Verifier::start(wake.clone())?,
             preparer: Preparer::start()?,
@@ -120,17 +124,18 @@ impl Driver {
         self
     }
 
-    /// Returns the current time of the clock that paces the machine.
+    /// Returns the present time of the clock that paces the state machine.
     fn now(&self) -> Instant<Local> {
         self.local.at(wall_now())
     }
 
-    /// Returns the time of the machine's next action.
+    /// Returns the instant at which the state machine must be called next; `None` if it waits for
+    /// messages only.
     fn next_wake(&self) -> Option<Instant<Wall>> {
         self.local.first_reaching(self.machine.next_wake()?)
     }
 
-    /// Waits until something is due, handles it, and returns.
+    /// Waits until an event arrives or `until`, handles everything that is due, and returns.
     pub(crate) fn turn(&mut self, until: Instant<Wall>) -> Result<(), PtpError> {
         self.wait(until)?;
         self.wake.quiet();
@@ -154,7 +159,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Sets the keys for signing. The machine must be given them too.
+    /// Sets the keys with which this driver signs. The caller must give them to the state machine
+    /// too.
     pub(crate) fn sign_with(&mut self, security: &Security) {
         self.secret = Some(security.secret.clone());
         self.prepare();
@@ -202,7 +208,7 @@ impl Driver {
         for number in 1..=self.ports.len() {
             let mut arrivals = Vec::new();
             let port = &mut self.ports[number - 1];
-            // ENETDOWN, once per event; the interface may come back.
+            // The error is ENETDOWN, reported once per event. The interface may come up again.
             port.is_down = port
                 .socket
                 .receive(|arrival| arrivals.push(arrival))
@@ -210,7 +216,8 @@ impl Driver {
             if arrivals.is_empty() {
                 continue;
             }
-            // Checked after reading: every stamp is older than the answer.
+            // The clock is checked after reading, so that every timestamp is older than the result
+            // of the check.
             let stepped = self.look_at_clock();
             for Arrival { mut packet, stamp } in arrivals {
                 self.counters.received += 1;
@@ -273,8 +280,8 @@ impl Driver {
         }
     }
 
-    /// Returns true if the clock that stamps was set since the last check. Then pending stamps may
-    /// be from before or after the step, and differences with them are meaningless.
+    /// Returns true if the clock of the timestamps was set since the last check. Pending timestamps
+    /// may then be from before or after the step, so differences with them are meaningless.
     fn look_at_clock(&mut self) -> bool {
         let Some(step) = self.guard.as_mut().and_then(StepGuard::step) else {
             return false;
@@ -306,7 +313,7 @@ impl Driver {
         plausible
     }
 
-    /// Executes the machine's actions until there are none.
+    /// Executes the actions of the state machine until there are none left.
     pub(crate) fn act(&mut self) {
         while let Some(action) = self.machine.poll_action() {
             match action {
@@ -317,7 +324,7 @@ impl Driver {
                 } => {
                     if let Some(group) = &self.group {
                         let Some(bytes) = group.protect(&packet.bytes) else {
-                            // With the TLV the message exceeds the largest length.
+                            // With the TLV added, the message exceeds the maximum length.
                             self.counters.send_errors += 1;
                             continue;
                         };
@@ -370,7 +377,7 @@ impl Driver {
             self.observer
                 .notice(&format!("the clock cannot be steered: {error}"));
         }
-        // The guard detects this step like any other, and pending stamps are given up.
+        // The guard detects this step like any other one, and pending timestamps are given up.
     }
 
     fn note(&mut self, report: &Report) {

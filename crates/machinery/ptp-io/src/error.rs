@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-/// The origin of an error determines the exit code: the user, the machine, or the run.
+/// Error of a program. The variant determines the exit status.
 #[derive(Debug, thiserror::Error)]
 pub enum PtpError {
-    /// Invalid arguments or key file; the text names the problem and its remedy.
+    /// The arguments or a key file are invalid; the text states the problem and its remedy.
     #[error("{0}")]
     Usage(String),
-    /// Not supported by this machine or interface.
+    /// This machine or interface does not support the operation.
     #[error("{0}")]
     Unsupported(String),
-    /// A step refused by the kernel.
+    /// The kernel refused an operation.
     #[error("{action}: {error}{}", remedy(error))]
     System {
         /// Attempted operation.
@@ -22,7 +22,7 @@ pub enum PtpError {
         /// Error returned by the kernel.
         error: io::Error,
     },
-    /// A file that cannot be read or written.
+    /// A file cannot be read or written.
     #[error("{path}: {error}")]
     File {
         /// Path of the file.
@@ -37,20 +37,20 @@ impl PtpError {
         Self::Usage(text.into())
     }
 
-    /// For `map_err`.
+    /// Returns a function for `map_err` that adds the attempted operation to an error.
     pub(crate) fn doing(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let action = action.into();
         move |error| Self::System { action, error }
     }
 
-    /// For `map_err`.
+    /// Returns a function for `map_err` that adds the path of the file to an error.
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |error| Self::File { path, error }
     }
 }
 
-/// Returns the remedy for an error of the kernel, if known.
+/// Returns a text with the remedy for an error of the kernel; empty if none is known.
 fn remedy(error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::PERM | Errno::ACCESS) => " (needs root, or CAP_NET_RAW and CAP_NET_ADMIN)",

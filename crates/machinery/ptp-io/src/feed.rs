@@ -1,11 +1,11 @@
-//! Feed from a slave to a timeline: each Sync's stamps, the parts of a bound, and whether the time
-//! is authenticated.
+//! Feed from a slave to a timeline's daemon. For each Sync it contains the timestamps, the parts of
+//! an error bound, and whether the time is authenticated.
 //!
-//! Each Sync is one datagram of JSON to the socket that `timeloom timeline serve` created for its
-//! source of type `ptp` (docs/ptp.md has the fields; both sides know it as a [`FedSync`], which
-//! contains the slave's record). Sending never blocks: a datagram that is not accepted is lost, and
-//! a timeline without input reports this itself. This is not the evidence log, which is complete
-//! and for human readers.
+//! Each Sync is one JSON datagram to the socket that `timeloom timeline serve` created for its
+//! source of type `ptp`. Both programs use the type [`FedSync`], which contains the slave's record;
+//! docs/ptp.md lists the fields. Sending never blocks. A datagram that the socket does not accept
+//! is lost; a timeline without input reports that itself. This feed is not the evidence log, which
+//! is complete and meant for human readers.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use timeloom_wire::TimeInterval;
 
 use crate::{Line, Options, Policy, PtpError, Stamping, SyncLine};
 
-/// Sender of Syncs to one socket.
+/// Sender of Sync reports to one socket.
 #[derive(Debug)]
 pub struct Feed {
     socket: UnixDatagram,
@@ -25,12 +25,12 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Creates a feed of a slave that runs with `options` under `policy`, to the socket at `to`,
-    /// which need not exist yet.
+    /// Creates a feed for a slave that runs with `options` under `policy`. The socket at `to` need
+    /// not exist yet.
     ///
     /// # Errors
-    /// Fails with hardware stamps, whose clock a timeline does not know, or if no socket can be
-    /// opened.
+    /// Fails with hardware timestamps, because a timeline does not know the card's clock. Also
+    /// fails if no socket can be opened.
     pub fn open(to: &Path, options: &Options, policy: Policy) -> Result<Self, PtpError> {
         if options.stamping == Stamping::Hardware {
             return Err(PtpError::usage(
@@ -53,10 +53,11 @@ impl Feed {
         })
     }
 
-    /// Sends `line` if it is a Sync's. Does not wait.
+    /// Sends `line` if it reports a Sync. The call does not block.
     pub fn tell(&self, line: &Line) {
         if let Line::Sync(sync) = line {
-            // No receiver, or a slow one: the next datagram is equally informative.
+            // There is no receiver, or it is slow. The loss is harmless, because the next datagram
+            // has the same kind of information.
             let _ = self.socket.send_to(&self.datagram(sync), &self.to);
         }
     }

@@ -7,22 +7,23 @@ use timeloom_wire::{ClockIdentity, MacAddress};
 
 use crate::PtpError;
 
-/// An Ethernet interface of the calling thread's network namespace.
+/// Ethernet interface in the network namespace of the calling thread.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    /// Name.
+    /// Name of the interface.
     pub name: String,
     /// Index assigned by the kernel.
     pub index: u32,
-    /// MAC address.
+    /// MAC address of the interface.
     pub mac: MacAddress,
 }
 
 impl Interface {
-    /// Finds `name`, by ioctl, because `/sys/class/net` may show another namespace.
+    /// Finds the interface called `name`. It uses an ioctl, because `/sys/class/net` may show
+    /// another namespace.
     ///
     /// # Errors
-    /// Returns [`PtpError::Usage`] if there is no such interface, or if it is not Ethernet.
+    /// Fails with [`PtpError::Usage`] if there is no such interface, or if it is not Ethernet.
     pub fn find(name: &str) -> Result<Self, PtpError> {
         let asked = interface::Interface::named(name).map_err(|error| match error.kind() {
             InvalidInput => PtpError::usage(format!("`{name}` is no interface name")),
@@ -44,7 +45,8 @@ impl Interface {
         })
     }
 
-    /// Returns the identity of a clock with this interface (7.5.2.2.2).
+    /// Returns the clock identity derived from the interface's MAC address (IEEE 1588-2008,
+    /// 7.5.2.2.2).
     pub fn clock_identity(&self) -> ClockIdentity {
         ClockIdentity::from_mac(self.mac)
     }

@@ -1,11 +1,13 @@
 //! PTP on real interfaces.
 //!
-//! `timeloom-ptp` has the clocks as state machines; this crate adds sockets, stamps, keys and
-//! evidence, and runs them as programs: grandmaster, slave, transparent clock, monitor. It also
-//! builds a laboratory of network namespaces in which these programs, or ptp4l, form a chain.
+//! `timeloom-ptp` implements PTP clocks as state machines. This crate adds sockets, timestamps,
+//! keys and evidence, and runs the clocks as programs: grandmaster, slave, transparent clock and
+//! monitor. It also builds a laboratory of network namespaces in which these programs, or ptp4l,
+//! form a chain.
 //!
-//! Not in this crate: decisions about time (made by the machines). It touches the machine's clock
-//! only if asked to steer it. The command line (`timeloom ptp`) calls it.
+//! The state machines make all decisions about time, so this crate makes none. A program changes
+//! the machine's clock only if its options request steering. The command line (`timeloom ptp`)
+//! calls this crate.
 //!
 //! Read in this order: [`Program`], `driver.rs` (the event loop), `socket` (frames and stamps),
 //! `evidence`, `keys`, `lab`.

@@ -5,25 +5,26 @@ use timeloom_ptp::{Packet, Report, Stamp};
 use crate::Counters;
 use crate::keys::Loaded;
 
-/// Observer that is called from the event loop and must not block. Methods do nothing by default.
+/// Observer of a clock. The event loop calls its methods, which must not block. By default they do
+/// nothing.
 pub trait Observer: Send {
-    /// An iteration of the loop begins: something is due.
+    /// Reports that an iteration of the event loop begins, because something is due.
     fn woken(&mut self) {}
-    /// A message was received on `port`, before the clock sees it. General messages have a stamp
-    /// only if requested ([`Options::stamp_general`](crate::Options)).
+    /// Reports a message received on `port`, before the clock processes it. A general message has a
+    /// timestamp only if [`Options::stamp_general`](crate::Options) is set.
     fn received(&mut self, _port: u16, _packet: &Packet, _stamp: Option<Stamp>) {}
-    /// A message was passed to the kernel.
+    /// Reports that a message for `port` was passed to the kernel.
     fn sent(&mut self, _port: u16, _packet: &Packet) {}
-    /// Departure time of a message on `port`, before the clock sees it; `frame` ends with the
-    /// message.
+    /// Reports the departure timestamp of a message on `port`, before the clock processes it. The
+    /// message is the tail of `frame`.
     fn departed(&mut self, _port: u16, _frame: &[u8], _stamp: Stamp) {}
-    /// The clock has made a report.
+    /// Passes a report of the clock.
     fn report(&mut self, _report: &Report) {}
-    /// Other keys are in force.
+    /// Reports that other keys are in force.
     fn rekeyed(&mut self, _keys: &Loaded) {}
-    /// A notice for the operator: a refused file, a clock that was set.
+    /// Passes a notice for the operator, for example that a file was refused or a clock was set.
     fn notice(&mut self, _text: &str) {}
-    /// The program ends.
+    /// Reports that the program ends, with its final counters.
     fn ended(&mut self, _counters: &Counters) {}
 }
 

@@ -1,9 +1,9 @@
-//! Thread that precomputes the inputs of signatures.
+//! Thread that computes parts of signatures in advance.
 //!
-//! It shares only the stock of precomputed values with the event loop, which takes from it without
-//! blocking. Its policy is SCHED_IDLE: it runs when a processor is otherwise idle, and any other
-//! thread preempts it. The loop requests more at the end of an iteration, when received messages
-//! have been forwarded.
+//! The thread shares only the stock of prepared values with the event loop, which takes values from
+//! the stock without blocking. The thread's scheduling policy is SCHED_IDLE: it runs when a
+//! processor is otherwise idle, and any other thread preempts it. The event loop requests more
+//! values at the end of an iteration, after received messages have been forwarded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use timeloom_sys::schedule::{Policy, set_policy};
 
 use crate::{KernelRandom, PtpError};
 
-/// Handle of the thread, with its state.
+/// Handle of the preparing thread.
 #[derive(Debug)]
 pub struct Preparer {
     wanted: Option<Sender<Arc<SecretKey>>>,
@@ -24,6 +24,8 @@ pub struct Preparer {
 }
 
 impl Preparer {
+    /// Starts the thread.
+    ///
     /// # Errors
     /// Fails if the kernel refuses a thread or random numbers.
     pub fn start() -> Result<Self, PtpError> {
@@ -42,7 +44,8 @@ impl Preparer {
         })
     }
 
-    /// Requests preparation for `secret` if that is worth waking the thread.
+    /// Requests more prepared values for `secret`, unless the stock is large enough or the thread
+    /// is busy.
     pub fn top_up(&self, secret: &Arc<SecretKey>) {
         if !secret.wants_preparing() || self.is_busy.swap(true, Ordering::AcqRel) {
             return;
@@ -56,7 +59,7 @@ impl Preparer {
 }
 
 fn work(queue: &Receiver<Arc<SecretKey>>, mut random: KernelRandom, busy: &AtomicBool) {
-    // Lowering the own priority is always permitted.
+    // Lowering a thread's own priority is always permitted.
     let _ = set_policy(Policy::Last);
     while let Ok(secret) = queue.recv() {
         secret.prepare(&mut random);
@@ -91,13 +94,13 @@ mod tests {
     fn what_is_asked_for_gets_prepared_and_is_asked_for_again_when_it_is_used_up() {
         let (preparer, secret) = (Preparer::start().unwrap(), secret(Suite::Ed25519));
         let public = secret.public();
-        // Nothing was prepared for this key. The other key's stock is also unavailable while the
-        // thread adds to it; it then signs without preparation, too.
+        // Nothing was prepared for this key. The prepared key below also signs without preparation
+        // at times, namely while the thread adds to its stock.
         let unprepared = self::secret(Suite::Ed25519).sign(b"a text");
         let mut seen = std::collections::HashSet::new();
         for turn in 0..3 {
             assert!(secret.wants_preparing());
-            // On a busy machine an idle-priority thread may wait long for a processor.
+            // On a busy machine, a thread of idle priority may wait long for a processor.
             let patience = Instant::now() + Duration::from_secs(120);
             while secret.wants_preparing() {
                 assert!(Instant::now() < patience, "nobody prepares");
@@ -110,7 +113,7 @@ mod tests {
                 assert!(signature == unprepared || seen.insert(signature));
             }
             assert!(seen.len() > turn, "some were prepared");
-            // Without a stock the key signs as well, as in RFC 8032.
+            // With an empty stock the key signs as well, as in RFC 8032.
             assert!(public.verify(b"a text", &secret.sign(b"a text")));
         }
     }
@@ -129,7 +132,7 @@ mod tests {
                 assert!(Instant::now() < patience, "nobody prepares");
                 preparer.top_up(&secret);
                 std::thread::sleep(Duration::from_millis(1));
-                // Not before the thread's lock was found free once.
+                // Values are prepared only after the thread's lock was found free once.
                 secret.expect(&moment(n), std::iter::once(2));
             }
             assert!(!secret.is_prepared_for(&moment(n + 1), 1));

@@ -1,4 +1,4 @@
-//! Profiles by their names on the command line.
+//! Names of PTP profiles on the command line.
 
 use timeloom_ptp::{PROFILES, Profile};
 
@@ -7,7 +7,7 @@ use crate::PtpError;
 /// Returns the profile called `name`.
 ///
 /// # Errors
-/// Fails with the list of valid names.
+/// Fails with a list of the valid names.
 pub fn profile_named(name: &str) -> Result<Profile, PtpError> {
     PROFILES
         .iter()

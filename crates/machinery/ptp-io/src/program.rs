@@ -1,4 +1,4 @@
-//! PTP program: options, sockets, loop.
+//! PTP program: its options, its sockets, and the loop that runs it.
 
 use std::net::SocketAddr;
 
@@ -17,54 +17,56 @@ use crate::{
 /// Role of a program in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Sends time, unless a better clock does.
+    /// Sends time, unless a better clock is active.
     Grandmaster,
     /// Follows a master.
     Slave,
-    /// Forwards Syncs and adds their residence.
+    /// Forwards Syncs and adds the residence time to their correction.
     Transparent,
-    /// Follows like a slave, and never touches a clock.
+    /// Follows a master like a slave, and never steers a clock.
     Monitor,
 }
 
 /// Settings of a program.
 pub struct Options {
-    /// Role.
+    /// Role of the program in the network.
     pub role: Role,
-    /// Interfaces; port 1 is the first. Only a transparent clock has several.
+    /// Names of the interfaces, of which the first is port 1. Only a transparent clock has several.
     pub interfaces: Vec<String>,
     /// Transport of the messages.
     pub transport: Transport,
-    /// Clock that takes the stamps.
+    /// Clock that takes the timestamps.
     pub stamping: Stamping,
-    /// Stamps general messages too. No clock needs that; a measurement of a clock does.
+    /// True if general messages are timestamped too. A clock does not need that, but a measurement
+    /// of a clock does.
     pub stamp_general: bool,
-    /// Intervals, delay mechanism, domain.
+    /// PTP profile: the intervals, the delay mechanism and the domain.
     pub profile: Profile,
-    /// Identity; derived from the first interface's address if absent.
+    /// Clock identity; if absent, it is derived from the first interface's address.
     pub clock: Option<ClockIdentity>,
-    /// Quality as a grandmaster.
+    /// Clock quality that a grandmaster announces.
     pub quality: ClockQuality,
-    /// True if stamps are TAI; otherwise (software stamps of a civil clock) they are UTC.
+    /// True if the timestamps are TAI. Otherwise they are UTC, as software timestamps of the system
+    /// clock are.
     pub ptp_timescale: bool,
-    /// Keys, if time is authenticated.
+    /// Keys of this clock; present if time is authenticated.
     pub auth: Option<Auth>,
-    /// Key of a group, if all messages must carry its code.
+    /// Key of the group; present if all messages must carry the group's authentication code.
     pub group: Option<GroupKey>,
-    /// Destination address of statements, and the address to receive them.
+    /// Second network for statements: the program's own address, and the destination addresses.
     pub second: Option<(SocketAddr, Vec<SocketAddr>)>,
-    /// Largest jump of a delay that does not count as an attack.
+    /// Largest change of a delay that does not count as an attack.
     pub jump_bound: TimeInterval,
-    /// `delayAsymmetry` per port of a transparent clock.
+    /// Value of `delayAsymmetry` for each port of a transparent clock.
     pub asymmetry: Vec<TimeInterval>,
-    /// Clock to discipline; without one a slave only measures.
+    /// Clock to discipline. If absent, a slave only measures.
     pub steering: Option<Box<dyn Steering>>,
-    /// Duration of the run; until stopped if absent.
+    /// Duration of the run; if absent, the program runs until it is stopped.
     pub duration: Option<Duration>,
 }
 
 impl Options {
-    /// Returns options with the defaults of a software clock.
+    /// Returns the default options of a clock with software timestamps.
     pub fn new(role: Role, interfaces: Vec<String>) -> Self {
         Self {
             role,
@@ -128,7 +130,7 @@ impl Options {
 }
 
 impl Role {
-    /// Returns the name used in messages.
+    /// Returns the name of the role in messages to the user.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Grandmaster => "grandmaster",
@@ -139,7 +141,7 @@ impl Role {
     }
 }
 
-/// A program with open sockets.
+/// PTP program whose sockets are open.
 pub struct Program {
     driver: Driver,
     wake: Wake,
@@ -149,10 +151,10 @@ pub struct Program {
 }
 
 impl Program {
-    /// Opens the sockets, in the calling thread's network namespace.
+    /// Opens the sockets in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// Fails on invalid arguments, missing interfaces, or missing permissions.
+    /// Fails if arguments are invalid, an interface is missing, or the process lacks a permission.
     pub fn open(
         options: Options,
         wake: Wake,
@@ -215,15 +217,16 @@ impl Program {
         })
     }
 
-    /// Returns the identity under which it runs.
+    /// Returns the clock identity of the program.
     pub const fn clock(&self) -> ClockIdentity {
         self.clock
     }
 
-    /// Runs until the duration is over or the program is stopped.
+    /// Runs until the duration has passed or the program is stopped, and returns the counters.
     ///
     /// # Errors
-    /// Fails only on errors that end everything; a port that goes down is waited for.
+    /// Fails only on errors that end the whole program. If a port goes down, the program waits for
+    /// it.
     pub fn run(mut self) -> Result<Counters, PtpError> {
         let end = self
             .duration
@@ -245,8 +248,8 @@ impl Program {
 }
 
 impl Program {
-    /// Loads new keys if there are any, and reports the result. If they are refused, the keys in
-    /// force remain.
+    /// Loads new keys if their files have changed, and reports the result. If they are refused, the
+    /// keys in force remain.
     fn look_at_keys(&mut self) {
         let asked = self.wake.take_reload();
         let Some(auth) = &mut self.auth else { return };
@@ -271,7 +274,7 @@ impl Program {
     }
 }
 
-/// Returns the machine for the options, at the zero of the clock that paces it.
+/// Returns the state machine for the options. Its clock starts at zero.
 fn machine(options: &Options, clock: ClockIdentity, ports: usize) -> Machine {
     let start = Instant::ZERO;
     if options.role == Role::Transparent {

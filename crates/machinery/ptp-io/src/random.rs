@@ -1,4 +1,4 @@
-//! Unpredictable nonces.
+//! Unpredictable random numbers of the kernel.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,8 +16,10 @@ pub struct KernelRandom {
 }
 
 impl KernelRandom {
+    /// Opens the kernel's random device.
+    ///
     /// # Errors
-    /// Fails if the device in /dev is missing.
+    /// Fails if `/dev/urandom` cannot be opened.
     pub fn open() -> Result<Self, PtpError> {
         let source = File::open("/dev/urandom").map_err(PtpError::file("/dev/urandom"))?;
         Ok(Self {

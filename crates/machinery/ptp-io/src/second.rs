@@ -1,4 +1,5 @@
-//! Second network: signed statements as UDP datagrams, beside the unchanged PTP messages.
+//! Second network: it carries signed statements as UDP datagrams, so that the PTP messages are
+//! unchanged.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -6,25 +7,25 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::PtpError;
 
-/// A socket and the destinations of statements. Received datagrams are untrusted until a signature
-/// is verified.
+/// Socket and destinations of statements. Received datagrams are untrusted until their signature is
+/// verified.
 #[derive(Debug)]
 pub struct SecondNetwork {
     socket: UdpSocket,
     to: Vec<SocketAddr>,
 }
 
-/// Buffer size. A statement has at most 134 octets; longer datagrams are invalid.
+/// Buffer size in octets. A statement has at most 134 octets; longer datagrams are invalid.
 const LONGEST: usize = 256;
-/// Datagrams read in one batch.
+/// Maximum number of datagrams read in one batch.
 const BURST: usize = 64;
 
 impl SecondNetwork {
-    /// Binds `own`, in the calling thread's network namespace. Clocks send to all of `to`: the
-    /// slaves and monitors.
+    /// Binds a socket to `own`, in the network namespace of the calling thread. The destinations
+    /// `to` are the slaves and monitors.
     ///
     /// # Errors
-    /// Fails if the address is in use or not this machine's.
+    /// Fails if the address is in use or does not belong to this machine.
     pub fn open(own: SocketAddr, to: Vec<SocketAddr>) -> Result<Self, PtpError> {
         let open = || {
             let socket = UdpSocket::bind(own)?;
@@ -39,7 +40,7 @@ impl SecondNetwork {
         self.socket.as_fd()
     }
 
-    /// Sends to all destinations; returns the number of refusals by the kernel.
+    /// Sends a statement to all destinations; returns how many of the sends the kernel refused.
     pub(crate) fn send(&self, record: &[u8]) -> u64 {
         self.to
             .iter()
@@ -52,7 +53,7 @@ impl SecondNetwork {
         for _ in 0..BURST {
             match self.socket.recv(&mut buffer) {
                 Ok(length) => sink(&buffer[..length]),
-                // A destination's refusals are reported here, once per refusal.
+                // The kernel reports here, once for each, that a destination refused a datagram.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(_) => return,
             }

@@ -1,4 +1,4 @@
-//! Steering of the machine's clock by a slave; none unless requested.
+//! Steering of the machine's clock by a slave, which happens only on request.
 
 use std::io;
 
@@ -7,29 +7,29 @@ use timeloom_time::Duration;
 
 /// A clock that can be disciplined.
 pub trait Steering: Send {
-    /// Adds `length`, once.
+    /// Adds `length` to the clock, once.
     ///
     /// # Errors
     /// Fails if the kernel refuses.
     fn step(&mut self, length: Duration) -> io::Result<()>;
-    /// Sets its frequency to this many parts per billion above its oscillator's.
+    /// Sets the clock's frequency to `ppb` parts per billion above that of its oscillator.
     ///
     /// # Errors
     /// Fails if the kernel refuses.
     fn frequency(&mut self, ppb: f64) -> io::Result<()>;
 }
 
-/// Civil clock of the machine, which all its programs use.
+/// System clock of the machine (CLOCK_REALTIME), which all its programs use.
 #[derive(Debug)]
 pub struct SystemClock(());
 
 impl SystemClock {
-    /// Takes control of the clock, without changing anything yet.
+    /// Takes control of the clock without changing it yet.
     ///
     /// # Errors
-    /// Fails without CAP_SYS_TIME.
+    /// Fails without the capability CAP_SYS_TIME.
     pub fn take() -> io::Result<Self> {
-        // Reading needs no permission; setting the frequency to its current value does.
+        // Reading the frequency needs no permission. Setting it, even to its present value, does.
         set_civil_frequency(civil_frequency()?)?;
         Ok(Self(()))
     }
@@ -45,7 +45,8 @@ impl Steering for SystemClock {
     }
 }
 
-/// Converts to the kernel's unit: parts per million with 16 fractional bits, limited to 500 ppm.
+/// Converts a frequency to the kernel's unit: parts per million with 16 fractional bits, limited to
+/// 500 ppm.
 fn scaled_ppm(ppb: f64) -> i64 {
     (ppb.clamp(-500_000.0, 500_000.0) * 65.536).round() as i64
 }

@@ -1,6 +1,6 @@
-//! Thread for signatures, so that none delays a message or its stamp. It runs at a lower priority
-//! than the event loop and processes jobs in order. The queue itself is unbounded: the machines
-//! limit the signatures to make and verify per second.
+//! Thread that verifies and makes signatures, so that this work delays no message or timestamp. It
+//! runs at a lower priority than the event loop and processes jobs in order. The queue itself is
+//! unbounded, but the state machines limit the number of signatures per second.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -10,7 +10,7 @@ use timeloom_ptp::security::{SignJob, Signed, Verdict, VerifyJob};
 
 use crate::{PtpError, Wake};
 
-/// A job for the thread.
+/// Job for the signature thread.
 #[derive(Debug)]
 pub(crate) enum Job {
     Verify(Box<VerifyJob>),
@@ -54,14 +54,14 @@ impl Verifier {
         }
     }
 
-    /// Returns the next result, if there is one.
+    /// Returns the result of a finished job; `None` if no job has finished since.
     pub(crate) fn finished(&self) -> Option<Done> {
         self.done.try_recv().ok()
     }
 }
 
 fn work(queue: &Receiver<Job>, finished: &Sender<Done>, wake: &Wake) {
-    // On Linux this affects the calling thread alone. Lowering the own priority is always
+    // On Linux this affects the calling thread alone. Lowering a thread's own priority is always
     // permitted.
     let _ = setpriority_process(None, NICE);
     while let Ok(job) = queue.recv() {

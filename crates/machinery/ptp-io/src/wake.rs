@@ -1,4 +1,4 @@
-//! Wakes the event loop from signal handlers and other threads.
+//! Requests to the event loop from signal handlers and other threads.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Requests to a program: to stop, to reload its keys, or only to wake up. Clones control the same
-/// program.
+/// Handle to request that a program stops, reloads its keys, or only wakes up. Clones control the
+/// same program.
 #[derive(Clone, Debug)]
 pub struct Wake(Arc<Inner>);
 
@@ -20,6 +20,8 @@ struct Inner {
 }
 
 impl Wake {
+    /// Creates the handle, without a program yet.
+    ///
     /// # Errors
     /// Fails if the process has no descriptors left.
     pub fn new() -> io::Result<Self> {
@@ -34,20 +36,20 @@ impl Wake {
         })))
     }
 
-    /// Ends the program's loop.
+    /// Requests that the program ends.
     pub fn stop(&self) {
         self.0.stop.store(true, Ordering::Release);
         self.nudge();
     }
 
-    /// Requests a reload of the keys.
+    /// Requests that the program reloads its keys.
     pub fn reload(&self) {
         self.0.reload.store(true, Ordering::Release);
         self.nudge();
     }
 
-    /// Returns the parts for signal handlers: the flags of stop and reload, and the descriptor to
-    /// which a byte must be written after setting one.
+    /// Returns what signal handlers need: the flag for stop, the flag for reload, and the socket to
+    /// which a byte must be written after a flag was set.
     ///
     /// # Errors
     /// Fails if the descriptor cannot be duplicated.
@@ -60,7 +62,7 @@ impl Wake {
     }
 
     pub(crate) fn nudge(&self) {
-        // If it is full, the loop is awake already.
+        // If the buffer is full, the event loop is about to wake up anyway.
         let _ = (&self.0.writer).write(&[0]);
     }
 
@@ -73,7 +75,7 @@ impl Wake {
         while matches!((&self.0.reader).read(&mut bytes), Ok(n) if n > 0) {}
     }
 
-    /// Returns true if the program must end.
+    /// Returns true if the program must end, because its stop was requested.
     pub fn is_stopped(&self) -> bool {
         self.0.stop.load(Ordering::Acquire)
     }

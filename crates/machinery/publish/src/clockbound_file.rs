@@ -1,4 +1,4 @@
-//! Segment file for ClockBound's readers.
+//! Segment file in ClockBound's format.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -9,24 +9,24 @@ use std::path::Path;
 use crate::foreign::clockbound::{AnySegment, SIZE_V3, next_generation};
 use crate::memory::Mapping;
 
-/// File that programs written for ClockBound (`/var/run/clockbound/shm0` for version 2, `…/shm1`
-/// for version 3) read unchanged. One writer at a time.
+/// File that programs written for ClockBound read unchanged (`/var/run/clockbound/shm0` for version
+/// 2, `…/shm1` for version 3). Only one writer may publish at a time.
 #[derive(Debug)]
 pub struct ClockBoundFile {
     memory: Mapping<Words>,
 }
 
-/// Page that holds the segment; only its first bytes lie in the file.
+/// Page that holds the segment. The file contains only the first bytes of the page.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 struct Words([AtomicU64; 512]);
 
 impl ClockBoundFile {
-    /// Creates a new file, beside an old one if there is one, and renames it into place when
-    /// complete: truncating the old file would kill its readers.
+    /// Creates a new file and renames it to `path` when it is complete. An old file there is not
+    /// truncated, because that would kill its readers.
     ///
     /// # Errors
-    /// Fails if the system refuses.
+    /// Fails if a system call fails.
     pub fn create(path: &Path, first: impl Into<AnySegment>) -> std::io::Result<Self> {
         let first = first.into();
         let fresh = path.with_extension("new");
@@ -45,11 +45,12 @@ impl ClockBoundFile {
         Ok(made)
     }
 
-    /// Replaces the segment under its readers by another of the same version; sets `generation`.
+    /// Replaces the segment, also while programs read it, by one of the same version. The segment's
+    /// own `generation` is ignored and replaced.
     pub fn publish(&self, segment: impl Into<AnySegment>) {
         let segment = segment.into();
         let words = &self.memory.get().0;
-        // Bytes 14 and 15 of the segment: the generation.
+        // Bytes 14 and 15 of the segment are the generation.
         let now = words[1].load(Relaxed).to_ne_bytes();
         let generation = u16::from_ne_bytes([now[6], now[7]]);
         let word = |bytes: &[u8; SIZE_V3], index: usize| {
@@ -60,8 +61,8 @@ impl ClockBoundFile {
         let odd = segment.emit_as(generation | 1);
         let even = segment.emit_as(next_generation(generation));
         words[1].store(word(&odd, 1), Relaxed);
-        // Readers check the generation, read, and check it again: none of the fields may be visible
-        // before the odd generation is.
+        // Readers check the generation, read the fields, and check the generation again. No field
+        // may become visible before the odd generation does.
         fence(Release);
         for index in (0..segment.size() / 8).filter(|index| *index != 1) {
             words[index].store(word(&even, index), Relaxed);

@@ -1,4 +1,4 @@
-//! Core cycles of the calling thread, through the user page of perf.
+//! Core cycles of the calling thread, counted through perf's user page.
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
@@ -13,17 +13,18 @@ use rustix::io::read;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use timeloom_clock::counter::CycleCounter;
 
-/// Counter of one thread's core cycles in user mode and, if permitted, kernel mode: the paper's
-/// counter, which changes its rate with the core's frequency and stops while the core idles or runs
-/// another thread.
+/// Counter of the core cycles of one thread, in user mode and, if permitted, kernel mode. This is
+/// the counter of the RVEC paper: its rate changes with the core's frequency, and it stops while
+/// the core is idle or runs another thread.
 ///
-/// It counts *for the thread that opened it*, on any core; so it is neither `Send` nor `Sync`. It
-/// needs a performance-monitoring unit, which many virtual machines lack, and `perf_event_paranoid`
-/// at 2 or below.
+/// The counter belongs to the thread that opened it, on any core, so it is neither `Send` nor
+/// `Sync`. It needs a performance-monitoring unit, which many virtual machines lack, and a value of
+/// at most 2 in `perf_event_paranoid`.
 ///
-/// The fast path is `rdpmc`, or on 64-bit ARM the register PMCCNTR_EL0, without a system call. If
-/// the page does not permit that (on ARM: `/proc/sys/kernel/perf_user_access` is not 1), or the
-/// counter is not on the unit at this moment, the descriptor is read.
+/// The fast path executes `rdpmc`, or reads the register PMCCNTR_EL0 on 64-bit ARM, without a
+/// system call. A reading uses the descriptor instead if the user page does not permit this (on ARM
+/// if `/proc/sys/kernel/perf_user_access` is not 1), or if the event is not on the unit at this
+/// moment.
 #[derive(Debug)]
 pub struct CoreCycles {
     fd: OwnedFd,
@@ -34,15 +35,15 @@ pub struct CoreCycles {
 /// Reason why core cycles cannot be counted here.
 #[derive(Debug, thiserror::Error)]
 pub enum NoCoreCycles {
-    /// There is no unit that counts them (usually a virtual machine).
+    /// There is no unit that counts core cycles; usually the machine is a virtual one.
     #[error("core cycles are not available: this machine shows no performance-monitoring unit")]
     NoUnit,
-    /// The kernel does not permit it: `/proc/sys/kernel/perf_event_paranoid`.
+    /// The kernel does not permit it because of `/proc/sys/kernel/perf_event_paranoid`.
     #[error(
         "core cycles are not available: not permitted (see /proc/sys/kernel/perf_event_paranoid)"
     )]
     NotPermitted,
-    /// Another error of the system.
+    /// Another system error.
     #[error("core cycles are not available: {0}")]
     System(io::Error),
 }
@@ -83,12 +84,12 @@ const _: () = assert!(core::mem::offset_of!(UserPage, capabilities) == 40);
 const _: () = assert!(core::mem::offset_of!(UserPage, width) == 48);
 
 impl CoreCycles {
-    /// Starts to count for the calling thread.
+    /// Opens a counter for the calling thread and starts it.
     ///
     /// # Errors
     /// Fails with [`NoCoreCycles`], whose text states the reason.
     pub fn open() -> Result<Self, NoCoreCycles> {
-        // With kernel cycles if that is permitted, otherwise without.
+        // Kernel cycles are counted too if that is permitted.
         let fd = open(0).or_else(|_| open(EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR));
         let fd = fd.map_err(|error| match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENOSYS) => {
@@ -97,7 +98,7 @@ impl CoreCycles {
             Some(libc::EACCES | libc::EPERM) => NoCoreCycles::NotPermitted,
             _ => NoCoreCycles::System(error),
         })?;
-        // SAFETY: a fresh mapping at an address that the kernel chooses.
+        // SAFETY: creates a new mapping at an address that the kernel chooses.
         let address = unsafe {
             mmap(
                 core::ptr::null_mut(),
@@ -116,21 +117,23 @@ impl CoreCycles {
             page,
             _not_send: PhantomData,
         };
-        // A hypervisor may offer a unit that never counts.
+        // Some hypervisors offer a unit that never counts.
         if made.read_descriptor() == 0 && made.read_descriptor() == 0 {
             return Err(NoCoreCycles::NoUnit);
         }
         Ok(made)
     }
 
-    /// Returns true if a reading needs no system call at this moment.
+    /// Returns true if a reading at this moment would need no system call.
     pub fn is_fast(&self) -> bool {
         self.read_page().is_some()
     }
 
-    /// Reads by the page; `None` if it does not permit that, or the counter is not on the unit now.
+    /// Reads through the user page; `None` if the page does not permit that, or if the event is not
+    /// on the unit at this moment.
     fn read_page(&self) -> Option<u64> {
-        // SAFETY: mapped until drop; the kernel writes what these atomics read.
+        // SAFETY: the page is mapped until drop, and the kernel writes only what these atomics
+        // read.
         let page = unsafe { self.page.as_ref() };
         loop {
             let lock = page.lock.load(Acquire);
@@ -139,7 +142,7 @@ impl CoreCycles {
                 return None;
             }
             let width = u32::from(page.width.load(Relaxed)).clamp(1, 64);
-            // The unit's value is a signed number of `width` bits.
+            // The unit's counter is a signed number of `width` bits.
             let unused = 64 - width;
             let shown = ((counter(index - 1)? << unused) as i64) >> unused;
             let count = page.offset.load(Relaxed).wrapping_add(shown);
@@ -150,7 +153,7 @@ impl CoreCycles {
         }
     }
 
-    /// Reads by the descriptor; returns 0 on failure.
+    /// Reads through the descriptor; returns 0 on failure.
     fn read_descriptor(&self) -> u64 {
         let mut count = [0; 8];
         match read(&self.fd, &mut count) {
@@ -172,7 +175,7 @@ impl CycleCounter for CoreCycles {
 
 impl Drop for CoreCycles {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping that `open` made, and there are no references into it.
+        // SAFETY: this is the mapping that `open` created, and there are no references into it.
         let _ = unsafe { munmap(self.page.as_ptr().cast(), rustix::param::page_size()) };
     }
 }
@@ -190,8 +193,8 @@ fn open(flags: u64) -> io::Result<OwnedFd> {
         breakpoint_type: 0,
         config1: USER_ACCESS,
     };
-    // SAFETY: the structure states its size and lives for the call. Counts this thread, on any
-    // processor, in no group.
+    // SAFETY: the structure states its size and lives until the call returns. The arguments request
+    // a count for this thread, on any processor, in no group.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -205,17 +208,17 @@ fn open(flags: u64) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: fresh, and without another owner.
+    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Reads the unit's counter with this number, if that is possible here.
+/// Reads the unit's counter with this number; `None` if the architecture does not permit that.
 #[cfg(target_arch = "x86_64")]
 fn counter(index: u32) -> Option<u64> {
     let (low, high): (u32, u32);
-    // SAFETY: touches no memory; the page has just stated that it is permitted. The kernel would
-    // kill the program if the permission were revoked in between: it is not, while the event is
-    // open.
+    // SAFETY: the instruction touches no memory, and the page has just stated that it is permitted.
+    // The kernel would kill the program if the permission were revoked in between, but it is not
+    // revoked while the event is open.
     unsafe {
         core::arch::asm!(
             "lfence",
@@ -229,16 +232,16 @@ fn counter(index: u32) -> Option<u64> {
     Some((u64::from(high) << 32) | u64::from(low))
 }
 
-/// Reads the cycle counter proper; the kernel may have chosen an event counter instead, each of
-/// which is a register of its own.
+/// Reads the cycle counter. Returns `None` if the kernel chose an event counter instead, each of
+/// which has a register of its own.
 #[cfg(target_arch = "aarch64")]
 fn counter(index: u32) -> Option<u64> {
     if index != CYCLE_COUNTER {
         return None;
     }
     let count: u64;
-    // SAFETY: reads a register, touches no memory; the page has just stated that it is permitted,
-    // and it remains so while the event is open.
+    // SAFETY: the instructions read a register and touch no memory. The page has just stated that
+    // this is permitted, and it remains permitted while the event is open.
     unsafe { core::arch::asm!("isb", "mrs {}, pmccntr_el0", out(reg) count, options(nostack)) };
     Some(count)
 }
@@ -248,18 +251,18 @@ fn counter(_: u32) -> Option<u64> {
     None
 }
 
-/// Number of PMCCNTR_EL0 among the counters, as reported by the kernel.
+/// Number that the kernel gives PMCCNTR_EL0 among the counters.
 #[cfg(target_arch = "aarch64")]
 const CYCLE_COUNTER: u32 = 31;
 
-/// Access by user programs, which on ARM is requested with the event, and all 64 bits
+/// On ARM: requests access for user programs and all 64 bits of the counter
 /// (Documentation/arch/arm64/perf.rst).
 const USER_ACCESS: u64 = if cfg!(target_arch = "aarch64") { 3 } else { 0 };
 
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const PERF_FLAG_FD_CLOEXEC: u64 = 8;
-/// `cap_user_rdpmc`.
+/// Bit `cap_user_rdpmc` of the page's capabilities.
 const USER_RDPMC: u64 = 1 << 2;
 
 #[cfg(test)]
@@ -280,7 +283,7 @@ mod tests {
         let counter = CoreCycles::open();
         let counter =
             counter.expect("`scripts/exclusions` excludes this test where there are none");
-        // The frequency is only nominal; the test checks that time advances.
+        // The frequency is only nominal, so the test checks no more than that time advances.
         let mut clock = CoreClock::new(&counter, Frequency::from_mhz(2_000));
         let mut last = clock.read(&counter).age;
         for turn in 0..10_000 {
@@ -288,7 +291,7 @@ mod tests {
             assert!(now > last, "turn {turn}: {now:?} after {last:?}");
             last = now;
         }
-        // A sleeping thread uses no cycles: a sleep costs far fewer than its length.
+        // A sleeping thread uses no cycles, so a sleep counts far fewer cycles than its length has.
         let before = counter.cycles();
         std::thread::sleep(core::time::Duration::from_millis(50));
         let slept = counter.cycles() - before;

@@ -1,4 +1,4 @@
-//! Counters that can be the input of a page's line.
+//! Counters on which the line of a page can be based.
 
 use std::fmt;
 
@@ -6,26 +6,27 @@ use timeloom_clock::Core;
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Counter, Instant, Rate};
 
-/// The counter's ticks as nanoseconds of the core clock: a fixed line, made once when the writer
-/// starts, with the counter's nominal rate.
+/// Map from the counter's ticks to nanoseconds of the core clock. It is a fixed linear function
+/// with the counter's nominal rate, and is created once when the writer starts.
 pub type CoreScale = ClockMap<Counter, Core>;
 
-/// Input of a timeline's line.
+/// Counter from which readers compute a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum PageCounter {
     /// The processor's time-stamp counter.
     Tsc = 1,
-    /// The machine's CLOCK_MONOTONIC in nanoseconds, if the kernel does not trust the processor's
-    /// counter.
+    /// The machine's CLOCK_MONOTONIC in nanoseconds, used if the kernel does not trust the
+    /// processor's counter.
     Monotonic = 2,
-    /// CLOCK_MONOTONIC_RAW of a host of a session, in nanoseconds, as read by its guests: the
-    /// host's oscillator, which no daemon steers and no pause moves.
+    /// CLOCK_MONOTONIC_RAW of a host of a session, in nanoseconds, as read by the host's guests. It
+    /// is the host's oscillator, which no daemon steers and which a pause of the session does not
+    /// advance.
     HostRaw = 3,
 }
 
 impl PageCounter {
-    /// Returns the counter with this number in a page, if this build can read it.
+    /// Returns the counter with this number in a page; `None` if this build cannot read it.
     pub(crate) fn from_number(number: u32) -> Option<Self> {
         match number {
             1 if cfg!(target_arch = "x86_64") => Some(Self::Tsc),
@@ -46,7 +47,7 @@ impl fmt::Display for PageCounter {
     }
 }
 
-/// Reads `counter`, ordered after all earlier loads.
+/// Reads `counter`. The reading is ordered after all earlier loads.
 #[inline(always)]
 pub fn now_ticks(counter: PageCounter) -> u64 {
     match counter {
@@ -57,7 +58,7 @@ pub fn now_ticks(counter: PageCounter) -> u64 {
     }
 }
 
-/// Returns the line of a counter that already counts nanoseconds.
+/// Returns the map of a counter that already counts nanoseconds.
 pub(crate) fn nanoseconds() -> CoreScale {
     ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::ONE)
 }

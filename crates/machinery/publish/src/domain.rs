@@ -1,10 +1,10 @@
-//! Domain of a page's counter, and of a program's time.
+//! Domains: which counter a page is based on, and which time a program lives in.
 //!
-//! In a session true time is the session's. The oscillator of a host is virtual there: it stops
-//! while the session is paused, and has the session's rate. So a line from the machine's counter is
-//! wrong inside a session, and one from a host's oscillator is wrong outside of it and on other
-//! hosts. Each page names its domain, each program determines its own, and a page of another domain
-//! is refused.
+//! In a session, true time is the session's virtual time. The oscillator of a host is virtual too:
+//! it stops while the session is paused, and runs at the session's rate. A line based on the
+//! machine's counter is therefore wrong inside a session. A line based on a host's oscillator is
+//! wrong outside of the session and on other hosts. Each page states its domain, each program
+//! determines its own, and a page of another domain is refused.
 
 use core::fmt;
 #[cfg(not(miri))]
@@ -20,15 +20,15 @@ use crate::memory::machine;
 use crate::refusal::Refusal;
 use crate::shared_counter::EmulatedTsc;
 
-/// Set of readers that share their counters.
+/// Set of programs that share a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
-    /// A machine, between two boots.
+    /// The programs outside of sessions on one machine, from one boot to the next.
     Machine {
-        /// Hash of the boot's id.
+        /// Hash of the machine's boot id.
         boot: u64,
     },
-    /// A host of a session.
+    /// The programs on one host of a session.
     Host {
         /// Random number of the session.
         session: u64,
@@ -38,12 +38,12 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// Returns the domain of this program, by the clock page that a session maps into each of its
-    /// guests, at one address.
+    /// Returns the domain of this program. A session maps a clock page into each of its guests at a
+    /// fixed address, so a program without that page is outside of sessions.
     ///
     /// # Errors
-    /// Fails in a session of another version of Timeloom, or if the system refuses a pipe, without
-    /// which the domain cannot be determined.
+    /// Fails in a session of another version of Timeloom. Also fails if the system refuses a pipe,
+    /// which is needed to determine the domain.
     pub fn here() -> Result<Self, Refusal> {
         Ok(HostPage::here()?.map_or_else(
             || Self::Machine { boot: machine() },
@@ -75,7 +75,7 @@ impl fmt::Debug for HostPage {
 }
 
 impl HostPage {
-    /// Returns the page, if this program runs in a session.
+    /// Returns the host's clock page; `None` if this program does not run in a session.
     ///
     /// # Errors
     /// Fails as [`Domain::here`] does.
@@ -97,12 +97,12 @@ impl HostPage {
         if version != ABI_VERSION {
             return Err(Refusal::Session(version));
         }
-        // After release from its session, a program uses the machine's clocks again.
+        // A program that was released from its session uses the machine's clocks again.
         if word(offset_of!(ClockPage<Shown>, counter)) == RELEASED {
             return Ok(None);
         }
         // SAFETY: a clock page of this version is mapped there, for as long as the process has this
-        // memory; on release another page replaces it in one step. Every field is an atomic.
+        // address space. On release another page replaces it in one step. Every field is an atomic.
         Ok(Some(Self(unsafe {
             &*(PAGE_ADDRESS as *const ClockPage<Shown>)
         })))
@@ -122,7 +122,8 @@ impl HostPage {
         self.0.disruptions().load(Relaxed)
     }
 
-    /// Returns the time-stamp counter that the session's programs see, if it is not the machine's.
+    /// Returns the emulated time-stamp counter of the session's programs; `None` if they read the
+    /// machine's counter.
     pub(crate) fn emulated_tsc(self) -> Option<EmulatedTsc> {
         let per_ns_8_56 = self.0.tsc_per_ns_8_56.load(Relaxed);
         (per_ns_8_56 != 0).then(|| EmulatedTsc {
@@ -132,8 +133,8 @@ impl HostPage {
     }
 }
 
-/// Returns the number of times that the rate of this guest's host began or ceased to differ from
-/// its session's; odd while it differs. `None` outside of sessions.
+/// Returns how often the rate of this guest's host began or ceased to differ from the rate of its
+/// session. The number is odd while the rates differ. `None` outside of sessions.
 ///
 /// # Errors
 /// Fails as [`Domain::here`] does.

@@ -1,4 +1,4 @@
-//! Encoding of a segment as the page's words.
+//! Encoding of a segment as the words of a page.
 
 use timeloom_clock::RateError;
 use timeloom_clock::quality::Status;
@@ -9,44 +9,46 @@ use crate::counter::CoreScale;
 use crate::layout::{WORDS, sum};
 use crate::refusal::Refusal;
 
-/// Segment in units of counter ticks, for readers that use one multiplication and no division. The
-/// fields are in the order of the words.
+/// Segment in units of counter ticks, so that a reader needs one multiplication and no division.
+/// The order of the fields is the order of the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSegment {
-    /// Counter at the start of the line.
+    /// Value of the counter at the start of the line.
     pub counter0: u64,
-    /// Estimate at the start, in nanoseconds of the timeline.
+    /// Estimate at the start of the line, in nanoseconds of the timeline.
     pub estimate0_ns: i64,
     /// Nanoseconds of the timeline per tick, 8.56 fixed point, rounded down.
     pub rate_8_56: u64,
-    /// Distance of true time before the estimate, at most, at the start and for all rounding, in
-    /// nanoseconds.
+    /// Maximum distance of true time before the estimate at the start of the line, in nanoseconds,
+    /// including all rounding.
     pub below_ns: u64,
-    /// Distance after the estimate, likewise.
+    /// Maximum distance of true time after the estimate at the start of the line, in nanoseconds,
+    /// including all rounding.
     pub above_ns: u64,
-    /// Growth of `below_ns` in nanoseconds per tick, 0.64 fixed point, rounded up.
+    /// Growth of `below_ns` in nanoseconds per tick, in 0.64 fixed point, rounded up.
     pub below_growth_0_64: u64,
-    /// Growth of `above_ns`, likewise.
+    /// Growth of `above_ns` in nanoseconds per tick, in 0.64 fixed point, rounded up.
     pub above_growth_0_64: u64,
-    /// Ticks until which the source counts as heard.
+    /// Value of the counter until which the last answer of the sources counts as fresh.
     pub fresh_until: u64,
-    /// Ticks after which there is no interval.
+    /// Value of the counter after which the segment has no interval.
     pub void_after: u64,
-    /// Maximum distance of a counter before `counter0`, in ticks, that does not count as going
-    /// backwards.
+    /// Maximum number of ticks by which a reader's counter may be before `counter0`. A counter
+    /// further behind has gone backwards.
     pub backwards: u64,
-    /// Disruption marker of the machine when the segment was made.
+    /// Disruption marker of the machine when the segment was created.
     pub marker: u64,
-    /// A [`Status`].
+    /// Number of a [`Status`].
     pub status: u8,
 }
 
 impl PageSegment {
-    /// Translates `segment`, whose core clock is `scale` of the counter.
+    /// Converts `segment` to ticks; `scale` is the map from the counter to the segment's core
+    /// clock.
     ///
-    /// All translation errors are added to the bounds: the start is moved to a whole tick and a
-    /// whole nanosecond (2 ns), and the rate is cut to 2^-56 ns per tick, which is up to `ticks to
-    /// live * 2^-56`.
+    /// All errors of the conversion are added to the bounds. The start is moved to a whole tick and
+    /// a whole nanosecond (2 ns). The rate is rounded down to 2^-56 ns per tick, which adds up to
+    /// `ticks to live * 2^-56`.
     pub fn new(segment: &Segment, scale: &CoreScale) -> Self {
         let ticks = |core| {
             scale
@@ -58,7 +60,7 @@ impl PageSegment {
         let start = segment.interval_at(core0);
         let void_after = ticks(segment.void_after).saturating_sub(1);
         let life = u128::from(void_after.saturating_sub(counter0));
-        // One more for the reader, which rounds the growth down.
+        // One nanosecond more for the reader, which rounds the growth down.
         let rounding_ns = 4 + (life >> 56) as u64;
         let ns = |length: timeloom_time::Duration| length.as_ns().max(0) as u64;
         let back_ns = segment.watch.backwards.as_ns().max(0) as u64;
@@ -78,9 +80,9 @@ impl PageSegment {
         }
     }
 
-    /// Returns the number of ticks from `counter0` on for which a reading is good as far as the
-    /// segment determines it, so that a reader needs one comparison for the counter: 0 unless the
-    /// status is [`Status::Ok`].
+    /// Returns the number of ticks after `counter0` during which a reading is good, as far as the
+    /// segment determines it. A reader then needs only one comparison for the counter. The result
+    /// is 0 unless the status is [`Status::Ok`].
     fn good_for(&self) -> u64 {
         let last = self.fresh_until.min(self.void_after);
         if self.status != Status::Ok as u8 || last < self.counter0 {
@@ -89,8 +91,8 @@ impl PageSegment {
         (last - self.counter0).saturating_add(1)
     }
 
-    /// Encodes the words, the last of which is the sum of the others. The first eight, a cache
-    /// line, are the inputs of a good reading.
+    /// Encodes the words. The last word is the sum of the others. The first eight words are one
+    /// cache line and contain all inputs of a good reading.
     pub fn to_words(&self) -> [u64; WORDS] {
         let mut words = [0; WORDS];
         words[..USED].copy_from_slice(&[
@@ -115,7 +117,7 @@ impl PageSegment {
     /// Decodes the words of a page that may be damaged or hostile.
     ///
     /// # Errors
-    /// Fails if the sum is wrong, or a value is one that no honest writer gives.
+    /// Fails if the sum is wrong, or if a word has a value that no honest writer produces.
     pub fn from_words(words: &[u64; WORDS]) -> Result<Self, Refusal> {
         if words[WORDS - 1] != sum(&words[..WORDS - 1]) {
             return Err(Refusal::Sum);
@@ -154,13 +156,13 @@ impl PageSegment {
                 Ok(())
             }
         };
-        // 5 MHz … 10 GHz are 200 … 0.1 ns per tick.
+        // 5 MHz … 10 GHz correspond to 200 … 0.1 ns per tick.
         absurd(
             "rate",
             !(ONE_8_56 / 10..=200 * ONE_8_56).contains(&self.rate_8_56),
         )?;
         absurd("bound", self.below_ns.max(self.above_ns) > ten_years_ns)?;
-        // A thousandth of a tick's time, a generous multiple of any oscillator.
+        // The limit is a thousandth of the elapsed time, many times the error of any oscillator.
         let most = u128::from(self.rate_8_56) * 256 / 1000;
         let growth = self.below_growth_0_64.max(self.above_growth_0_64);
         absurd("growth", u128::from(growth) > most)?;
@@ -178,23 +180,24 @@ impl PageSegment {
     }
 }
 
-/// Number of words in use, without the sum.
+/// Number of words in use, not counting the sum.
 const USED: usize = 13;
 
-/// Index of the word with the number of ticks for which a reading is good.
+/// Index of the word that states for how many ticks a reading is good.
 pub(crate) const GOOD_FOR: usize = 7;
 
-/// Index of the disruption marker.
+/// Index of the word with the disruption marker.
 pub(crate) const MARKER: usize = 8;
 
-/// Rate of one nanosecond per tick.
+/// Rate of one nanosecond per tick in 8.56 fixed point.
 const ONE_8_56: u64 = 1 << 56;
 
 fn to_8_56(rate: Rate) -> u64 {
     u64::try_from(rate.to_bits() >> 8).unwrap_or(u64::MAX)
 }
 
-/// Converts a growth to a tick; rounded up, with one unit more for the rounding of `ns_per_tick`.
+/// Converts a growth per nanosecond to a growth per tick. The result is rounded up, with one unit
+/// more for the rounding of `ns_per_tick`.
 fn per_tick_up(growth: RateError, ns_per_tick: Rate) -> u64 {
     let ppt = growth.as_ppt().max(0) as u128;
     let bits = ns_per_tick
@@ -208,7 +211,7 @@ fn per_tick_up(growth: RateError, ns_per_tick: Rate) -> u64 {
 mod tests {
     use super::*;
 
-    /// A reader checks only that word, so it must follow from the others.
+    /// A reader checks only the word at `GOOD_FOR`, so this word must follow from the others.
     #[test]
     fn for_how_long_a_reading_is_good_follows_from_the_other_words() {
         let good = PageSegment {

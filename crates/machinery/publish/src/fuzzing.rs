@@ -1,5 +1,6 @@
-//! Entry points of `timeloom-hostile`, and by it of the fuzzers in `fuzz/`: a clock page of any
-//! content, and the sum that readers require of a timeline's words. Not for programs.
+//! Entry points for `timeloom-hostile` and for the fuzzers in `fuzz/`, which use that crate. They
+//! read clock pages of any content and compute the sum that readers require of a timeline's words.
+//! Not for other callers.
 
 use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::Ordering::Relaxed;
@@ -8,16 +9,17 @@ use timeloom_page::{ClockPage, MapCopy, PAGE_SIZE, Shown};
 
 use crate::{RegionDirectory, TimelinePage, WORDS};
 
-/// Reads a clock page, given as words from its start, when the counter is the first word. A reader
-/// gets an instant for any content, and a reader that does not wait agrees with one that does.
+/// Reads a clock page that has the content of `input` from its second word on; the first word is
+/// the value of the counter. Checks that a reader gets an instant for any content, and that a
+/// reader that does not wait for the writer agrees with one that does.
 ///
 /// # Panics
-/// Panics if they disagree.
+/// Panics if the two readers disagree.
 pub fn clock_page(input: &[u8]) {
     let (ticks, page) = input.split_at(input.len().min(8));
     let ticks = words_of(ticks).next().unwrap_or_default();
     let page = page_of::<ClockPage<Shown>>(page);
-    // With an odd sequence, a reader waits a second for the writer.
+    // If the sequence is odd, a reader waits up to a second for the writer.
     page.sequence.fetch_and(!1, Relaxed);
     let offset = |copy: &MapCopy| copy.realtime_offset_ns.load(Relaxed);
     let (shown, offset_ns) = page.read(|| ticks, offset);
@@ -27,13 +29,13 @@ pub fn clock_page(input: &[u8]) {
     let _ = (page.tsc_at(page.read_raw(|| ticks)), page.is_valid());
 }
 
-/// Returns the correct last word of a timeline's page.
+/// Returns the correct value of the last word of a timeline's page.
 pub fn sum(words: &[u64]) -> u64 {
     crate::layout::sum(words)
 }
 
-/// Stores the correct sums of a region's directory and its timelines' pages into the bytes of a
-/// region, which are a page at least.
+/// Replaces the sums in the bytes of a region, for the directory and for each timeline's page, by
+/// the correct ones. `bytes` must have at least one page.
 pub fn mend_region(bytes: &mut [u8]) {
     let (directory, pages) = bytes.split_at_mut(PAGE_SIZE);
     let sum_of_directory = page_of::<RegionDirectory>(directory).sum_of();
@@ -67,19 +69,20 @@ fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> {
     words.map(|word| u64::from_le_bytes(word.try_into().expect("eight")))
 }
 
-/// Builds the page whose first bytes are these; zeros follow.
+/// Returns a page that begins with `bytes`, followed by zeros.
 fn page_of<T: Page>(bytes: &[u8]) -> Box<T> {
     const { assert!(size_of::<T>() == PAGE_SIZE) };
-    // SAFETY: atomics alone, as `Page` requires, for which every content is valid.
+    // SAFETY: the page consists of atomics, as `Page` requires, for which every content is valid.
     let mut page = unsafe { Box::new(MaybeUninit::<T>::zeroed()).assume_init() };
     for (at, word) in words_of(bytes).take(PAGE_SIZE / 8).enumerate() {
-        // SAFETY: within the page, as `take` ensures, and aligned as it is; it is ours alone.
+        // SAFETY: the word is within the page, as `take` ensures, and the page is aligned for
+        // `u64`. No other code has a reference to the page yet.
         unsafe { (&raw mut *page).cast::<u64>().add(at).write(word) };
     }
     page
 }
 
-/// Page of atomics alone, for which every content is valid.
+/// Page that consists of atomics, for which every content is valid.
 trait Page {}
 
 impl Page for ClockPage<Shown> {}

@@ -1,17 +1,17 @@
-//! Generic timer of ARM processors as a counter of the RVEC structure.
+//! Generic timer of ARM processors, as a counter for RVEC.
 
 use timeloom_clock::counter::{CycleCounter, Frequency};
 
-/// CNTVCT_EL0: one rate on all cores, at any frequency (ARM ARM, D12). It does not stop while a
-/// core idles. Linux permits user programs to read it.
+/// Counter CNTVCT_EL0. It has the same rate on all cores and at any core frequency, and does not
+/// stop while a core is idle (ARM ARM, D12). Linux permits user programs to read it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GenericTimer;
 
 impl GenericTimer {
-    /// Returns the rate, as set by the firmware; `None` if it is not set.
+    /// Returns the counter's rate, which the firmware sets; `None` if it is not set.
     pub fn frequency(self) -> Option<Frequency> {
         let hz: u64;
-        // SAFETY: reads a register, touches no memory.
+        // SAFETY: the instruction reads a register and touches no memory.
         unsafe { core::arch::asm!("mrs {}, cntfrq_el0", out(reg) hz, options(nomem, nostack)) };
         Frequency::from_hz(hz & 0xffff_ffff)
     }
@@ -25,8 +25,8 @@ impl CycleCounter for GenericTimer {
 
     fn cycles(&self) -> u64 {
         let count: u64;
-        // SAFETY: as above. `isb` orders it after earlier instructions; without `nomem`, the
-        // compiler keeps that order too.
+        // SAFETY: as above. `isb` orders the reading after earlier instructions. Without the option
+        // `nomem` the compiler keeps that order too.
         unsafe { core::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) count, options(nostack)) };
         count & (u64::MAX >> 8)
     }

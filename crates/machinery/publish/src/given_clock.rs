@@ -1,13 +1,13 @@
-//! Clock page of a session's host, as passed to the guest of a virtual machine on it.
+//! Clock page of a session's host, passed to the guest of a virtual machine on that host.
 //!
-//! A guest reads its host's timelines by the host's oscillator. When the host is held or slowed by
-//! itself, that oscillator differs from what the timelines' daemon assumed, and the host's clock
-//! page reports this before any program on it computes again. A guest that checks the page is
-//! informed in time; by way of the relay, which is on the host too, it would be some milliseconds
-//! late.
+//! A guest reads its host's timelines with the host's oscillator as the counter. When the session
+//! stops or slows that host alone, the oscillator differs from what the timelines' daemon assumed.
+//! The host's clock page reports this before any program on the host computes again. A guest that
+//! checks the page therefore learns of it in time. The relay could report it only some milliseconds
+//! later, because it is stopped with its host.
 //!
-//! The page is not a clock for the guest, which cannot know the offset of its own counter without
-//! measuring it.
+//! The page is not a clock for the guest, because the guest knows the offset of its own counter
+//! only by measurement.
 
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -22,11 +22,11 @@ use crate::domain::HostPage;
 use crate::memory::{Mapping, is_fixed, length_of};
 use crate::refusal::Refusal;
 
-/// Returns the page of the host on which this program is a guest, to be passed on read-only; `None`
-/// outside of sessions.
+/// Returns the clock page of the host on which this program is a guest, as a read-only file to be
+/// passed on; `None` outside of sessions.
 ///
 /// # Errors
-/// Fails if the domain of this program cannot be determined, or without the right to open mapped
+/// Fails if the domain of this program cannot be determined, or if the program may not open mapped
 /// files (`CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE`).
 pub fn clock_page_here() -> std::io::Result<Option<File>> {
     let refused = |refusal: Refusal| std::io::Error::other(refusal.to_string());
@@ -37,8 +37,8 @@ pub fn clock_page_here() -> std::io::Result<Option<File>> {
     File::open(format!("/proc/self/map_files/{PAGE_ADDRESS:x}-{end:x}")).map(Some)
 }
 
-/// Clock page that was passed to a guest. A host is untrusted input for its guest: only one word of
-/// the page is read.
+/// Clock page that was passed to a guest. The guest does not trust its host, so it reads only one
+/// word of the page.
 pub struct GivenClock(Mapping<ClockPage<Shown>>);
 
 impl fmt::Debug for GivenClock {
@@ -51,7 +51,7 @@ impl GivenClock {
     /// Opens the page by a descriptor, such as that of a PCI device's memory.
     ///
     /// # Errors
-    /// Fails if it is not a clock page of this version.
+    /// Fails if the memory is not a clock page of this version.
     pub fn open(fd: impl AsFd) -> Result<Self, Refusal> {
         let refused = |error: rustix::io::Errno| Refusal::Map(error.raw_os_error());
         let (expected, found) = (PAGE_SIZE as u64, length_of(&fd).map_err(refused)?);

@@ -1,4 +1,4 @@
-//! Strictly increasing readings for a whole host.
+//! Strictly increasing readings across all processes of a host.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -8,10 +8,10 @@ use timeloom_time::{Instant, Scale};
 
 use crate::memory::Mapping;
 
-/// Word of shared memory by which all processes that have its descriptor get distinct readings.
-///
-/// It is not part of the clock page, which its readers cannot write: any process that shares this
-/// word can push it into the future for all others. It is for processes that trust each other.
+/// Word of shared memory through which all processes that share it get distinct readings.
+/// The word is not part of the clock page, because readers cannot write to that page. Any process
+/// that shares the word can advance it into the future for all others, so the processes must trust
+/// each other.
 #[derive(Debug)]
 pub struct HostStrict {
     word: Mapping<Word>,
@@ -29,10 +29,10 @@ struct Word {
 const _: () = assert!(size_of::<Word>() == crate::PAGE_SIZE);
 
 impl HostStrict {
-    /// Creates a new word; pass [`Self::fd`] to the other processes.
+    /// Creates a new word. Other processes open it by the descriptor that [`Self::fd`] returns.
     ///
     /// # Errors
-    /// Fails if the system refuses.
+    /// Fails if a system call fails.
     pub fn create() -> std::io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create("timeloom-strict", flags)?;
@@ -45,7 +45,7 @@ impl HostStrict {
     /// Opens the word by a descriptor from another process.
     ///
     /// # Errors
-    /// Fails if it is not as long as the word's page, or cannot be mapped.
+    /// Fails if the file does not have the length of one page, or cannot be mapped.
     pub fn open(fd: OwnedFd) -> std::io::Result<Self> {
         if rustix::fs::fstat(&fd)?.st_size as usize != size_of::<Word>() {
             return Err(std::io::ErrorKind::InvalidData.into());
@@ -56,13 +56,13 @@ impl HostStrict {
         })
     }
 
-    /// Returns the descriptor to pass on.
+    /// Returns the descriptor to pass to other processes.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Returns `now`, or one nanosecond after the last reading of any process. A new word starts at
-    /// 0: instants before the scale's zero become 1, 2, 3 …
+    /// Returns `now`, or the instant one nanosecond after the last reading of any process if that
+    /// is later. A new word starts at 0, so instants before the scale's zero become 1, 2, 3 …
     pub fn next<S: Scale>(&self, now: Instant<S>) -> StrictTime<S> {
         self.word.get().last.next(now)
     }

@@ -1,5 +1,5 @@
-//! Replacement of file mappings for Miri: a heap page for each mapped file, the same one for every
-//! mapping of it. Writes to the page do not reach the file.
+//! Replacement of file mappings for Miri: one heap page per page of a file, which all mappings of
+//! it share. Writes to the heap page do not reach the file.
 
 use core::ffi::c_void;
 use std::collections::BTreeMap;
@@ -14,17 +14,18 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::PAGE_SIZE;
 
-/// Atomics, as in every page that is mapped here.
+/// Page of atomics, like every page that is mapped here.
 #[repr(align(4096))]
 struct Page([AtomicU64; PAGE_SIZE / 8]);
 
-/// Pages by inode and offset. They are never freed: others may have them mapped.
+/// Heap pages by inode and offset. They are never freed, because other mappings may refer to them.
 static PAGES: Mutex<BTreeMap<(u64, u64), &'static Page>> = Mutex::new(BTreeMap::new());
 
 /// Maps a page of a shared file, in place of the kernel's `mmap`.
 ///
 /// # Safety
-/// Requires what the replaced call requires; this version needs nothing.
+/// The caller must meet the requirements of the kernel's `mmap`, although this replacement needs
+/// none.
 pub(crate) unsafe fn mmap(
     _: *mut c_void,
     _: usize,
@@ -42,16 +43,16 @@ pub(crate) unsafe fn mmap(
     Ok(page.0.as_ptr().cast_mut().cast())
 }
 
-/// Does nothing: see [`PAGES`].
+/// Does nothing, because the pages in [`PAGES`] are never freed.
 ///
 /// # Safety
-/// Requires what [`mmap`] requires.
+/// The caller must meet the requirements of [`mmap`].
 pub(crate) unsafe fn munmap(_: *mut c_void, _: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns the length of the file behind `fd`. (Miri has no `fstat`, but supports the standard
-/// library's equivalent.)
+/// Returns the length of the file behind `fd`, in bytes. Miri has no `fstat`, but supports the
+/// function of the standard library.
 pub(crate) fn length_of(fd: impl AsFd) -> Result<u64> {
     Ok(metadata(fd)?.len())
 }

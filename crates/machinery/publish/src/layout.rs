@@ -1,4 +1,4 @@
-//! Layout of a timeline's page.
+//! Layout of a timeline's page in shared memory.
 
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -9,49 +9,50 @@ use crate::foreign::vmclock::VmclockAbi;
 /// Size of the page in bytes.
 pub const PAGE_SIZE: usize = 4096;
 
-/// First word of our part: "TLTL", little-endian.
+/// Value of `magic` on a timeline's page: "TLTL", little-endian.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLTL");
 
-/// Version, raised whenever the layout changes.
+/// Version of the layout, raised with every change.
 pub const VERSION: u32 = 3;
 
-/// Number of 64-bit words in a copy.
+/// Number of 64-bit words in each of the latch's copies.
 pub const WORDS: usize = 16;
 
-/// Clock page of a timeline. All fields are atomics: the other side may be writing, and may be
-/// hostile.
+/// Page of a timeline. All fields are atomics, because another process may write to the page at any
+/// time, and may be hostile.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct TimelinePage {
-    /// Bytes 0–111: the kernel's `struct vmclock_abi`, for its readers.
+    /// Bytes 0–111: the kernel's `struct vmclock_abi`, for programs that read this format.
     pub vmclock: VmclockAbi,
     pub(crate) reserved: [AtomicU64; 2],
-    /// [`MAGIC`], at byte 128.
+    /// Value [`MAGIC`], at byte 128.
     pub magic: AtomicU32,
-    /// [`VERSION`].
+    /// Value [`VERSION`].
     pub version: AtomicU32,
-    /// [`PAGE_SIZE`].
+    /// Value [`PAGE_SIZE`].
     pub size: AtomicU32,
-    /// A [`crate::PageCounter`]: the input of the line.
+    /// Number of the [`crate::PageCounter`] on which the line is based.
     pub counter: AtomicU32,
     /// Low half of the timeline's id.
     pub timeline_low: AtomicU64,
     /// High half of the timeline's id.
     pub timeline_high: AtomicU64,
-    /// Owner of the counter: a hash of the machine's boot id, or the number of the session that has
-    /// the host ([`crate::Domain`]). A page that was copied elsewhere, or has outlived a boot or
-    /// its session, is refused.
+    /// Domain of the counter: a hash of the machine's boot id, or the number of the host's session
+    /// ([`crate::Domain`]). Readers refuse a page that was copied to another machine, or that is
+    /// from an earlier boot or session.
     pub owner: AtomicU64,
-    /// Number that differs with every writer, so that a reader detects a successor.
+    /// Number that differs for every writer, so that a reader detects a new writer.
     pub incarnation: AtomicU64,
-    /// Sum over the words from `magic` to `incarnation`, and `host`.
+    /// Sum of the words from `magic` to `incarnation`, and `host`.
     pub header_sum: AtomicU64,
     pub(crate) reserved_too: AtomicU64,
-    /// The line in force and its limits, as [`crate::PageSegment`] encodes them; beside it
-    /// [`Self::alive_until`] and [`Self::disruption_marker`]. So a reader needs three cache lines:
-    /// this one, and the two of the copy in force.
+    /// Line in force and its limits, as [`crate::PageSegment`] encodes them. The words
+    /// [`Self::alive_until`] and [`Self::disruption_marker`] are beside the latch's sequence. A
+    /// reader therefore needs three cache lines: the one of the sequence, and the two of the copy
+    /// in force.
     pub latch: Latch<WORDS>,
-    /// Number of the host in the session; 0 on a machine's page.
+    /// Number of the host in its session; 0 on the page of a machine.
     pub host: AtomicU64,
     pub(crate) rest: [AtomicU64; REST],
 }
@@ -59,15 +60,16 @@ pub struct TimelinePage {
 const REST: usize = (PAGE_SIZE - 192 - size_of::<Latch<WORDS>>()) / 8 - 1;
 
 impl TimelinePage {
-    /// Returns the time after which readings find the daemon dead; in ticks, not negative. Renewed
-    /// without a publication.
+    /// Returns the counter value, in ticks and not negative, from which on readers consider the
+    /// daemon dead. The daemon renews it without a publication.
     #[inline(always)]
     pub fn alive_until(&self) -> &AtomicU64 {
         &self.latch.beside[0]
     }
 
-    /// Returns the marker that changes with every disruption of the counter; readers compare it
-    /// with the segment's. `vmclock` has it as well, for its own readers.
+    /// Returns the marker that changes with every disruption of the counter. Readers compare it
+    /// with the segment's marker. `vmclock` contains a copy of it for programs that read that
+    /// format.
     #[inline(always)]
     pub fn disruption_marker(&self) -> &AtomicU64 {
         &self.latch.beside[1]
@@ -91,8 +93,8 @@ impl TimelinePage {
     }
 }
 
-/// Computes a sum that detects changed, swapped and zeroed words. It guards against accidents (a
-/// torn file, a page of another kind), not against attacks.
+/// Computes a sum that detects changed, swapped and zeroed words. It protects against accidents (a
+/// truncated file, a page of another kind), not against attacks.
 pub(crate) fn sum(words: &[u64]) -> u64 {
     words.iter().fold(0x6c6f_6f6d_7469_6d65, |sum: u64, word| {
         (sum ^ word)

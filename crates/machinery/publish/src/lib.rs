@@ -1,26 +1,27 @@
-//! Timelines in shared memory: distribution of time with error bounds from its keeper to every
-//! reader of the machine.
+//! Timelines in shared memory: a keeper publishes time with error bounds, and every program of the
+//! machine can read it.
 //!
 //! There is one 4 KiB page per timeline ([`TimelinePage`]). Bytes 0–111 are exactly the kernel's
-//! `vmclock_abi` *with its error fields filled*, which no other producer is known to do; from byte
-//! 128 on our own extension: asymmetric bounds that grow, limits of age, the timeline's id.
+//! `vmclock_abi` *with its error fields filled*, which no other producer is known to do. From byte
+//! 128 on follows our own extension: asymmetric bounds that grow, limits of age, and the timeline's
+//! id.
 //!
-//! - [`PageWriter`] owns the page: a sealed memfd, or a file for containers. It
-//!   is never truncated under a reader.
-//! - [`PageReader`] reads it without a lock, a system call or an allocation; it is `Send + Sync`. A
-//!   writer stopped or killed in the middle of a publication does not block it, because the copy in
-//!   force is never written to ([`Latch`]).
-//! - [`RegionWriter`] and [`RegionReader`] do the same for the guest of a virtual machine, which
-//!   has another counter.
-//! - [`foreign`] implements formats of other projects: vmclock, ClockBound segments, chrony's SOCK
-//!   samples, NTP's shared memory.
+//! - [`PageWriter`] owns the page, which is a sealed memfd or, for containers, a file. A writer
+//!   never truncates a page that readers have mapped.
+//! - [`PageReader`] reads the page without a lock, a system call or an allocation, and is `Send +
+//!   Sync`. A writer that is stopped or killed in the middle of a publication does not block
+//!   readers, because the copy in force is never written to ([`Latch`]).
+//! - [`RegionWriter`] and [`RegionReader`] do the same for the guest of a virtual machine, whose
+//!   counter differs from the host's.
+//! - [`foreign`] implements the formats of other projects: vmclock, ClockBound segments, chrony's
+//!   SOCK samples and NTP's shared memory.
 //!
-//! A page's reader detects by itself: age, a dead daemon, a counter gone backwards, and a
-//! disruption that the daemon or a hypervisor has marked ([`PageWriter::disrupt`]). Events that it
-//! cannot detect without a system call (a suspend during which the counter did not measure time, a
-//! step that left the counter ahead) must be detected and marked by the daemon.
+//! A page's reader itself detects old data, a dead daemon, a counter that went backwards, and a
+//! disruption that the daemon or a hypervisor has marked ([`PageWriter::disrupt`]). It cannot
+//! detect other events without a system call, such as a suspend during which the counter did not
+//! advance, or a jump of the counter into the future. The daemon must detect and mark those.
 //!
-//! The crate keeps no time. The content of the page is determined by `timeloom-clock`.
+//! The crate does not synchronise clocks. `timeloom-clock` determines the content of a page.
 
 mod clockbound_file;
 mod core_cycles;

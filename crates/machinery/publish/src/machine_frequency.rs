@@ -1,4 +1,4 @@
-//! Frequencies of this machine's cores, as reported by the kernel's cpufreq.
+//! Frequencies of this machine's cores, as reported by the kernel's cpufreq subsystem.
 
 use std::fs::File;
 use std::io;
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use timeloom_clock::counter::{CoreClock, CoreTime, CycleCounter, Frequency};
 
-/// Frequency of one processor, polled from the kernel: the file `scaling_cur_freq`, in kHz. There
-/// is no event that an unprivileged program could wait for; the poll interval determines the delay
-/// with which a change is noticed.
+/// Frequency of one processor, polled from the kernel's file `scaling_cur_freq` (in kHz). The
+/// kernel has no event for which an unprivileged program could wait, so the poll interval
+/// determines how late a change is noticed.
 #[derive(Debug)]
 pub struct MachineFrequency {
     file: File,
@@ -19,10 +19,10 @@ pub struct MachineFrequency {
 /// Reason why the frequency of a processor is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum NoFrequency {
-    /// There is no such file: usually a virtual machine, or a kernel without cpufreq.
+    /// The file does not exist; usually the machine is a virtual one, or its kernel has no cpufreq.
     #[error("this machine does not tell what its processor runs at: there is no {0}")]
     Untold(PathBuf),
-    /// The file has another content.
+    /// The file does not contain a frequency.
     #[error("what it is said to run at is not a number of kHz")]
     Absurd,
     /// The file cannot be read.
@@ -31,7 +31,7 @@ pub enum NoFrequency {
 }
 
 impl MachineFrequency {
-    /// Opens the frequency of the processor with this number.
+    /// Opens the frequency file of the processor with this number.
     ///
     /// # Errors
     /// Fails with [`NoFrequency`], whose text states the reason.
@@ -41,7 +41,7 @@ impl MachineFrequency {
         )))
     }
 
-    /// Opens the frequency by a processor's directory `cpufreq`.
+    /// Opens the frequency file in a processor's directory `cpufreq`.
     ///
     /// # Errors
     /// Fails as [`Self::of`] does.
@@ -55,12 +55,12 @@ impl MachineFrequency {
         Ok(Self { file, last })
     }
 
-    /// Returns the frequency of the last poll.
+    /// Returns the frequency that the last poll found.
     pub fn last(&self) -> Frequency {
         self.last
     }
 
-    /// Polls the frequency and returns it if it has changed.
+    /// Polls the frequency, and returns it if it has changed since the last poll.
     ///
     /// # Errors
     /// Fails as [`Self::of`] does.
@@ -71,8 +71,8 @@ impl MachineFrequency {
         Ok(changed.then_some(now))
     }
 
-    /// Polls the frequency, informs `clock`, which counts the processor's cycles by `counter`, of a
-    /// change, and reads it.
+    /// Polls the frequency, reports a change to `clock`, and reads `clock`, which counts the
+    /// processor's cycles with `counter`.
     ///
     /// # Errors
     /// Fails as [`Self::of`] does.
@@ -146,8 +146,8 @@ mod tests {
         assert!(gone.to_string().contains("scaling_cur_freq"), "{gone}");
     }
 
-    /// Checks a timer that is coarser than a read takes, which returns equal values:
-    /// [`SharedStrict`] makes them distinct.
+    /// Checks a timer that is coarser than the duration of a read, so that consecutive reads return
+    /// equal values. [`SharedStrict`] makes them distinct.
     #[cfg(target_arch = "aarch64")]
     fn increases_by_strict(timer: crate::GenericTimer) {
         use timeloom_clock::Core;
@@ -167,13 +167,14 @@ mod tests {
         println!("strictly increasing over the generic timer (CNTVCT_EL0, {hz} Hz), by `Strict`");
     }
 
-    /// Tests each available counter, with the frequencies that the machine reports, and prints
-    /// which ones.
+    /// Tests each counter that is available, with the frequencies that the machine reports, and
+    /// prints which counters were tested.
     #[test]
     fn rvec_increases_strictly_over_whichever_counters_there_are() {
         fn increases(name: &str, counter: &impl CycleCounter, told: bool) {
             let mut machine = MachineFrequency::of(0).ok().filter(|_| told);
-            // Nominal if the machine reports none; the test checks that time advances.
+            // The frequency is nominal if the machine reports none, so the test checks no more than
+            // that time advances.
             let first = machine.as_ref().map(MachineFrequency::last);
             let mut clock = CoreClock::new(counter, first.unwrap_or(Frequency::from_mhz(2_000)));
             let mut last = clock.read(counter).age;

@@ -1,4 +1,4 @@
-//! Memory of pages.
+//! Memory mappings of pages.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -15,8 +15,8 @@ use rustix::mm::{mmap, munmap};
 
 use crate::PAGE_SIZE;
 
-/// Page mapped into this process until it is dropped, as a `T`: a page of atomics, for which every
-/// bit pattern is a value.
+/// Page that is mapped into this process until the value is dropped. `T` is a page of atomics, for
+/// which every bit pattern is valid.
 #[derive(Debug)]
 pub(crate) struct Mapping<T> {
     page: NonNull<T>,
@@ -28,13 +28,12 @@ unsafe impl<T: Sync> Send for Mapping<T> {}
 unsafe impl<T: Sync> Sync for Mapping<T> {}
 
 impl<T> Mapping<T> {
-    /// Maps the first page of `fd`, which must be at least that long
-    /// ([`length_of`]).
+    /// Maps the first page of `fd`. The file must be at least one page long ([`length_of`]).
     pub(crate) fn new(fd: impl AsFd, writable: bool) -> rustix::io::Result<Self> {
         Self::at(fd, 0, writable)
     }
 
-    /// Maps the page of this number, from 0 on, under the same condition.
+    /// Maps the page with this number, counted from 0. The file must contain it.
     pub(crate) fn at(fd: impl AsFd, number: u32, writable: bool) -> rustix::io::Result<Self> {
         const { assert!(size_of::<T>() == PAGE_SIZE) };
         let write = if writable {
@@ -42,8 +41,7 @@ impl<T> Mapping<T> {
         } else {
             ProtFlags::empty()
         };
-        // SAFETY: a fresh mapping at an address that the kernel chooses touches
-        // nothing that exists.
+        // SAFETY: a new mapping at an address that the kernel chooses changes no existing memory.
         let address = unsafe {
             mmap(
                 core::ptr::null_mut(),
@@ -58,8 +56,7 @@ impl<T> Mapping<T> {
         Ok(Self { page })
     }
 
-    /// Allocates a page of zeros that is not backed by a file, for a reader that may not map its
-    /// page.
+    /// Allocates a page of zeros without a file, for a reader that must not map its page.
     pub(crate) fn anonymous() -> rustix::io::Result<Self> {
         const { assert!(size_of::<T>() == PAGE_SIZE) };
         // SAFETY: as in `at`.
@@ -75,21 +72,21 @@ impl<T> Mapping<T> {
         Ok(Self { page })
     }
 
-    /// Returns the page. Through a read-only mapping nothing may be stored.
+    /// Returns the page. The caller must not store through a mapping that is read-only.
     #[inline(always)]
     pub(crate) fn get(&self) -> &T {
-        // SAFETY: mapped until drop, aligned to a page, and every bit pattern is a value of the
-        // atomics in it. The file is as long as the page: checked before mapping. Readers map only
-        // files that cannot be truncated (`is_fixed`); a file mapped by a writer belongs to the
-        // writer.
+        // SAFETY: the page is mapped until drop and aligned, and every bit pattern is a value of
+        // the atomics in it. The file is at least as long as the page: the length is checked before
+        // mapping. Readers map only files that cannot be truncated (`is_fixed`); a file that a
+        // writer maps belongs to that writer.
         unsafe { self.page.as_ref() }
     }
 }
 
 impl<T> Drop for Mapping<T> {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping that `new` made, and there can be no reference into it any
-        // more. Failure would leave it mapped, which is harmless.
+        // SAFETY: this is the mapping that `new` created, and no reference into it can exist any
+        // more. If the call fails, the memory stays mapped, which is harmless.
         let _ = unsafe { munmap(self.page.as_ptr().cast(), PAGE_SIZE) };
     }
 }
@@ -100,9 +97,10 @@ pub(crate) fn length_of(fd: impl AsFd) -> rustix::io::Result<u64> {
     Ok(rustix::fs::fstat(fd)?.st_size as u64)
 }
 
-/// Returns true if the memory behind `fd` cannot be truncated: truncating a mapped page ends its
-/// reader by SIGBUS. This holds for sealed memory, devices, and the files of sysfs that show
-/// devices (the memory of a virtual machine's PCI device).
+/// Returns true if the memory behind `fd` cannot be truncated. Truncating a file kills the
+/// processes that have it mapped with SIGBUS when they read. Sealed memory and devices cannot be
+/// truncated, nor can the files of sysfs that expose devices (the memory of a virtual machine's PCI
+/// device).
 #[cfg(not(miri))]
 pub(crate) fn is_fixed(fd: impl AsFd) -> rustix::io::Result<bool> {
     use rustix::fs::{FileType, SealFlags, fcntl_get_seals, fstat, fstatfs};
@@ -113,18 +111,18 @@ pub(crate) fn is_fixed(fd: impl AsFd) -> rustix::io::Result<bool> {
     Ok(!is_file || fstatfs(&fd)?.f_type == SYSFS)
 }
 
-/// Returns true: under Miri a page is heap memory.
+/// Returns true, because under Miri a page is heap memory.
 #[cfg(miri)]
 pub(crate) fn is_fixed(_: impl AsFd) -> rustix::io::Result<bool> {
     Ok(true)
 }
 
-/// Copies the first page of a file in its present state; returns the file's length if it is
-/// shorter.
+/// Copies the first page of a file in its present state. If the file is shorter than a page, the
+/// inner result is its length as an error.
 pub(crate) fn copy_of<T>(fd: impl AsFd) -> rustix::io::Result<Result<Box<T>, u64>> {
     const { assert!(size_of::<T>() == PAGE_SIZE) };
     let mut page = Box::<T>::new_uninit();
-    // SAFETY: the bytes of the allocation, which may be uninitialised.
+    // SAFETY: the slice covers the bytes of the allocation, which may be uninitialised.
     let bytes = unsafe {
         core::slice::from_raw_parts_mut(page.as_mut_ptr().cast::<MaybeUninit<u8>>(), PAGE_SIZE)
     };
@@ -132,16 +130,17 @@ pub(crate) fn copy_of<T>(fd: impl AsFd) -> rustix::io::Result<Result<Box<T>, u64
     if read.len() < PAGE_SIZE {
         return Ok(Err(read.len() as u64));
     }
-    // SAFETY: every byte was read, and every bit pattern is a value of the atomics in it.
+    // SAFETY: every byte was written by the read, and every bit pattern is a value of the atomics
+    // in it.
     Ok(Ok(unsafe { page.assume_init() }))
 }
 
-/// `SYSFS_MAGIC` of linux/magic.h.
+/// Value `SYSFS_MAGIC` of linux/magic.h.
 #[cfg(not(miri))]
 const SYSFS: rustix::fs::FsWord = 0x6265_6572;
 
-/// Returns a number for this boot of this machine, so that a page that was copied elsewhere is not
-/// accepted. 0 if the kernel does not report it.
+/// Returns a number for the present boot of this machine, by which a reader refuses a page from
+/// another machine or boot. 0 if the kernel does not report a boot id.
 pub(crate) fn machine() -> u64 {
     if cfg!(miri) {
         return 0; // it warns about files of /proc

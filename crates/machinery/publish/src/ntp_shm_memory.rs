@@ -1,4 +1,4 @@
-//! Memory of NTP's shared-memory reference clock, for its readers (ntpd, chronyd, gpsd's tools).
+//! Shared memory of NTP's reference clock (driver 28), which ntpd, chronyd and gpsd's tools read.
 //! The format is in [`crate::foreign::ntp_shm`].
 
 use core::ptr::NonNull;
@@ -12,41 +12,42 @@ use rustix::process::geteuid;
 use crate::foreign::Malformed;
 use crate::foreign::ntp_shm::{SIZE, ShmSample};
 
-/// Key of unit 0: "NTP0".
+/// SysV key of unit 0: "NTP0".
 const KEY: i32 = 0x4e54_5030;
 
-/// The segment as words; `valid` is the thirteenth, `count` the second.
+/// The segment as words. `count` is the second word, and `valid` the thirteenth.
 type Words = [AtomicU32; SIZE / 4];
 const COUNT: usize = 1;
 const VALID: usize = 12;
 
-/// Segment of a unit, attached until this is dropped. It remains when its writer ends: readers have
-/// it attached too. One writer at a time.
+/// Shared-memory segment of a unit, attached until the value is dropped. The segment itself
+/// remains, because readers have it attached too. Only one writer may publish at a time.
 #[derive(Debug)]
 pub struct NtpShm {
     words: NonNull<Words>,
     id: i32,
 }
 
-// SAFETY: the segment holds atomics only, and an attachment belongs to no thread.
+// SAFETY: the segment holds atomics only, and an attachment does not belong to a thread.
 unsafe impl Send for NtpShm {}
 
 impl NtpShm {
-    /// Attaches the unit's segment, or creates it (for its own user only) if it does not exist.
+    /// Attaches the unit's segment. If it does not exist, it is created with access for its own
+    /// user only.
     ///
     /// # Errors
-    /// Fails if the system refuses, if the existing segment has another size or form, or if it
+    /// Fails if a system call fails, if the existing segment has another size or mode, or if it
     /// belongs to a user that is neither this one nor root.
     pub fn open(unit: u16) -> io::Result<Self> {
         let key = KEY + i32::from(unit);
-        // SAFETY: takes and returns numbers.
+        // SAFETY: the call takes and returns numbers only.
         let id = unsafe { libc::shmget(key, SIZE, libc::IPC_CREAT | 0o600) };
         if id == -1 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: `shmid_ds` is numbers, for which zeros are values.
+        // SAFETY: `shmid_ds` consists of numbers, for which zero is a valid value.
         let mut about: libc::shmid_ds = unsafe { core::mem::zeroed() };
-        // SAFETY: IPC_STAT fills `about`.
+        // SAFETY: IPC_STAT writes only to `about`.
         if unsafe { libc::shmctl(id, libc::IPC_STAT, &mut about) } == -1 {
             return Err(io::Error::last_os_error());
         }
@@ -58,7 +59,7 @@ impl NtpShm {
         if about.shm_perm.uid != own && about.shm_perm.uid != 0 {
             return not_ours("the segment that is there belongs to another user");
         }
-        // SAFETY: attaches at an address that the kernel chooses.
+        // SAFETY: attaches the segment at an address that the kernel chooses.
         let address = unsafe { libc::shmat(id, core::ptr::null(), 0) };
         if address as isize == -1 {
             return Err(io::Error::last_os_error());
@@ -71,7 +72,7 @@ impl NtpShm {
         Ok(made)
     }
 
-    /// Publishes a sample; sets `count` and `valid`.
+    /// Publishes a sample. The sample's own `count` and `valid` are ignored and replaced.
     pub fn publish(&self, sample: &ShmSample) {
         let words = self.get();
         let count = words[COUNT].load(Relaxed).wrapping_add(1);
@@ -89,7 +90,7 @@ impl NtpShm {
         words[VALID].store(1, Release);
     }
 
-    /// Withdraws a sample that was not yet taken.
+    /// Withdraws the last sample if no reader has taken it.
     pub fn free(&self) {
         self.get()[VALID].store(0, Relaxed);
         fence(Release);
@@ -98,7 +99,7 @@ impl NtpShm {
     /// Returns the present content of the segment.
     ///
     /// # Errors
-    /// Fails if it is not that of a reference clock, or changes while it is read.
+    /// Fails if the content is not that of a reference clock, or if it changes during the read.
     pub fn read(&self) -> Result<ShmSample, Malformed> {
         let words = self.get();
         let count = words[COUNT].load(Acquire);
@@ -113,10 +114,10 @@ impl NtpShm {
         ShmSample::parse(&bytes)
     }
 
-    /// Marks the segment for removal once it is detached everywhere.
+    /// Marks the segment for removal, which happens when no process has it attached any more.
     ///
     /// # Errors
-    /// Fails if the system refuses.
+    /// Fails if a system call fails.
     pub fn remove(self) -> io::Result<()> {
         // SAFETY: IPC_RMID uses no buffer.
         match unsafe { libc::shmctl(self.id, libc::IPC_RMID, core::ptr::null_mut()) } {
@@ -126,15 +127,15 @@ impl NtpShm {
     }
 
     fn get(&self) -> &Words {
-        // SAFETY: attached until drop, at a page's start, `SIZE` bytes long as requested, and every
-        // bit pattern is a value of the atomics in it.
+        // SAFETY: the segment is attached until drop, starts at a page boundary and is `SIZE` bytes
+        // long as requested. Every bit pattern is a value of the atomics in it.
         unsafe { self.words.as_ref() }
     }
 }
 
 impl Drop for NtpShm {
     fn drop(&mut self) {
-        // SAFETY: this is the attachment that `open` made, and there can be no reference into it
+        // SAFETY: this is the attachment that `open` created, and no reference into it can exist
         // any more.
         let _ = unsafe { libc::shmdt(self.words.as_ptr().cast()) };
     }

@@ -1,10 +1,10 @@
-//! Clock of a network card (`/dev/ptp*`), compared with the system clock.
+//! Hardware clock of a network card (`/dev/ptp*`), compared with the system clock.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// PTP hardware clock.
+/// PTP hardware clock (PHC), opened for reading.
 #[derive(Debug)]
 pub struct Phc {
     device: File,
@@ -13,15 +13,15 @@ pub struct Phc {
 /// Reading of the hardware clock between two readings of CLOCK_REALTIME.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhcLook {
-    /// CLOCK_REALTIME before, in nanoseconds.
+    /// CLOCK_REALTIME before the hardware clock was read, in nanoseconds.
     pub before_ns: i64,
-    /// The hardware clock.
+    /// Reading of the hardware clock, in nanoseconds.
     pub phc_ns: i64,
-    /// CLOCK_REALTIME after.
+    /// CLOCK_REALTIME after the hardware clock was read, in nanoseconds.
     pub after_ns: i64,
 }
 
-/// `struct ptp_clock_time` (linux/ptp_clock.h).
+/// The kernel's `struct ptp_clock_time` (linux/ptp_clock.h).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct ClockTime {
@@ -30,7 +30,7 @@ struct ClockTime {
     reserved: u32,
 }
 
-/// `struct ptp_sys_offset_extended`.
+/// The kernel's `struct ptp_sys_offset_extended`.
 #[repr(C)]
 struct SysOffsetExtended {
     samples: u32,
@@ -38,7 +38,7 @@ struct SysOffsetExtended {
     stamps: [[ClockTime; 3]; 25],
 }
 
-/// `struct ptp_sys_offset`.
+/// The kernel's `struct ptp_sys_offset`.
 #[repr(C)]
 struct SysOffset {
     samples: u32,
@@ -49,23 +49,26 @@ struct SysOffset {
 const _: () = assert!(size_of::<SysOffsetExtended>() == 16 + 25 * 3 * 16);
 const _: () = assert!(size_of::<SysOffset>() == 16 + 51 * 16);
 
-/// Number of samples per reading; the closest is taken.
+/// Number of samples that one reading requests; the one with the shortest interval is used.
 const SAMPLES: u32 = 9;
 
 impl Phc {
+    /// Opens the clock's device file.
+    ///
     /// # Errors
-    /// Fails if there is no such device, or access is denied.
+    /// Fails if there is no such device, or if access is denied.
     pub fn open(path: &Path) -> std::io::Result<Self> {
         Ok(Self {
             device: File::open(path)?,
         })
     }
 
-    /// Returns the closest of several samples: by PTP_SYS_OFFSET_EXTENDED, which reads the system
-    /// clock immediately around the register, otherwise by PTP_SYS_OFFSET.
+    /// Takes several samples and returns the one with the shortest interval.
+    /// PTP_SYS_OFFSET_EXTENDED is used if the device supports it, because it reads the system clock
+    /// immediately around the register. The alternative is PTP_SYS_OFFSET.
     ///
     /// # Errors
-    /// Fails if the device supports neither, or is not a PTP clock.
+    /// Fails if the device supports neither request, or is not a PTP clock.
     pub fn look(&self) -> std::io::Result<PhcLook> {
         let looks = self.extended().or_else(|_| self.plain())?;
         let closest = looks
@@ -80,8 +83,8 @@ impl Phc {
             reserved: [0; 3],
             stamps: [[ClockTime::default(); 3]; 25],
         };
-        // SAFETY: the request is of the type that this ioctl reads and writes,
-        // and lives until it returns.
+        // SAFETY: `request` has the type that this ioctl reads and writes, and lives until the call
+        // returns.
         let done = unsafe { libc::ioctl(self.device.as_raw_fd(), EXTENDED, &raw mut request) };
         if done != 0 {
             return Err(std::io::Error::last_os_error());
@@ -108,7 +111,7 @@ impl Phc {
         if done != 0 {
             return Err(std::io::Error::last_os_error());
         }
-        // System, hardware, system, hardware, …, system.
+        // The order of the timestamps is system, hardware, system, hardware, …, system.
         let all = &request.stamps[..2 * SAMPLES as usize + 1];
         let look = |three: &[ClockTime]| PhcLook {
             before_ns: ns(&three[0]),
@@ -125,12 +128,13 @@ fn ns(time: &ClockTime) -> i64 {
         .saturating_add(i64::from(time.ns))
 }
 
-/// `_IOWR('=', 9, struct ptp_sys_offset_extended)`.
+/// Request `_IOWR('=', 9, struct ptp_sys_offset_extended)`.
 const EXTENDED: libc::Ioctl = request(3, 9, size_of::<SysOffsetExtended>());
-/// `_IOW('=', 5, struct ptp_sys_offset)`.
+/// Request `_IOW('=', 5, struct ptp_sys_offset)`.
 const PLAIN: libc::Ioctl = request(1, 5, size_of::<SysOffset>());
 
-/// Generic encoding (asm-generic/ioctl.h); powerpc and mips have another.
+/// Encodes an ioctl request in the generic form (asm-generic/ioctl.h); powerpc and mips have
+/// another one.
 const fn request(direction: u32, number: u32, size: usize) -> libc::Ioctl {
     ((direction << 30) | ((size as u32) << 16) | ((b'=' as u32) << 8) | number) as libc::Ioctl
 }
@@ -141,7 +145,7 @@ mod tests {
 
     #[test]
     fn requests_have_the_kernels_numbers_and_other_devices_refuse_them() {
-        // Values from a C program with linux/ptp_clock.h.
+        // These values are from a C program that includes linux/ptp_clock.h.
         assert_eq!((EXTENDED as u32, PLAIN as u32), (0xc4c0_3d09, 0x4340_3d05));
         let none = Phc::open(Path::new("/dev/null")).unwrap().look();
         assert_eq!(none.unwrap_err().raw_os_error(), Some(libc::ENOTTY));

@@ -1,4 +1,4 @@
-//! Reading of a timeline: lock-free, from any thread.
+//! Reader of a timeline's page. It takes no lock and can be used by any thread.
 
 mod line;
 
@@ -19,37 +19,41 @@ use crate::refusal::Refusal;
 pub(crate) use line::Line;
 use line::{VOID, displaced, doubtful, is_displaced};
 
-/// Page of a timeline, open for reading. `Send + Sync`, no lock: share one between all threads.
+/// Page of a timeline, open for reading. The reader is `Send + Sync` and takes no lock, so one can
+/// serve all threads.
 #[derive(Debug)]
 pub struct PageReader {
     memory: Mapping<TimelinePage>,
-    /// File of a page that can be truncated: it is read by system calls, and `memory` is empty. (No
-    /// publication is then ever `verified`, so the fast path is not taken.)
+    /// File of a page that can be truncated. Such a page is read by system calls, and `memory` is
+    /// an empty page. No publication is ever `verified` then, so the fast path is not taken.
     file: Option<OwnedFd>,
     kind: PageCounter,
     timeline: TimelineId,
     incarnation: u64,
-    /// Domain of the pages that are accepted.
+    /// Domain whose pages the reader accepts.
     domain: Domain,
-    /// Host on which the reader is a guest, if it reads by the host's oscillator.
+    /// Clock page of the host on which this program is a guest; present if the page is based on
+    /// that host's oscillator.
     host: Option<HostPage>,
-    /// Sequence whose words were found valid, plus one; the sum is checked only after a
-    /// publication.
+    /// Sequence of the publication whose words were found valid, plus one. The sum is checked only
+    /// once per publication.
     verified: AtomicU64,
 }
 
-/// Reading in plain numbers, as the fast path returns it.
+/// Reading in plain numbers, as returned by [`PageReader::read_ns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// Best single estimate, in nanoseconds of the timeline.
     pub estimate_ns: i64,
-    /// True time may lie this much before it. [`u64::MAX`] without an interval.
+    /// Maximum distance of true time before the estimate, in nanoseconds. [`u64::MAX`] without an
+    /// interval.
     pub below_ns: u64,
-    /// True time may lie this much after it. [`u64::MAX`] without an interval.
+    /// Maximum distance of true time after the estimate, in nanoseconds. [`u64::MAX`] without an
+    /// interval.
     pub above_ns: u64,
     /// Trustworthiness of the reading.
     pub status: Status,
-    /// True if there is an interval.
+    /// True if the timeline has an interval.
     pub bounded: bool,
 }
 
@@ -57,8 +61,8 @@ impl PageReader {
     /// Opens the page by a descriptor.
     ///
     /// # Errors
-    /// Fails if it is not a page of this version, of this machine and boot, that this build can
-    /// read.
+    /// Fails if the memory is not a page of this version, if its domain is not that of this
+    /// program, or if this build cannot read its counter.
     pub fn open(fd: impl AsFd) -> Result<Self, Refusal> {
         let host = HostPage::here()?;
         let mut reader = Self::map(fd, Domain::here()?)?;
@@ -67,18 +71,19 @@ impl PageReader {
         Ok(reader)
     }
 
-    /// Opens the page of a host's timeline from outside: for the session's supervisor, which knows
-    /// the value of the host's oscillator. Readings are taken by [`Self::read_by`]; all other
-    /// readings are void.
+    /// Opens the page of a host's timeline from outside the session, for the supervisor, which
+    /// knows the value of the host's oscillator. The supervisor reads with [`Self::read_by`]; the
+    /// other methods give readings without an interval.
     ///
     /// # Errors
-    /// Fails as [`Self::open`] does, if the page is of another domain than `domain`.
+    /// Fails for the same reasons as [`Self::open`], but with `domain` in place of this program's
+    /// domain.
     pub fn open_as(fd: impl AsFd, domain: Domain) -> Result<Self, Refusal> {
         Self::map(fd, domain)
     }
 
-    /// Opens the page of this number in a region, which is long enough for it, and whose counter is
-    /// of `domain`. Readings are taken by [`Self::read_with`].
+    /// Opens the page with this number in a region. The region must contain the page, and the
+    /// page's counter must be of `domain`. The caller reads with [`Self::read_with`].
     pub(crate) fn in_region(fd: impl AsFd, number: u32, domain: Domain) -> Result<Self, Refusal> {
         let refused = |error: rustix::io::Errno| Refusal::Map(error.raw_os_error());
         let memory = Mapping::at(&fd, number, false).map_err(refused)?;
@@ -123,10 +128,10 @@ impl PageReader {
         })
     }
 
-    /// Opens the page at a path.
+    /// Opens the page in the file at `path`.
     ///
     /// # Errors
-    /// Fails as [`Self::open`] does; a missing file is [`Refusal::Map`].
+    /// Fails as [`Self::open`] does. A missing file gives [`Refusal::Map`].
     pub fn open_path(path: &std::path::Path) -> Result<Self, Refusal> {
         let file = std::fs::File::open(path)
             .map_err(|error| Refusal::Map(error.raw_os_error().unwrap_or(0)))?;
@@ -138,14 +143,14 @@ impl PageReader {
         self.timeline
     }
 
-    /// Returns TAI minus UTC in seconds, as known to the daemon at its last publication; `None` if
-    /// it is unknown, or the timeline is not TAI.
+    /// Returns TAI minus UTC in seconds, as the daemon knew it at its last publication; `None` if
+    /// it was unknown, or if the timeline is not TAI.
     pub fn tai_offset_s(&self) -> Option<i16> {
         self.fresh().ok()?.vmclock.tai_offset_s()
     }
 
-    /// Returns the present value of the page's counter, from which *past* timestamps can be
-    /// converted.
+    /// Returns the present value of the page's counter. The daemon can convert such a value to a
+    /// reading later.
     #[inline(always)]
     pub fn ticks(&self) -> u64 {
         now_ticks(self.kind)
@@ -154,27 +159,28 @@ impl PageReader {
     /// Reads the timeline.
     ///
     /// # Errors
-    /// Fails if the page is damaged or invalid. An unknown time is a status, not an error.
+    /// Fails if the page is damaged or invalid. If time is unknown, the reading has no interval and
+    /// a status that states the reason.
     pub fn read(&self) -> Result<Stamp, Refusal> {
         self.read_ns().map(|reading| reading.stamp(self.timeline))
     }
 
-    /// Reads the timeline as plain numbers: the fast path.
+    /// Reads the timeline and returns plain numbers, which is the fastest way.
     ///
     /// # Errors
     /// Fails as [`Self::read`] does.
     #[inline(always)]
     pub fn read_ns(&self) -> Result<Reading, Refusal> {
         match self.kind {
-            // One branch for the whole read; inside there is none.
+            // This branch is the only one on the counter's kind for the whole read.
             #[cfg(target_arch = "x86_64")]
             PageCounter::Tsc => self.read_with(timeloom_page::ticks_ordered),
             _ => self.read_by_call(),
         }
     }
 
-    /// Reads by a counter that needs a system call. A function of its own, so that a reading by the
-    /// processor's counter is small enough to be inlined.
+    /// Reads with a counter that needs a system call. This is a function of its own, so that a
+    /// reading with the processor's counter is small enough to be inlined.
     #[inline(never)]
     fn read_by_call(&self) -> Result<Reading, Refusal> {
         match self.kind {
@@ -183,7 +189,7 @@ impl PageReader {
         }
     }
 
-    /// Reads by the oscillator of the host on which this program is a guest.
+    /// Reads with the oscillator of the host on which this program is a guest.
     fn read_on_host(&self) -> Result<Reading, Refusal> {
         match self.host {
             Some(host) => self.read_marked(
@@ -194,8 +200,8 @@ impl PageReader {
         }
     }
 
-    /// Reads the timeline, and returns the value of the page's counter too, so that the reading can
-    /// be converted again when more is known.
+    /// Reads the timeline and also returns the value of the page's counter at the reading, so that
+    /// a better reading for the same instant can be computed later.
     ///
     /// # Errors
     /// Fails as [`Self::read`] does.
@@ -212,9 +218,11 @@ impl PageReader {
         Ok((taken.get(), reading))
     }
 
-    /// Reads the timeline of a host from outside. `look` returns the value of the host's oscillator
-    /// in nanoseconds, and its clock page's [`disruptions`](timeloom_page::ClockPage::disruptions).
-    /// It is called after the page has been read, perhaps several times: the last call counts.
+    /// Reads the timeline of a host from outside its session. `look` returns the value of the
+    /// host's oscillator in nanoseconds, and the
+    /// [`disruptions`](timeloom_page::ClockPage::disruptions) on the host's clock page. It is
+    /// called after the page's words have been loaded, and possibly several times; the result uses
+    /// the last call.
     ///
     /// # Errors
     /// Fails as [`Self::read`] does.
@@ -228,8 +236,9 @@ impl PageReader {
         self.read_marked(counter, || Some(disruptions.get()))
     }
 
-    /// Reads as [`Self::read_ns`] does with the counter given: for tests, for timestamps taken a
-    /// moment ago, for guests whose counter needs translation.
+    /// Reads as [`Self::read_ns`] does, with the value that `counter` returns. This is for tests,
+    /// for timestamps that were taken a moment ago, and for guests whose counter needs a
+    /// translation.
     ///
     /// # Errors
     /// Fails as [`Self::read`] does.
@@ -238,8 +247,8 @@ impl PageReader {
         self.read_marked(counter, || None)
     }
 
-    /// Reads with a `marker` that is loaded after the counter: a disruption of the counter has
-    /// changed the marker before.
+    /// Reads with a `marker` that is loaded after the counter. A disruption of the counter changes
+    /// the marker first, so the reading detects it.
     #[inline(always)]
     fn read_marked(
         &self,
@@ -249,7 +258,7 @@ impl PageReader {
         let page = self.memory.get();
         let sequence = page.latch.sequence();
         if self.verified.load(Relaxed) == u64::from(sequence) + 1 {
-            // The counter last: the loaded words are then used at once.
+            // The counter is read last, so that the loaded words are used immediately.
             let take = |words: &_| (Line::load(words), counter());
             let taken = page.latch.read_at(sequence, take);
             let taken = taken.filter(|(line, _)| !is_displaced(marker(), line.marker));
@@ -260,8 +269,9 @@ impl PageReader {
         self.read_slowly(counter, marker)
     }
 
-    /// Reads as [`Self::read_marked`] does if the words were not checked yet, are changing, or do
-    /// not give a good reading. Does not retry: a later publication is for the next reading.
+    /// Reads as [`Self::read_marked`] does, in the cases that its fast path does not handle: the
+    /// words were not checked yet, are changing, or do not give a good reading. It does not retry
+    /// for a later publication; the next reading will use that.
     #[cold]
     fn read_slowly(
         &self,
@@ -289,8 +299,9 @@ impl PageReader {
         Ok(good.unwrap_or_else(|| doubtful(page, &segment, now)))
     }
 
-    /// Reads, as [`Self::read_slowly`] does, a page in a file. The page is read before the counter
-    /// and again after it: a disruption of a counter shows on the page before the counter changes.
+    /// Reads a page in a file, as [`Self::read_slowly`] reads a mapped page. The page is read
+    /// before the counter and again after it, because a disruption of the counter appears on the
+    /// page before the counter changes.
     fn read_copied(
         &self,
         file: &OwnedFd,
@@ -307,7 +318,7 @@ impl PageReader {
             let words = page.latch.words();
             let segment = match PageSegment::from_words(&words) {
                 _ if page.latch.sequence() != sequence && left > 0 => continue,
-                // The copy was taken while the writer published twice.
+                // The writer published twice while the copy was taken.
                 Err(Refusal::Sum) if left > 0 => continue,
                 other => other?,
             };
@@ -320,7 +331,7 @@ impl PageReader {
         }
     }
 
-    /// Returns the present state of the page.
+    /// Returns the page in its present state.
     fn fresh(&self) -> Result<Fresh<'_>, Refusal> {
         Ok(match &self.file {
             Some(file) => Fresh::Copied(copied(file)?),
@@ -328,7 +339,7 @@ impl PageReader {
         })
     }
 
-    /// Returns the page itself, if it is mapped.
+    /// Returns the mapped page; an empty page if the page is in a file.
     #[inline(always)]
     pub(crate) fn page(&self) -> &TimelinePage {
         self.memory.get()
@@ -340,7 +351,8 @@ impl PageReader {
         self.page().latch.sequence()
     }
 
-    /// Returns the line in force, if its words were found valid at a reading, with its sequence.
+    /// Returns the line in force and its sequence; `None` if no reading has found its words valid
+    /// yet.
     pub(crate) fn line(&self) -> Option<(u32, Line)> {
         let sequence = self.sequence();
         let known = self.verified.load(Relaxed) == u64::from(sequence) + 1;
@@ -348,8 +360,8 @@ impl PageReader {
         line.flatten().map(|line| (sequence, line))
     }
 
-    /// Returns the segment in force, for distribution; `None` if it is still the publication
-    /// `before`.
+    /// Returns the segment in force with its sequence, for copying into a region; `None` if the
+    /// publication in force is still `before`.
     ///
     /// # Errors
     /// Fails as [`Self::read`] does.
@@ -370,9 +382,9 @@ impl PageReader {
         Ok(Some((sequence, segment)))
     }
 
-    /// Returns the present marker, and the time until which the daemon has shown itself alive. On a
-    /// host's page the marker also differs while its oscillator is not what the daemon assumed. A
-    /// truncated page counts as one whose daemon was never alive.
+    /// Returns the present disruption marker, and the counter value until which the daemon is known
+    /// to be alive. On a host's page the marker also differs while the host's oscillator is not
+    /// what the daemon assumed. For a truncated page the daemon counts as dead.
     pub(crate) fn beside(&self) -> (u64, u64) {
         let Ok(page) = self.fresh() else {
             return (u64::MAX, 0);
@@ -387,7 +399,7 @@ impl PageReader {
         (marker, page.alive_until().load(Relaxed))
     }
 
-    /// Returns the time until which the daemon has shown itself alive, in ticks.
+    /// Returns the counter value until which the daemon is known to be alive, in ticks.
     pub fn alive_until(&self) -> u64 {
         self.beside().1
     }
@@ -397,8 +409,8 @@ impl PageReader {
         self.kind
     }
 
-    /// Checks that a successor that took the page over continues the same timeline; otherwise this
-    /// reader must not continue.
+    /// Checks that a new writer of the page continues the same timeline with the same counter. If
+    /// it does not, this reader must not continue.
     fn meet_successor(&self, page: &TimelinePage) -> Result<(), Refusal> {
         if page.incarnation.load(Relaxed) != self.incarnation
             && (check_header(page, self.domain)? != self.kind || timeline_of(page) != self.timeline)
@@ -409,7 +421,7 @@ impl PageReader {
     }
 }
 
-/// Page to read from.
+/// Page to read from: mapped memory, or a copy of a file.
 enum Fresh<'a> {
     Mapped(&'a TimelinePage),
     Copied(Box<TimelinePage>),
@@ -426,19 +438,19 @@ impl Deref for Fresh<'_> {
     }
 }
 
-/// Copies the page in a file.
+/// Returns a copy of the page in a file.
 fn copied(file: &OwnedFd) -> Result<Box<TimelinePage>, Refusal> {
     let copy = copy_of(file).map_err(|error| Refusal::Map(error.raw_os_error()))?;
     let expected = PAGE_SIZE as u64;
     copy.map_err(|found| Refusal::Size { expected, found })
 }
 
-/// Maximum number of copies until one is consistent. A daemon publishes a few times a second, and a
-/// copy takes less than a microsecond.
+/// Maximum number of attempts to get a consistent copy. A daemon publishes a few times a second,
+/// and a copy takes less than a microsecond.
 const COPIES: u32 = 64;
 
 impl Reading {
-    /// Adds the timeline, for storage and comparison.
+    /// Returns the reading as a stamp of `timeline`, for storage and comparison.
     pub fn stamp(&self, timeline: TimelineId) -> Stamp {
         if !self.bounded {
             return Stamp::void(timeline, self.status);

@@ -1,39 +1,43 @@
-//! Relation of a guest's counter to its host's: derived from causality, never from an average.
+//! Relation of a guest's counter to its host's, derived from the order of events and not from
+//! averages.
 //!
-//! The guest of a virtual machine sees the same processor's counter, shifted by an offset that the
-//! emulator chose and does not disclose. Two events bound it. A value that the host read *before*
-//! the guest saw it gives a lower bound of host less guest. A value that the host read *after* the
-//! guest did something gives an upper one. So a [`Relation`] is an interval, and a reader adds its
-//! width to its own interval ([`crate::RegionReader`]).
+//! The guest of a virtual machine sees the same processor's counter as the host, but shifted by an
+//! offset that the emulator chose and does not disclose. Two kinds of events bound the difference
+//! host minus guest. A value that the host read *before* the guest saw that value gives a lower
+//! bound. A value that the host read *after* an action of the guest gives an upper bound. A
+//! [`Relation`] is therefore an interval, and a reader adds its width to its own interval
+//! ([`crate::RegionReader`]).
 //!
 //! The types here are state machines: they read no counter.
 
-/// Host's counter less guest's, in ticks: somewhere in `[low, high]`.
+/// Difference of the host's counter minus the guest's, in ticks: a value in `[low, high]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relation {
-    /// Lower bound.
+    /// Lower bound at the measurement.
     pub low: i64,
-    /// Upper bound.
+    /// Upper bound at the measurement.
     pub high: i64,
-    /// Guest's counter at the measurement.
+    /// Value of the guest's counter at the measurement.
     pub measured_at: u64,
-    /// Growth of the uncertainty of each end per tick since then, 0.64 fixed point.
+    /// Growth of the uncertainty at each end, per tick since the measurement, in 0.64 fixed point.
     pub growth_0_64: u64,
-    /// Region's generation at the measurement; with another generation the relation is invalid.
+    /// Generation of the region at the measurement. The relation is invalid for another generation.
     pub generation: u64,
 }
 
-/// Host's counter for a value of the guest's: the latest possible value, and its uncertainty.
+/// Value of the host's counter that corresponds to a value of the guest's counter, with its
+/// uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translated {
     /// Latest possible value.
     pub latest: u64,
-    /// Number of ticks by which it may be earlier, at most.
+    /// Maximum number of ticks by which the value may be earlier than `latest`.
     pub width: u64,
 }
 
 impl Relation {
-    /// Translates the guest's counter `own` to the host's. Total for all values.
+    /// Converts the value `own` of the guest's counter to the host's counter. Defined for all
+    /// values.
     #[inline(always)]
     pub fn translate(&self, own: u64) -> Translated {
         let age = own.abs_diff(self.measured_at);
@@ -46,8 +50,8 @@ impl Relation {
         }
     }
 
-    /// Intersects two relations; `None` if they contradict each other: the guest's counter has
-    /// changed. `later` is of the same generation and measured later.
+    /// Intersects two relations of the same generation, of which `later` was measured later. `None`
+    /// if they contradict each other, because the guest's counter has then changed.
     pub fn and(&self, later: &Self) -> Option<Self> {
         let aged = self.aged_to(later.measured_at);
         let (low, high) = (aged.low.max(later.low), aged.high.min(later.high));
@@ -70,21 +74,21 @@ impl Relation {
         }
     }
 
-    /// Returns true if a reader may compute with it.
+    /// Returns true if the relation is narrow and accurate enough for a reader to use.
     pub(crate) fn is_sound(&self) -> bool {
-        // A width of a minute is not a relation; an error of a ten-thousandth is not a counter's.
+        // No relation has a width of a minute, and no counter has an error of a ten-thousandth.
         self.low <= self.high
             && self.high.abs_diff(self.low) < MOST_WIDTH
             && self.growth_0_64 < u64::MAX / 10_000
     }
 }
 
-/// Bounds of a relation, narrowed by each event.
+/// Bounds of a relation; every recorded event can narrow them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     low: i64,
     high: i64,
-    /// Stamp that the guest saw, and its counter when it had last seen the one before.
+    /// Most recent stamp, and the guest's counter when the guest last saw the stamp before it.
     turned: Option<(u64, u64)>,
     /// Stamp that was seen last, and the guest's counter before that read.
     seen: Option<(u64, u64)>,
@@ -112,12 +116,12 @@ impl Bounds {
         self.high = self.high.min(host.wrapping_sub(own) as i64);
     }
 
-    /// Records that the guest saw `stamp` in the region between `before` and `after` of its
-    /// counter.
+    /// Records that the guest saw `stamp` in the region at some moment between the values `before`
+    /// and `after` of its own counter.
     ///
-    /// The host repeatedly stores a stamp that it has just read, and each is visible before it
-    /// reads the next. So a stamp that was *not* yet there became visible before the one that
-    /// follows it was read.
+    /// The host repeatedly reads its counter and stores the value as a stamp, and each stamp is
+    /// visible before the host reads the next one. So a stamp that the guest did *not* see yet
+    /// became visible before the host read the stamp that follows it.
     pub fn saw(&mut self, before: u64, stamp: u64, after: u64) {
         self.host_first(stamp, after);
         let Some((last, last_before)) = self.seen.replace((stamp, before)) else {
@@ -126,13 +130,14 @@ impl Bounds {
         if last == stamp {
             return;
         }
-        // `turned` became visible after `own`, and before `stamp` was read.
+        // `turned` became visible after `own`, and before the host read `stamp`.
         if let Some((_, own)) = self.turned.replace((stamp, last_before)) {
             self.guest_first(own, stamp);
         }
     }
 
-    /// Returns the relation, if both bounds are known, with `slack` added on both sides.
+    /// Returns the relation with `slack` ticks added on both sides; `None` unless both bounds are
+    /// known.
     pub fn relation(
         &self,
         own: u64,
@@ -153,10 +158,10 @@ impl Bounds {
     }
 }
 
-/// Converts parts of 10^9 to 0.64 fixed point, rounded up.
+/// Converts parts per 10^9 to 0.64 fixed point, rounded up.
 fn growth(ppb: u32) -> u64 {
     ((u128::from(ppb) << 64).div_ceil(1_000_000_000)) as u64
 }
 
-/// Maximum width in ticks; some seconds on any processor.
+/// Maximum width of a usable relation in ticks; some seconds on any processor.
 const MOST_WIDTH: u64 = 1 << 34;

@@ -1,14 +1,14 @@
-//! The time-stamp counter as shared with the virtual machines of this domain, up to an offset, and
-//! the translation of pages to it.
+//! Time-stamp counter that this domain shares with its virtual machines, except for an offset; and
+//! the translation of pages to that counter.
 //!
-//! Outside of sessions it is the processor's, which the pages use already. In a session that
-//! emulates it, the counter is a fixed linear function of the host's CLOCK_MONOTONIC_RAW
-//! ([`timeloom_page::ClockPage::tsc_at`]). So the page of a host's timeline, which uses that clock,
-//! can be translated to the counter, with the rounding added to its bounds. If a session does not
-//! emulate the counter, a guest's counter continues while the session is paused: there is no
-//! relation between the two.
+//! Outside of sessions it is the processor's counter, which the pages already use. In a session
+//! that emulates the time-stamp counter, the emulated counter is a fixed linear function of the
+//! host's CLOCK_MONOTONIC_RAW ([`timeloom_page::ClockPage::tsc_at`]). The page of a host's timeline
+//! uses that clock, so it can be translated to the counter; the rounding is added to its bounds. If
+//! the session does not emulate the counter, a guest's counter continues while the session is
+//! paused, so that no translation exists.
 //!
-//! The guest's own offset is not part of this module ([`crate::Relation`]).
+//! The offset of the guest's own counter is the subject of [`crate::Relation`], not of this module.
 
 use timeloom_time::{Instant, Rate};
 
@@ -16,35 +16,35 @@ use crate::counter::{CoreScale, PageCounter};
 use crate::domain::HostPage;
 use crate::{PageSegment, Refusal};
 
-/// Counter that guests share with this program, and its rate.
+/// Counter that guests of virtual machines share with this program, with its rate.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedCounter {
     scale: CoreScale,
-    /// On a host of a session: conversion of its oscillator to the counter.
+    /// Conversion from the host's oscillator to the counter; present on a host of a session.
     emulated: Option<EmulatedTsc>,
 }
 
-/// Reason why guests share no counter with this program.
+/// Reason why virtual machines share no counter with this program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotShared {
-    /// The session leaves programs the machine's own counter.
+    /// Programs in this session read the machine's own counter.
     #[error(
         "this session leaves its programs the machine's own counter, by which a virtual machine's \
          time would not be the session's; emulate it: `tsc = \"emulate\"` under `[time]`, or \
          `timeloom exec --tsc emulate`"
     )]
     Native,
-    /// The domain of this program is unknown.
+    /// The domain of this program cannot be determined.
     #[error("{0}")]
     Domain(Refusal),
-    /// The processor's counter is not usable, and the reason.
+    /// The processor's counter is not usable; the text states the reason.
     #[error("{0}")]
     Processor(String),
 }
 
 impl SharedCounter {
-    /// Returns the counter of this program's domain. Takes 40 ms outside of sessions, to compare it
-    /// with the kernel's clock.
+    /// Returns the counter of this program's domain. Outside of sessions this takes 40 ms, for
+    /// comparing the counter with the kernel's clock.
     ///
     /// # Errors
     /// Fails with [`NotShared`].
@@ -73,12 +73,12 @@ impl SharedCounter {
         Err(NotShared::Processor(what.to_owned()))
     }
 
-    /// Returns a line of the counter to a core clock, of which only the rate is meaningful.
+    /// Returns a map from the counter to a core clock. Only its rate has a meaning.
     pub fn scale(&self) -> &CoreScale {
         &self.scale
     }
 
-    /// Returns the counter of those pages of this domain that can be passed to guests.
+    /// Returns the counter of those pages in this domain that can be passed to virtual machines.
     pub fn of_pages(&self) -> PageCounter {
         match self.emulated {
             None => PageCounter::Tsc,
@@ -86,47 +86,50 @@ impl SharedCounter {
         }
     }
 
-    /// Translates a page of this domain to the shared counter.
+    /// Translates a segment from the counter of this domain's pages to the shared counter.
     pub(crate) fn say(&self, segment: PageSegment) -> PageSegment {
         self.emulated.map_or(segment, |tsc| tsc.say(segment))
     }
 
-    /// Returns the shared counter's value when a page's is `ticks`; 0 to 2^63.
+    /// Returns the value of the shared counter when the counter of this domain's pages is `ticks`;
+    /// at least 0 and at most 2^63.
     pub(crate) fn ticks_at(&self, ticks: u64) -> u64 {
         self.emulated.map_or(ticks, |tsc| tsc.limit_at(ticks))
     }
 }
 
 impl From<CoreScale> for SharedCounter {
-    /// Uses the processor's counter, which pages use already.
+    /// Uses the processor's counter, on which the pages are already based.
     fn from(scale: CoreScale) -> Self {
         let emulated = None;
         Self { scale, emulated }
     }
 }
 
-/// Counter as seen by a session's programs: this many ticks at the zero of the host's
-/// CLOCK_MONOTONIC_RAW, modulo 2^64, and `per_ns_8_56` more for each nanosecond of that.
+/// Counter that the programs of a session see: `tsc0` at the zero of the host's
+/// CLOCK_MONOTONIC_RAW, modulo 2^64, plus `per_ns_8_56` ticks for each nanosecond of that clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EmulatedTsc {
     pub(crate) tsc0: u64,
-    /// Ticks per nanosecond, 8.56 fixed point; not 0.
+    /// Ticks per nanosecond in 8.56 fixed point; not 0.
     pub(crate) per_ns_8_56: u64,
 }
 
 impl EmulatedTsc {
-    /// Translates a line by nanoseconds of the host's oscillator to one by the counter.
+    /// Translates a line over nanoseconds of the host's oscillator to a line over the emulated
+    /// counter.
     ///
-    /// Both counters are truncated to whole numbers, so that a reading of the one determines the
-    /// other to less than a tick's time, twice: at the start of the line and at the reading.
+    /// Both counters are truncated to whole numbers. A reading of one therefore determines the
+    /// other with an error below one tick, and this happens twice: at the start of the line and at
+    /// the reading.
     fn say(self, segment: PageSegment) -> PageSegment {
         let counter0 = self.at(segment.counter0);
         let void_after = self.limit_at(segment.void_after);
         let life = void_after.saturating_sub(counter0);
         let per_tick = |part: u64| (u128::from(part) << 56) / u128::from(self.per_ns_8_56);
         let narrow = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
-        // Twice, since a timeline may be slightly faster than the oscillator. And roundings: of the
-        // estimate, of the growth, of the rate.
+        // The tick counts twice, since a timeline may be slightly faster than the oscillator. The
+        // rest is rounding of the estimate, of the growth and of the rate.
         let tick_ns = narrow(per_tick(1)).saturating_add(1);
         let rounding_ns = tick_ns.saturating_mul(2).saturating_add(2 + (life >> 56));
         PageSegment {
@@ -147,21 +150,23 @@ impl EmulatedTsc {
         (u128::from(ns) * u128::from(self.per_ns_8_56)) >> 56
     }
 
-    /// Returns the value at this nanosecond, as read by programs.
+    /// Returns the value that programs read when the host's oscillator is `raw_ns`.
     fn at(self, raw_ns: u64) -> u64 {
         self.tsc0.wrapping_add(self.ticks_in(raw_ns) as u64)
     }
 
-    /// Converts a limit as [`Self::at`] does; it may be so far that it means never.
+    /// Converts a limit as [`Self::at`] does. The limit may be so far in the future that it means
+    /// never.
     fn limit_at(self, raw_ns: u64) -> u64 {
-        // Signed: before the zero of its clock the counter had not begun, either.
+        // `tsc0` is taken as signed, because a value before the zero of the clock means that the
+        // counter had not begun yet.
         let zero = i128::from(self.tsc0 as i64);
         let ticks = i128::try_from(self.ticks_in(raw_ns)).unwrap_or(i128::MAX >> 1);
         zero.saturating_add(ticks).clamp(0, i128::from(i64::MAX)) as u64
     }
 }
 
-/// Rate of one tick per nanosecond.
+/// Rate of one tick per nanosecond in 8.56 fixed point.
 const ONE_8_56: u64 = 1 << 56;
 
 #[cfg(test)]
@@ -174,11 +179,11 @@ mod tests {
 
     proptest! {
         /// At every instant of the oscillator, the interval of the translated page contains that of
-        /// the page, and is hardly wider.
+        /// the original page and is hardly wider.
         #[test]
         fn a_line_by_the_counter_claims_what_the_page_does(
             tsc0 in (0_u64..1 << 60).prop_union(0_u64.wrapping_sub(1 << 50)..u64::MAX),
-            // 100 MHz to 8 GHz.
+            // Rates from 100 MHz to 8 GHz.
             per_ns_8_56 in ONE_8_56 / 10..8 * ONE_8_56,
             (began, later) in (1_u64 << 52..1 << 56, 0_u64..1 << 42),
             steered_ppb in -1_000_000_i64..1_000_000,
@@ -203,7 +208,7 @@ mod tests {
             };
             let tsc = EmulatedTsc { tsc0, per_ns_8_56 };
             let said = tsc.say(page);
-            // A counter that has begun, as from_words requires.
+            // The counter must have begun, as from_words requires.
             prop_assume!(said.counter0 < u64::MAX >> 1);
             prop_assert_eq!(PageSegment::from_words(&said.to_words()), Ok(said));
             let raw_ns = began + later;
@@ -217,9 +222,9 @@ mod tests {
             );
             let (exact, claimed) = (ends(exact), ends(claimed));
             prop_assert!(claimed.0 <= exact.0 && exact.1 <= claimed.1, "{:?} {:?}", exact, claimed);
-            // Two ticks of at most 10 ns at either end, and roundings that grow.
+            // Two ticks of at most 10 ns at either end, plus rounding that grows with time.
             prop_assert!(exact.0 - claimed.0 < 60 && claimed.1 - exact.1 < 60);
-            // It is good for as long, to a tick.
+            // The translated page is good for the same time, to within a tick.
             let good_ns = |ticks: u64| (u128::from(ticks) << 56) / u128::from(per_ns_8_56);
             let good = good_ns(said.fresh_until - said.counter0);
             prop_assert!(good.abs_diff(1 << 43) <= 20, "{}", good);

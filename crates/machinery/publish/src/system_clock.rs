@@ -1,4 +1,5 @@
-//! The system clock as a source: `adjtimex`, for any daemon, without privilege.
+//! The system clock as a source, read with `adjtimex`. It needs no privilege and works with any
+//! daemon.
 
 use timeloom_clock::Core;
 use timeloom_clock::timeline::{Era, Exchange};
@@ -10,42 +11,42 @@ use timeloom_time::{Duration, Instant};
 pub struct SystemClock {
     /// CLOCK_REALTIME, in nanoseconds since 1970.
     pub realtime_ns: i64,
-    /// The kernel's bound of its error: the daemon's last value (half of the root delay plus the
-    /// root dispersion, with chrony) and 500 ppm since.
+    /// The kernel's bound of the clock's error. The daemon sets it (chrony to half of the root
+    /// delay plus the root dispersion), and the kernel adds 500 ppm of the time since.
     pub max_error: Duration,
     /// TAI minus UTC in seconds; 0 if the kernel's value was never set.
     pub tai_offset_s: i32,
-    /// True if a daemon disciplines the clock.
+    /// True if a daemon disciplines the clock and the kernel does not mark it as unsynchronised.
     pub synchronised: bool,
 }
 
 /// Reason why the system clock is not usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// No daemon disciplines it (STA_UNSYNC), or a leap second is in progress.
+    /// No daemon disciplines the clock (STA_UNSYNC), or a leap second is in progress.
     #[error("no daemon vouches for the system clock")]
     Unsynchronised,
-    /// The kernel's bound has only grown from 0 (or is at its maximum): the daemon in charge states
-    /// no error.
+    /// The kernel's bound has only grown from 0 or is at its maximum, so the daemon that steers the
+    /// clock states no error.
     #[error(
         "the daemon that steers the system clock states no error (systemd-timesyncd and phc2sys \
          set the kernel's bound to 0): vouch for one (`vouched_error`), or use another source"
     )]
     NoError,
-    /// The kernel does not know TAI, and the caller does not either.
+    /// Neither the kernel nor the caller knows TAI minus UTC.
     #[error(
         "the kernel does not know how far TAI is from UTC; say so (`--tai-offset-s 37`, or \
          tai_offset_s in the configuration)"
     )]
     NoTaiOffset,
-    /// The system call failed; the error number.
+    /// The system call failed: the error number.
     #[error("adjtimex: {}", std::io::Error::from_raw_os_error(*.0))]
     Failed(i32),
 }
 
 impl SystemClock {
-    /// Reads the clock; time and bound are of one instant. Takes about a microsecond: for a
-    /// keeper's poll, not for every read.
+    /// Reads the clock and its bound at the same instant. The call takes about a microsecond, so it
+    /// is meant for a keeper's poll and not for every reading.
     ///
     /// # Errors
     /// Fails with [`Unusable::Failed`].
@@ -60,8 +61,9 @@ impl SystemClock {
         })
     }
 
-    /// Returns a reading for a keeper, taken between two readings of the core clock. `from_utc` is
-    /// the offset to add to UTC: TAI minus UTC for a timeline of TAI.
+    /// Returns the state as an exchange for a keeper. `between` are readings of the core clock
+    /// before and after the state was read. `from_utc` is the duration to add to UTC: TAI minus UTC
+    /// for a timeline of the scale TAI.
     ///
     /// # Errors
     /// Fails if no daemon disciplines the clock, or if the daemon states no error.
@@ -78,15 +80,15 @@ impl SystemClock {
             return Err(Unusable::NoError);
         }
         let shows = Instant::from_ns(self.realtime_ns) + from_utc;
-        // The kernel counts the bound in whole microseconds, and a microsecond clock is truncated
-        // to one.
+        // The kernel counts the bound in whole microseconds, and a clock of microsecond resolution
+        // is truncated to one.
         let error = self.max_error + Duration::from_us(2);
         Ok(Exchange::direct(era, between, shows, error))
     }
 }
 
-/// Growth of the kernel's bound per second. A daemon that measures its error sets the bound to
-/// whole microseconds; a bound that is a multiple of this value began at 0.
+/// Growth of the kernel's bound per second. A daemon that measures its error sets the bound to any
+/// number of microseconds, so a bound that is a multiple of this value has grown from 0.
 const WIDENED_PER_S: Duration = Duration::from_us(500);
 
 #[cfg(test)]

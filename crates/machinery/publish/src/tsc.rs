@@ -1,32 +1,32 @@
-//! The processor's time-stamp counter as a counter of the RVEC structure and as a page's input.
+//! The processor's time-stamp counter, as a counter for RVEC and for pages.
 
 use timeloom_clock::counter::CycleCounter;
 use timeloom_time::{Instant, Rate};
 
 use crate::counter::CoreScale;
 
-/// The x86 time-stamp counter. It is invariant if Linux uses it as clock source: it has one rate in
-/// all states of the cores, so RVEC over it is one segment.
+/// The x86 time-stamp counter. If Linux uses it as its clock source, it has one rate in all power
+/// states of the cores, so a clock of RVEC over it is a single segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Tsc {
     _proof: (),
 }
 
-/// Reason why the counter is not usable.
+/// Reason why the time-stamp counter is not usable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TscError {
-    /// The kernel uses another clock source now; its name. That the counter is *available* is not
-    /// enough: the kernel may have found it unstable.
+    /// The kernel uses another clock source: its name. It is not enough that the counter is
+    /// *available*, because the kernel may have found it unstable.
     #[error("the kernel's clock source is {0}, not the time-stamp counter")]
     NotTrusted(String),
-    /// The counter could not be compared with the kernel's clock: the machine was too busy, or the
-    /// counter is uneven.
+    /// The counter could not be compared with the kernel's clock, because the machine was too busy
+    /// or the counter is uneven.
     #[error("the time-stamp counter cannot be compared with the clock")]
     Uneven,
 }
 
 impl Tsc {
-    /// Returns the counter, if the kernel itself trusts it now.
+    /// Returns the counter, if the kernel uses it as its clock source now.
     ///
     /// # Errors
     /// Fails with [`TscError::NotTrusted`].
@@ -36,8 +36,8 @@ impl Tsc {
             .unwrap_or_default()
             .trim()
             .to_owned();
-        // kvm-clock and Hyper-V's page are this counter with a scale on it, but their owner may
-        // change the scale: the raw counter is not usable.
+        // The clock sources of KVM and Hyper-V are this counter with a scale, but the hypervisor
+        // may change that scale, so the raw counter is not usable.
         if source == "tsc" {
             Ok(Self { _proof: () })
         } else {
@@ -45,15 +45,16 @@ impl Tsc {
         }
     }
 
-    /// Returns the counter's nominal rate as a line to a core clock whose zero is now, by
-    /// comparison with CLOCK_MONOTONIC_RAW over 40 ms.
+    /// Measures the counter's rate over 40 ms of CLOCK_MONOTONIC_RAW, and returns it as a map to a
+    /// core clock whose zero is now.
     ///
-    /// Its error is bounded by the uncertainty of the two samples, below 10 ppm or the result is an
-    /// error; it belongs to the error that the oscillator's spec states. All writers of a host
-    /// should share one line: the line defines the core clock.
+    /// The uncertainty of the two samples bounds the error of the rate. If it is 10 ppm or more,
+    /// the measurement is repeated. The error belongs to the error that the oscillator's
+    /// specification states. All writers of a host should share one map, because the map defines
+    /// the core clock.
     ///
     /// # Errors
-    /// Fails with [`TscError::Uneven`] after a few attempts.
+    /// Fails with [`TscError::Uneven`] if several attempts have too large an error.
     pub fn calibrate(&self) -> Result<CoreScale, TscError> {
         for _ in 0..8 {
             let before = look();
@@ -91,7 +92,7 @@ struct Look {
     unsure: u64,
 }
 
-/// Returns the tightest of many samples.
+/// Returns the sample with the shortest interval of many.
 fn look() -> Look {
     let once = || {
         let first = timeloom_page::ticks_ordered();
@@ -121,7 +122,7 @@ mod tests {
         let scale = tsc.calibrate().unwrap();
         let hz = (1e9 / scale.rate.as_f64()).round() as u64;
         let mut clock = CoreClock::new(&tsc, Frequency::from_hz(hz).unwrap());
-        // The age between two readings of the kernel's clock.
+        // Reads the clock's age between two readings of the kernel's clock.
         let between = |clock: &mut CoreClock| (look().raw_ns, clock.read(&tsc).age, look().raw_ns);
         let first = between(&mut clock);
         let mut last = first.1;
@@ -134,7 +135,7 @@ mod tests {
         let second = between(&mut clock);
         let age_ns = (second.1 - first.1).as_duration().as_ns();
         let (least_ns, most_ns) = ((second.0 - first.2) as i64, (second.2 - first.0) as i64);
-        // The rate's error is below 100 ppm, and a sample's a few microseconds.
+        // The error of the rate is below 100 ppm, and that of a sample is a few microseconds.
         let slack_ns = most_ns / 10_000 + 100_000;
         assert!(
             (least_ns - slack_ns..=most_ns + slack_ns).contains(&age_ns),

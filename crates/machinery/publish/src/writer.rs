@@ -1,4 +1,4 @@
-//! Publication of a timeline: one writer per page.
+//! Publication of a timeline on its page. There is one writer per page.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -20,25 +20,25 @@ use crate::layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION};
 use crate::memory::Mapping;
 use crate::refusal::Refusal;
 
-/// Owner of a timeline's page.
+/// Owner of a timeline's page: the only one that writes to it.
 #[derive(Debug)]
 pub struct PageWriter {
     memory: Mapping<TimelinePage>,
     fd: OwnedFd,
     kind: PageCounter,
     scale: CoreScale,
-    /// Time scale for readers of `vmclock_abi`.
+    /// Time scale stated to readers of `vmclock_abi`, as packed by [`TimeType`].
     time_type: AtomicU32,
-    /// Held while this writer lives: a second daemon for the file is refused.
+    /// Lock on the file, held while this writer lives, so that a second daemon is refused.
     _lock: Option<File>,
 }
 
 /// Time scale of a timeline's nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeType {
-    /// TAI, and TAI minus UTC in seconds now, if that is known.
+    /// TAI. The value is TAI minus UTC in seconds at present, if it is known.
     Tai(Option<i16>),
-    /// A zero of the timeline's own.
+    /// A scale with a zero of its own, which has no meaning for other timelines.
     Local,
 }
 
@@ -63,17 +63,17 @@ impl TimeType {
 /// Reason why a page cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
-    /// Another writer has the file: two daemons for one timeline.
+    /// Another writer has the file, because two daemons are configured for one timeline.
     #[error("another daemon keeps this timeline")]
     Taken,
-    /// The counter is not one of the domain of this program: the machine's counter in a session, or
-    /// a host's oscillator outside of one.
+    /// The counter does not belong to this program's domain: it is the machine's counter and the
+    /// program is in a session, or a host's oscillator and the program is outside of sessions.
     #[error("nothing counts by {0} where this program lives")]
     Counter(PageCounter),
-    /// The domain of this program is unknown.
+    /// The domain of this program cannot be determined.
     #[error("{0}")]
     Domain(Refusal),
-    /// The system refuses.
+    /// A system call failed.
     #[error("cannot make the timeline's page: {0}")]
     Io(std::io::Error),
 }
@@ -91,12 +91,12 @@ impl From<rustix::io::Errno> for WriterError {
 }
 
 impl PageWriter {
-    /// Creates a page in a memfd that is sealed: no reader can write to it through its descriptor
-    /// (a read-only one can be opened again through /proc), and its length cannot be changed.
-    /// `scale` is the core clock for `kind`; `None` if the counter counts nanoseconds.
+    /// Creates a page in a sealed memfd. No reader can write to it, even if the reader opens the
+    /// descriptor again for writing through /proc, and its length cannot change. `scale` is the map
+    /// from the counter `kind` to the core clock; `None` if the counter counts nanoseconds.
     ///
     /// # Errors
-    /// Fails if the system refuses.
+    /// Fails if a system call fails, or if the counter is not of this program's domain.
     pub fn in_memory(
         timeline: TimelineId,
         kind: PageCounter,
@@ -107,7 +107,7 @@ impl PageWriter {
         let fd = rustix::fs::memfd_create("timeloom-timeline", flags)?;
         rustix::fs::ftruncate(&fd, PAGE_SIZE as u64)?;
         let memory = Mapping::new(&fd, true)?;
-        // After our own mapping: the seal forbids every later one.
+        // The seal forbids every later writable mapping, so it is set after our own mapping.
         let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&fd, seals)?;
         Ok(Self::start(
@@ -120,12 +120,13 @@ impl PageWriter {
         ))
     }
 
-    /// Opens a page in a file, for containers and virtual machines that get the file. An existing
-    /// page is taken over in place, so that its readers continue; a new one appears under its name
-    /// when complete. It is never truncated: that would kill readers that have it mapped by SIGBUS.
+    /// Opens a page in a file, for containers and virtual machines that can access the file. An
+    /// existing page is taken over in place, so that its readers continue. A new page gets its name
+    /// when it is complete. The file is never truncated, because that would kill readers that have
+    /// it mapped with SIGBUS.
     ///
     /// # Errors
-    /// Fails with [`WriterError::Taken`] while another writer has it.
+    /// Fails with [`WriterError::Taken`] while another writer has the file.
     pub fn at_path(
         path: &Path,
         timeline: TimelineId,
@@ -169,12 +170,12 @@ impl PageWriter {
         ))
     }
 
-    /// Returns the descriptor for readers.
+    /// Returns the descriptor of the page, to be passed to readers.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Returns the core clock for a value of the page's counter.
+    /// Returns the core clock's reading at a value of the page's counter.
     pub fn core_at(&self, ticks: u64) -> Instant<Core> {
         self.scale.at(Instant::from_ticks(ticks))
     }
@@ -184,17 +185,18 @@ impl PageWriter {
         crate::counter::now_ticks(self.kind)
     }
 
-    /// Publishes a new segment. No system call, no allocation.
+    /// Publishes a new segment, without a system call or an allocation.
     pub fn publish(&self, segment: &Segment) {
         let page = self.page();
         let encoded = PageSegment::new(segment, &self.scale);
-        // Before the segment: with an older deadline a reader would consider a living daemon dead;
-        // with a newer one it only learns this sooner.
+        // The deadline is stored before the segment. With an older deadline, a reader would
+        // consider a living daemon dead. With a newer one, a reader only learns sooner that the
+        // daemon lives.
         self.keep_alive(segment.alive_until);
         let marker = segment.origin.marker;
         if page.disruption_marker().load(Relaxed) != marker {
-            // Before the segment that carries it: until then readers see a disruption, which is
-            // correct.
+            // The marker is stored before the segment that carries it. Between the two stores
+            // readers see a disruption, which is correct.
             page.disruption_marker().store(marker, Relaxed);
         }
         page.vmclock.disruption_marker.store(marker, Relaxed);
@@ -204,19 +206,19 @@ impl PageWriter {
         page.vmclock.store(&vmclock.with_type(time_type));
     }
 
-    /// Sets the time scale, from the next publication on. A new page has TAI, with an unknown
-    /// offset of UTC.
+    /// Sets the time scale from the next publication on. The scale of a new page is TAI with an
+    /// unknown offset to UTC.
     pub fn set_time_type(&self, time_type: TimeType) {
         self.time_type.store(time_type.packed(), Relaxed);
     }
 
-    /// Publishes words unchanged: for tests of readers.
+    /// Publishes words without any check; for tests of readers.
     #[doc(hidden)]
     pub fn publish_words(&self, words: [u64; crate::WORDS]) {
         self.page().latch.publish(words);
     }
 
-    /// Extends the daemon's life without a publication.
+    /// Extends the time until which the daemon counts as alive, without a publication.
     pub fn keep_alive(&self, until: Instant<Core>) {
         let ticks = self.scale.first_reaching(until);
         let ticks = ticks.map_or(i64::MAX, |at| at.as_ns().saturating_sub(1));
@@ -224,8 +226,8 @@ impl PageWriter {
         self.page().alive_until().store(ticks, Relaxed);
     }
 
-    /// Makes every reading *disrupted* at once, in one store (and a second for the readers of
-    /// vmclock), before the reason can be published.
+    /// Makes every reading *disrupted* at once, before the cause can be published. This takes one
+    /// store, and a second one for readers of vmclock.
     pub fn disrupt(&self) {
         let page = self.page();
         page.disruption_marker().fetch_add(1, Relaxed);
@@ -256,7 +258,7 @@ impl PageWriter {
             suspended: Duration::ZERO,
             witness: None,
         };
-        // A new page starts without a known time, whatever a predecessor left.
+        // A new page starts without a known time, whatever a previous writer left.
         let unknown = Segment::void(
             timeline,
             Status::NeverSynchronised,
@@ -291,7 +293,7 @@ impl PageWriter {
     }
 }
 
-/// Returns the domain of this program, if `counter` belongs to it.
+/// Returns the domain of this program; fails if `counter` does not belong to it.
 fn domain_for(counter: PageCounter) -> Result<Domain, WriterError> {
     let domain = Domain::here().map_err(WriterError::Domain)?;
     let is_raw = counter == PageCounter::HostRaw;

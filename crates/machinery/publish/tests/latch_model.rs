@@ -1,6 +1,6 @@
-//! The latch under every order that the memory model allows, up to three preemptions: loom runs the
-//! closure repeatedly. The source is built a second time here, with loom's atomics in the place of
-//! the processor's (`sync`).
+//! Model check of the latch. loom runs the closure with every order that the memory model allows,
+//! with up to three preemptions. This crate compiles the latch's source a second time, with loom's
+//! atomics in place of the processor's (`sync`).
 
 #![expect(
     unreachable_pub,

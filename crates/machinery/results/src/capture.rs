@@ -1,10 +1,10 @@
 //! `net/LINK.pcapng`: the packets of one link, with timestamps in virtual time.
 //!
 //! Wireshark shows civil time, so a packet's timestamp is the session's civil start plus the
-//! virtual time, in nanoseconds (`if_tsresol` 9). The wall time goes into the packet's comment,
-//! which tshark shows as `frame.comment`: a custom option would need a registered enterprise number
-//! and no tool would show it. The format is append-only, so after a kill all packets are kept
-//! except a torn last one.
+//! virtual time, in nanoseconds (`if_tsresol` 9). The wall time is in the packet's comment, which
+//! tshark shows as `frame.comment`. (A custom option would need a registered enterprise number, and
+//! no tool would show it.) The format is append-only, so after a kill all packets are kept except
+//! the last, which may be incomplete.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -24,7 +24,7 @@ use timeloom_time::{Duration, Instant, Utc, Virtual, Wall};
 pub struct Capture<W: Write = File> {
     writer: PcapNgWriter<BufWriter<W>>,
     session_start: Instant<Utc>,
-    /// Wall time, as in the journal, to bound the loss by a kill.
+    /// Instant of the last flush. Wall time limits the loss by a kill, as in the journal.
     flushed: time::Instant,
 }
 
@@ -63,9 +63,9 @@ impl<W: Write> Capture<W> {
         })
     }
 
-    /// Writes one frame that was on the link at `t_virtual`; `note` is added to its comment (an
-    /// attack's label, an injected loss). A time before 1970, which the format cannot hold, becomes
-    /// 1970.
+    /// Writes one frame that was on the link at `t_virtual`. `note` is added to the packet's
+    /// comment, for example an attack's label or an injected loss. An instant before 1970, which
+    /// the format cannot hold, becomes 1970.
     pub fn packet(
         &mut self,
         t_virtual: Instant<Virtual>,
@@ -99,7 +99,7 @@ impl<W: Write> Capture<W> {
         Ok(())
     }
 
-    /// Passes all packets to the kernel. Dropping does so too, but ignores errors.
+    /// Passes all packets to the kernel. Dropping the writer does this too, but ignores errors.
     pub fn flush(&mut self) -> io::Result<()> {
         self.flushed = time::Instant::now();
         self.writer.get_mut().flush()
@@ -113,6 +113,7 @@ fn to_io(error: PcapError) -> io::Error {
     }
 }
 
-/// Larger than any frame on a virtual link, including jumbo and offloaded ones.
+/// Maximum stored length of a frame, in bytes. It exceeds that of any frame on a virtual link,
+/// including jumbo and offloaded frames.
 const SNAPLEN_BYTES: u32 = 262_144;
 const FLUSH_EVERY: time::Duration = time::Duration::from_secs(2);

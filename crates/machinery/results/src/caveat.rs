@@ -6,8 +6,8 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
-/// Reason why a run is not to be trusted, or was made in a degraded form, with its remedy: a change
-/// that the user can make.
+/// Reason why a run is not to be trusted, or was made in a degraded form. It includes a remedy,
+/// which is a change that the user can make.
 ///
 /// A caveat always has both parts, so every reason has a remedy. In a manifest it is one text,
 /// `REASON To do: REMEDY`.
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Caveat(String);
 
-/// Action by which a user can resolve a [`Caveat`]: one or more sentences.
+/// Action by which a user can avoid a [`Caveat`]: one or more sentences.
 ///
-/// Constructed at compile time, where an empty text is an error:
+/// A remedy is constructed at compile time, where an empty text is an error:
 ///
 /// ```
 /// use timeloom_results::{Caveat, Remedy};
@@ -41,7 +41,7 @@ impl Remedy {
          with more free processors.",
     );
 
-    /// Remedy for timers of a kernel's TCP over which time has skipped.
+    /// Remedy for TCP timers of a kernel over which virtual time has skipped.
     pub const NO_SKIPPING: Self = Self::new(
         "Run it in real time (`time.mode = \"virtual\"`), in which the kernel's timers count.",
     );
@@ -62,7 +62,7 @@ impl Remedy {
         Self(text)
     }
 
-    /// Returns the text.
+    /// Returns the text of the remedy.
     pub const fn text(self) -> &'static str {
         self.0
     }
@@ -115,7 +115,7 @@ mod tests {
             serde_json::from_str::<Caveat>(&json).expect("it was one"),
             caveat
         );
-        // An earlier version wrote reasons without remedies.
+        // Manifests of an earlier version contain reasons without remedies.
         let earlier: Caveat = serde_json::from_str("\"It was late.\"").expect("it is a text");
         assert_eq!(&*earlier, "It was late.");
     }

@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 pub struct Check {
     /// Name in the scenario.
     pub name: String,
-    /// True if the check holds. Meaningless if it does not apply.
+    /// True if the check holds. Without meaning if `applies` is false.
     pub passed: bool,
     /// Measured value.
     pub measured: Measured,
     /// The check as written: `min(grid.v680) in 2280..2330 after 25s`.
     pub expression: String,
-    /// A sentence that explains why it passed, failed or does not apply.
+    /// Sentence that explains why the check passed, failed or does not apply.
     pub explanation: String,
-    /// False if the check does not concern this run (for example, only runs with the attack); it is
-    /// then ignored.
+    /// False if the check does not concern this run, for example if it is only for runs with the
+    /// attack. The check is then ignored.
     pub applies: bool,
 }
 
@@ -28,14 +28,15 @@ pub struct Check {
 pub enum Measured {
     /// Number in the unit of the expression.
     Number(f64),
-    /// Text for users: `2294 V at 43.1 s`.
+    /// Text for users, such as `2294 V at 43.1 s`.
     Text(String),
     /// No value could be measured.
     Nothing,
 }
 
 impl From<f64> for Measured {
-    /// A value that is not finite becomes [`Measured::Nothing`], because JSON cannot hold it.
+    /// Converts a number. One that is not finite becomes [`Measured::Nothing`], because JSON cannot
+    /// hold it.
     fn from(value: f64) -> Self {
         if value.is_finite() {
             Self::Number(value)

@@ -1,12 +1,12 @@
 //! Civil time as text: RFC 3339 in UTC with nanoseconds.
 //!
-//! Days are counted by the proleptic Gregorian calendar in eras of 400 years that begin on 1 March,
-//! so that the leap day comes last (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-//! No calendar library is used: a manifest needs no more than this.
+//! Days are counted by the proleptic Gregorian calendar, in eras of 400 years that begin on 1
+//! March, so that the leap day is the last day of a year (Howard Hinnant, "chrono-Compatible
+//! Low-Level Date Algorithms"). A calendar library would have more functions than a manifest needs.
 
 use timeloom_time::{Instant, Utc};
 
-/// Formats as `2026-06-03T00:00:22.500000000Z`.
+/// Formats an instant as `2026-06-03T00:00:22.500000000Z`.
 pub fn format_rfc3339(at: Instant<Utc>) -> String {
     let (days, ns) = (
         at.as_ns().div_euclid(NS_PER_DAY),
@@ -18,8 +18,8 @@ pub fn format_rfc3339(at: Instant<Utc>) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:09}Z")
 }
 
-/// Parses the format of [`format_rfc3339`], and any other RFC 3339 time from 1678 to 2261; an
-/// offset from UTC is taken into account.
+/// Parses the format of [`format_rfc3339`], and any other RFC 3339 time from 1678 to 2261. A time
+/// with an offset is converted to UTC.
 pub fn parse_rfc3339(text: &str) -> Result<Instant<Utc>, ParseCivilError> {
     parse(text).ok_or_else(|| ParseCivilError {
         text: text.to_owned(),
@@ -47,7 +47,7 @@ fn parse(text: &str) -> Option<Instant<Utc>> {
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
     let days = days_from_civil(year, month, day);
-    // Rejects invalid dates such as 31 April: they do not survive a round trip.
+    // Invalid dates such as 31 April are rejected: converted to days and back, they differ.
     if civil_from_days(days) != (year, month, day) || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
@@ -104,7 +104,7 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// Returns the days from 1970-01-01 to the given day.
+/// Returns the number of days from 1970-01-01 to the given date.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -115,10 +115,10 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 
 const NS_PER_DAY: i64 = 86_400 * 1_000_000_000;
 const DAYS_PER_ERA: i64 = 146_097;
-/// Days from 0000-03-01 to 1970-01-01.
+/// Number of days from 0000-03-01 to 1970-01-01.
 const DAYS_TO_1970: i64 = 719_468;
 
-/// Serde of an instant as RFC 3339, for `#[serde(with = "civil::serde_utc")]`.
+/// Serde functions for an instant as RFC 3339 text, for `#[serde(with = "civil::serde_utc")]`.
 pub(crate) mod serde_utc {
     use super::*;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -137,7 +137,7 @@ pub(crate) mod serde_utc {
     }
 }
 
-/// Serde of an instant as RFC 3339 text that may be absent.
+/// Serde functions for an optional instant as RFC 3339 text.
 pub(crate) mod serde_utc_option {
     use super::*;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};

@@ -20,7 +20,7 @@ use crate::ResultsError;
 pub struct Column {
     /// Name of the column in the file.
     pub name: String,
-    /// Values, row by row.
+    /// Values of the column, one for each row; `None` where a row has no value.
     pub values: Values,
 }
 
@@ -33,8 +33,8 @@ pub enum Values {
     Text(Vec<Option<String>>),
 }
 
-/// Encodes a table as a Parquet file. All columns have the same length. `path` is the future path
-/// of the file, for messages.
+/// Encodes a table as a Parquet file. All columns must have the same length. `path` is the path to
+/// which the caller will write the file, for error messages.
 pub(crate) fn encode_columns(columns: &[Column], path: &Path) -> Result<Vec<u8>, ResultsError> {
     let names: std::collections::BTreeSet<_> = columns.iter().map(|c| &c.name).collect();
     if names.len() < columns.len() {
@@ -80,7 +80,7 @@ fn write(file: &mut Vec<u8>, columns: &[Column]) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// Returns the definition levels: 1 for each present value.
+/// Returns the definition levels of a column: 1 for a present value, 0 for a missing one.
 fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values
         .iter()
@@ -88,7 +88,8 @@ fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
         .collect()
 }
 
-/// Built instead of parsed: a column may have any name.
+/// Returns the schema of the file. It is built, not parsed from text, because a column may have any
+/// name.
 fn schema(columns: &[Column]) -> Result<Type, ParquetError> {
     let fields = columns.iter().map(|column| {
         let (kind, logical) = match column.values {

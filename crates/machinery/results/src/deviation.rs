@@ -1,9 +1,9 @@
 //! Deviation between two runs of the same signal.
 //!
-//! Both are functions of virtual time; between samples they are interpolated as lines or as steps.
-//! The difference is then exact: its maximum lies at a sample of one of the two, and its mean
-//! square is an integral with a closed form. The figure is therefore independent of the sampling
-//! rates.
+//! Both runs' series are functions of virtual time, interpolated between samples as lines or as
+//! steps. The difference of the two is then exact: its maximum lies at a sample of either series,
+//! and its mean square is an integral with a closed form. The result is therefore independent of
+//! the sampling rates.
 
 use serde::{Deserialize, Serialize};
 use timeloom_time::{Instant, Virtual};
@@ -17,7 +17,7 @@ pub struct Deviation {
     pub max_abs: f64,
     /// Root of the time-weighted mean square difference, in the same unit.
     pub rms: f64,
-    /// Virtual nanoseconds at which the largest difference is first found.
+    /// Virtual instant in nanoseconds at which the largest difference first occurs.
     pub at_ns: i64,
 }
 
@@ -25,20 +25,20 @@ pub struct Deviation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Alignment {
-    /// Straight line between them: a sampled physical quantity.
+    /// Straight line between the samples, for a sampled physical quantity.
     #[default]
     Linear,
-    /// Value of the earlier sample until the later one: a command, a state.
+    /// Value of the earlier sample until the later one, for a command or a state.
     Hold,
 }
 
-/// Returns the deviation of `b` from `a`, both sorted by time and read as straight lines between
-/// samples. `None` if they have no time in common.
+/// Returns the deviation of `b` from `a`. Both must be sorted by time, and are interpolated
+/// linearly. Returns `None` if the two have no time in common.
 pub fn deviation(a: &[Sample], b: &[Sample]) -> Option<Deviation> {
     deviation_aligned(a, b, Alignment::Linear)
 }
 
-/// Returns the deviation of `b` from `a`, with a choice of the interpolation.
+/// Returns the deviation of `b` from `a`, with the interpolation that `alignment` selects.
 pub fn deviation_aligned(a: &[Sample], b: &[Sample], alignment: Alignment) -> Option<Deviation> {
     let differences = differences(a, b, alignment)?;
     let (from, to) = (differences.first()?.0, differences.last()?.0);
@@ -58,7 +58,7 @@ pub fn deviation_aligned(a: &[Sample], b: &[Sample], alignment: Alignment) -> Op
         .map(|pair| {
             let ((t0, d0), (t1, d1)) = (pair[0], pair[1]);
             let mean_square = match alignment {
-                // The integral of a squared line, over its length.
+                // Mean square of a line between the differences d0 and d1.
                 Alignment::Linear => (d0 * d0 + d0 * d1 + d1 * d1) / 3.0,
                 Alignment::Hold => d0 * d0,
             };
@@ -74,9 +74,9 @@ pub fn deviation_aligned(a: &[Sample], b: &[Sample], alignment: Alignment) -> Op
     Some(result)
 }
 
-/// Returns the share (0 … 1) of the common time for which the two differ by at most `tolerance`. An
-/// interval between two samples counts if it begins and ends within the tolerance. `None` if they
-/// have no time in common.
+/// Returns the share (0 … 1) of the common time for which `a` and `b` differ by at most
+/// `tolerance`. An interval between two samples counts if the difference is within the tolerance at
+/// both ends. Returns `None` if the two have no time in common.
 pub fn share_within(
     a: &[Sample],
     b: &[Sample],
@@ -97,7 +97,8 @@ pub fn share_within(
     Some(close_s / length_s)
 }
 
-/// Returns `b` minus `a` at every time at which either was sampled, over the time that both cover.
+/// Returns `b` minus `a` at every instant at which either was sampled, over the time that both
+/// cover.
 pub(crate) fn differences(a: &[Sample], b: &[Sample], alignment: Alignment) -> Option<Vec<Sample>> {
     let from = a.first()?.0.max(b.first()?.0);
     let to = a.last()?.0.min(b.last()?.0);
@@ -121,11 +122,11 @@ pub(crate) fn differences(a: &[Sample], b: &[Sample], alignment: Alignment) -> O
     )
 }
 
-/// Evaluates a series at ascending times within it.
+/// Iterator that evaluates a series at ascending times within its range.
 struct Cursor<'a> {
     samples: &'a [Sample],
     alignment: Alignment,
-    /// Index of the last sample at or before the requested time.
+    /// Index of the last sample at or before the time of the last request.
     index: usize,
 }
 
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_closed_form_of_a_ramp() {
-        // 0 against a ramp from 0 to 3: mean square 3, greatest at the end.
+        // Between 0 and a ramp from 0 to 3, the mean square is 3 and the maximum is at the end.
         let apart = deviation(
             &series(&[(0, 0.0), (2000, 0.0)]),
             &series(&[(0, 0.0), (2000, 3.0)]),

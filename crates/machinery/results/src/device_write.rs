@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Text of an event of kind [`DeviceWrite::KIND`]: the writer and the change. It is meant for users
-/// and, by `parse`, for the report:
+/// Text of an event of kind [`DeviceWrite::KIND`], which describes the writer and the change. Users
+/// read the text; the report converts it back by `parse`:
 ///
 /// ```
 /// use timeloom_results::DeviceWrite;
@@ -15,23 +15,22 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceWrite {
-    /// The signal, as `PLANT.SIGNAL`.
+    /// Written signal, as `PLANT.SIGNAL`.
     pub signal: String,
-    /// Previous value, in its unit; `None` if it could not be read.
+    /// Previous value in the signal's unit; `None` if it could not be read.
     pub old: Option<f64>,
-    /// New value.
+    /// New value in the signal's unit.
     pub new: f64,
-    /// Table and address of the register.
+    /// Table and address of the written register.
     pub register: String,
-    /// Host that has the address, with its program if it has only one.
+    /// Host that sent the request, with its program if the host has only one.
     pub who: String,
-    /// Source address of the request. The port is left out, because the kernel chooses a different
-    /// one in every run.
+    /// Source address of the request, without the port, which the kernel chooses anew in every run.
     pub from: String,
 }
 
 impl DeviceWrite {
-    /// Kind of such events.
+    /// Kind of the events with such a text.
     pub const KIND: &str = "write";
 }
 
@@ -50,7 +49,7 @@ impl fmt::Display for DeviceWrite {
     }
 }
 
-/// Error: the text is not that of such an event.
+/// Error for a text that does not have the form of a [`DeviceWrite`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoDeviceWrite;
 

@@ -1,9 +1,9 @@
-//! The first difference between two runs, by virtual time, as shown by `timeloom run --verify`.
+//! Search for the first difference between two runs, by virtual time, for `timeloom run --verify`.
 //!
-//! Compared are the effects of a scenario: signals, events, and the times of output lines. Effects
-//! of the machine are not compared: wall times, packets with their checksums and ports, the load of
-//! the network's thread. The *text* of output lines is compared separately, because it often
-//! contains such values: the port of a connection, a process ID.
+//! The comparison covers effects of the scenario: signals, events, and the times of output lines.
+//! It excludes effects of the machine: wall times, packets with their checksums and ports, and the
+//! load of the network's thread. The *text* of output lines is compared separately, because it
+//! often contains effects of the machine, such as the port of a connection or a process ID.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,25 +15,26 @@ use timeloom_time::{Instant, Virtual};
 use crate::lines::read_line;
 use crate::{EventRow, ResultsError, RunDirectory, SignalRow};
 
-/// The first row that is not in both runs.
+/// First row that only one of the runs has, or that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// File in the run directory, without its extension: `signals`.
+    /// Name of the file in the run directory, without its extension, such as `signals`.
     pub file: String,
-    /// Owner of the row: `grid.v680`, or a program.
+    /// Source of the row: a signal such as `grid.v680`, or a program.
     pub of: String,
-    /// Time of the difference in virtual nanoseconds, the earlier of both.
+    /// Virtual instant of the difference in nanoseconds; the earlier one if the rows have different
+    /// instants.
     pub at_ns: i64,
-    /// Row of the first run at that position, if there is one.
+    /// Row of the first run at that position; `None` if there is none.
     pub first: Option<String>,
-    /// Row of the second run.
+    /// Row of the second run at that position; `None` if there is none.
     pub second: Option<String>,
 }
 
-/// Row: its instant and its content.
+/// A row: its virtual instant in nanoseconds, and its content.
 type Entry = (i64, Cow<'static, str>);
 
-/// Rows of one file and one source.
+/// Rows by file and source.
 type Rows = BTreeMap<(String, String), Vec<Entry>>;
 
 /// Result of comparing two runs of one scenario.
@@ -41,14 +42,14 @@ type Rows = BTreeMap<(String, String), Vec<Entry>>;
 pub struct Comparison {
     /// First difference; `None` if the runs agree.
     pub difference: Option<Difference>,
-    /// First output line with a different text or time.
+    /// First output line whose text or time differs; `None` if all are equal.
     pub text: Option<Difference>,
 }
 
 /// Compares two runs of one scenario.
 ///
 /// # Errors
-/// Fails if one of them cannot be read.
+/// Fails if a run directory cannot be read.
 pub fn compare_runs(
     first: &RunDirectory,
     second: &RunDirectory,
@@ -73,8 +74,8 @@ fn compare(first: &Rows, second: &Rows) -> Option<Difference> {
     }))
 }
 
-/// Returns the first difference, by virtual time, between one log of each run. Both are read in
-/// parallel, since logs may be long.
+/// Returns the first difference, by virtual time, between the logs of the two runs. Each pair of
+/// logs is read line by line, since logs may be long.
 fn compare_texts(
     first: &RunDirectory,
     second: &RunDirectory,
@@ -108,7 +109,7 @@ fn compare_texts(
     Ok(earliest(found.into_iter()))
 }
 
-/// Name of a difference in printed lines.
+/// Name that stands for the file in a difference between output lines.
 const TEXTS: &str = "texts";
 
 /// Returns the difference between two rows at one position, if there is one.
@@ -135,11 +136,11 @@ fn earliest(all: impl Iterator<Item = Difference>) -> Option<Difference> {
     all.min_by(|a, b| (a.at_ns, &a.file, &a.of).cmp(&(b.at_ns, &b.file, &b.of)))
 }
 
-/// Iterator over the lines of a log.
+/// Iterator over the lines of a log; removes the run directory's own path from them.
 struct LogLines {
     reader: BufReader<std::fs::File>,
     log: String,
-    /// Path of the run directory in the lines.
+    /// Path of the run directory as it may occur in the lines.
     own: Option<String>,
     line: Vec<u8>,
 }
@@ -196,7 +197,7 @@ fn rows_of(run: &RunDirectory) -> Result<Rows, ResultsError> {
             series.push((at_ns, "a line".into()));
         }
     }
-    // Rows recorded by several threads at one time have no defined order.
+    // Rows that several threads recorded at the same instant have no defined order.
     rows.values_mut().for_each(|rows| rows.sort());
     Ok(rows)
 }
@@ -209,7 +210,7 @@ fn placeless<'a>(text: &'a str, own: Option<&str>) -> Cow<'a, str> {
     }
 }
 
-/// Returns the path of the run directory as it appears in arguments and output of programs; it
+/// Returns the path of the run directory as programs get it in arguments and print it. The path
 /// differs between two runs.
 fn own_path(run: &RunDirectory) -> Option<String> {
     let whole = std::path::absolute(run.tree.path()).ok()?;
@@ -224,7 +225,7 @@ fn is_of_the_machine(row: &EventRow) -> bool {
     )
 }
 
-/// Parses `[  0.100000] text`.
+/// Splits a line such as `[  0.100000] text` into time and text.
 fn log_row(line: &str) -> (i64, String) {
     let parsed = line.strip_prefix('[').and_then(|rest| {
         let (stamp, text) = rest.split_once(']')?;
@@ -239,7 +240,7 @@ fn log_row(line: &str) -> (i64, String) {
 mod tests {
     use super::*;
 
-    /// A file, the owner of the rows, and the rows with their times.
+    /// Name of the file, source of the rows, and the rows with their times.
     type Series<'a> = (&'a str, &'a str, &'a [(i64, &'a str)]);
 
     fn rows(of: &[Series<'_>]) -> Rows {

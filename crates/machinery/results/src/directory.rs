@@ -1,4 +1,4 @@
-//! The directory of one run: its contents, and its creation and reading.
+//! Directory of one run: creation, reading, and the list of its contents.
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,9 +23,10 @@ use crate::{
 
 /// Directory of one run.
 ///
-/// Readers and writers open, make and remove everything in it by its methods: from a descriptor of
-/// the directory, following no link, regular files only, documents up to a maximum length. Its path
-/// is for messages only.
+/// Other code opens, creates and removes the directory's files only by methods of this type. They
+/// look up names from a descriptor of the directory, follow no symbolic link, open only regular
+/// files, and read documents up to a maximum length. The path of the directory is for messages
+/// only.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     pub(crate) tree: Tree,
@@ -36,20 +37,20 @@ pub struct RunDirectory {
 pub struct Consolidated {
     /// Number of rows now in the Parquet files, all tables together.
     pub rows: u64,
-    /// Number of invalid journal lines: the torn end after a kill.
+    /// Number of invalid journal lines, such as the incomplete last line that a kill leaves.
     pub torn_lines: u64,
 }
 
 impl RunDirectory {
-    /// Creates the directory of a new run, with its folders. Fails for an earlier run at the same
-    /// path, for a non-empty directory that is not a run, and for a directory of another user or in
-    /// which other users may write.
+    /// Creates the directory of a new run, with its folders. Fails if the path has an earlier run,
+    /// or a directory that contains other files. Also fails if the directory belongs to another
+    /// user, or if other users may write there.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, ResultsError> {
         Self::make(path.into(), false)
     }
 
-    /// Creates a directory like [`RunDirectory::create`], replacing an earlier run, if there is
-    /// one: the files of that run are removed, others stay.
+    /// Creates a directory like [`RunDirectory::create`], but replaces an earlier run. The files of
+    /// that run are removed; other files stay.
     pub fn replace(path: impl Into<PathBuf>) -> Result<Self, ResultsError> {
         Self::make(path.into(), true)
     }
@@ -68,12 +69,12 @@ impl RunDirectory {
         for folder in FOLDERS {
             run.tree.make_folder(folder)?;
         }
-        // The lock file marks this directory as a run from now on.
+        // The lock file marks this directory as a run from here on.
         drop(lock_journal(&run.tree)?);
         Ok(run)
     }
 
-    /// Opens an existing run for reading, finished or not.
+    /// Opens an existing run for reading, whether it is finished or not.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, ResultsError> {
         let path = path.into();
         match Tree::open(&path) {
@@ -94,8 +95,8 @@ impl RunDirectory {
         }
     }
 
-    /// Completes a run that was killed: builds the Parquet files from its journal, and replaces
-    /// `running` by `interrupted` in its manifest. Does nothing for a complete run.
+    /// Completes a run that was killed: builds the Parquet files from the journal, and replaces
+    /// `running` by `interrupted` in the manifest. Does nothing if the run is complete.
     pub fn recover(path: impl Into<PathBuf>) -> Result<(Self, Consolidated), ResultsError> {
         let run = Self::open(path)?;
         let consolidated = run.recovered()?;
@@ -111,7 +112,7 @@ impl RunDirectory {
             return Ok(Consolidated::default());
         }
         let lock = lock_journal(&self.tree)?;
-        // A run that was killed has not released it.
+        // A run that was killed has not released its reserved space.
         self.use_room_aside()?;
         let consolidated = consolidate(&self.tree)?;
         drop(lock);
@@ -133,7 +134,8 @@ impl RunDirectory {
         self.tree.path().display()
     }
 
-    /// Returns the last component of the directory's path, also for `runs/..` and `.`.
+    /// Returns the last component of the directory's path, even if the path is given as `runs/..`
+    /// or `.`.
     pub fn name(&self) -> String {
         let path = self.tree.path();
         let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -141,13 +143,14 @@ impl RunDirectory {
         name.to_string_lossy().into_owned()
     }
 
-    /// Writes a page into the parent directory, as `FILE`, and returns its path.
+    /// Writes a page as `FILE` into the directory that contains the run, and returns the page's
+    /// path.
     ///
     /// # Errors
     /// Fails under the same conditions as [`crate::write_page`].
     pub fn write_beside(&self, file: &str, html: &str) -> Result<PathBuf, ResultsError> {
         let path = self.tree.path();
-        // `.` and `runs/..` have no name to write beside.
+        // Paths such as `.` and `runs/..` do not name the directory that contains the run.
         let full = path.canonicalize().map_err(ResultsError::io(path))?;
         let plain = path.file_name().is_some();
         let page = if plain { path } else { &full }.with_file_name(file);
@@ -155,13 +158,13 @@ impl RunDirectory {
         Ok(page)
     }
 
-    /// Returns the time of the last addition to the folder of logs: about the start of the run.
+    /// Returns the modification time of the folder of logs, which is close to the start of the run.
     pub fn begun(&self) -> Option<std::time::SystemTime> {
         let logs = fs::File::from(self.tree.folder("logs").ok()?);
         logs.metadata().ok()?.modified().ok()
     }
 
-    /// Returns true if the tables are Parquet files.
+    /// Returns true if the run's tables have been converted to Parquet files.
     pub fn is_finished(&self) -> bool {
         !self.tree.has("journal")
     }
@@ -171,9 +174,9 @@ impl RunDirectory {
         Recorder::open(self.tree.clone())
     }
 
-    /// Opens `logs/NAME` for the output of a program, for writing and reading. Characters that are
-    /// not allowed in a file name become `_`, and a name that is taken gets a number. Also returns
-    /// the file's name in the directory.
+    /// Creates `logs/NAME` for the output of a program, and opens it for writing and reading.
+    /// Characters that are not allowed in a file name become `_`, and a number is added to a name
+    /// that exists. Also returns the resulting file name.
     pub fn log(&self, name: &str) -> Result<(fs::File, String), ResultsError> {
         let (file, path) = self.create_new("logs", name, "log")?;
         let last = path.file_name().unwrap_or_default().to_string_lossy();
@@ -205,13 +208,13 @@ impl RunDirectory {
         self.tree.read(&path)?.ok_or_else(missing)
     }
 
-    /// Reserves disk space, so that a run can record its end on a full disk.
+    /// Reserves disk space that allows a run to record its end even if the disk is full.
     ///
     /// # Errors
     /// Fails if the space is not available.
     pub fn set_room_aside(&self) -> Result<(), ResultsError> {
         let file = self.tree.begin(RESERVE)?;
-        // Without fallocate, the space is filled with data.
+        // If the file system has no fallocate, the space is filled with data.
         let promised = match fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES as u64) {
             Err(Errno::OPNOTSUPP) => (&file).write_all(&vec![0; RESERVE_BYTES]),
             other => other.map_err(io::Error::from),
@@ -227,8 +230,8 @@ impl RunDirectory {
         self.tree.remove(RESERVE)
     }
 
-    /// Returns the last lines of `logs/NAME.log`, at most `count` of them and of its last 16 KiB;
-    /// empty if there is no such log, or it cannot be read.
+    /// Returns the last lines of `logs/NAME.log`: at most `count` lines, and at most 16 KiB of
+    /// text. Empty if there is no such log, or it cannot be read.
     pub fn last_lines(&self, name: &str, count: usize) -> Vec<String> {
         let path = format!("logs/{}.log", stem(name));
         let Ok(Some(mut file)) = self.tree.read(&path) else {
@@ -244,14 +247,14 @@ impl RunDirectory {
             return Vec::new();
         }
         let text = String::from_utf8_lossy(&bytes);
-        // The first line may be incomplete.
+        // If the read does not begin at the start of the file, the first line may be incomplete.
         let whole = text.lines().skip(usize::from(begin > 0));
         let mut lines: Vec<String> = whole.map(str::to_owned).collect();
         lines.drain(..lines.len().saturating_sub(count));
         lines
     }
 
-    /// Keeps a copy of an input file of the run; returns its path, as `inputs/NAME`.
+    /// Stores a copy of an input file of the run, and returns the copy's path, as `inputs/NAME`.
     pub fn keep_input(&self, name: &str, content: &[u8]) -> Result<String, ResultsError> {
         let (name, extension) = match name.rsplit_once('.') {
             Some((name, extension)) if !name.is_empty() => (name, stem(extension)),
@@ -263,7 +266,8 @@ impl RunDirectory {
         Ok(format!("inputs/{name}"))
     }
 
-    /// Opens `net/LINK.pcapng`. `session_start` is the civil time seen by programs at virtual zero.
+    /// Creates `net/LINK.pcapng`. `session_start` is the civil time that programs see at virtual
+    /// zero.
     pub fn capture(
         &self,
         link: &str,
@@ -273,9 +277,10 @@ impl RunDirectory {
         Capture::new(file, link, session_start).map_err(ResultsError::io(&path))
     }
 
-    /// Calls `each` for every row of a table in the order of recording, which is the order of time
-    /// up to the races between recording threads. Reads the Parquet file, or the journal if the run
-    /// is not finished; holds at most one row group in memory. A missing table has no rows.
+    /// Calls `each` for every row of a table, in the order of recording. That is the order of time,
+    /// except that threads which record at the same time may be swapped. Reads the Parquet file, or
+    /// the journal if the run is not finished, and holds at most one row group in memory. A missing
+    /// table has no rows.
     pub fn for_each<R: Row>(
         &self,
         mut each: impl FnMut(R) -> Result<(), ResultsError>,
@@ -311,8 +316,9 @@ impl RunDirectory {
         Ok(rows)
     }
 
-    /// A manifest alone may be an unrelated file of that name, so its content is checked. The lock
-    /// file exists from the beginning of a run, and all four tables at its end.
+    /// Returns true if the directory is a run. The lock file exists from the beginning of a run,
+    /// and all four tables at its end. A manifest alone may be an unrelated file of that name, so
+    /// its content is checked.
     fn is_run(&self) -> bool {
         let ours = |text: &String| text.contains("\"timeloom_version\"");
         let manifest = || self.tree.read_text("manifest.json", JSON_BYTES);
@@ -332,13 +338,13 @@ impl RunDirectory {
                 self.tree.remove_folder(folder)?;
             }
         }
-        // Files of other programs stay, and then the directory does, too.
+        // If files of other programs remain, the directory cannot be removed.
         let _ = fs::remove_dir(self.tree.path());
         Ok(())
     }
 
     fn remove_earlier_run(&self) -> Result<(), ResultsError> {
-        // Before anything is removed: checks that the folders are what they seem.
+        // Before anything is removed, checks that the folders are directories and not links.
         for folder in FOLDERS.into_iter().filter(|folder| self.tree.has(folder)) {
             self.tree.make_folder(folder)?;
         }
@@ -362,8 +368,8 @@ impl RunDirectory {
         self.tree.remove_files("logs")
     }
 
-    /// Names of programs and links are untrusted: they must not leave their folder, hide, or
-    /// overwrite another file.
+    /// Creates a file in `folder`. Names of programs and links are untrusted: the file must not be
+    /// outside of the folder, must not be hidden, and must not replace another file.
     fn create_new(
         &self,
         folder: &str,
@@ -403,8 +409,8 @@ fn is_no_directory(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Builds the Parquet files from the journal, then removes the journal. May be interrupted at any
-/// time and run again, because the journal is removed last.
+/// Builds the Parquet files from the journal, then removes the journal. If interrupted, may be
+/// repeated, because the journal is removed last.
 pub(crate) fn consolidate(tree: &Tree) -> Result<Consolidated, ResultsError> {
     let mut total = Consolidated::default();
     let done = consolidate_table::<SignalRow>(tree, &mut total)
@@ -412,7 +418,7 @@ pub(crate) fn consolidate(tree: &Tree) -> Result<Consolidated, ResultsError> {
         .and_then(|()| consolidate_table::<ClockRow>(tree, &mut total))
         .and_then(|()| consolidate_labels(tree, &mut total));
     if let Err(error) = done {
-        // On a full disk, other files need the space, such as the manifest.
+        // On a full disk, files such as the manifest need the space more than partial tables.
         for table in TABLES {
             let _ = tree.remove(&partial(&table_name(table)));
         }
@@ -453,7 +459,8 @@ fn consolidate_labels(tree: &Tree, total: &mut Consolidated) -> Result<(), Resul
     writer.close()
 }
 
-/// Keeps the last row of each label: a label is written at its start and again at its end.
+/// Returns the last row of each label. A label is written at the start of an attack and again at
+/// the end.
 fn last_of_each(rows: Vec<LabelRow>) -> Vec<LabelRow> {
     let mut kept: Vec<LabelRow> = Vec::new();
     for row in rows {
@@ -480,7 +487,7 @@ const LAST_BYTES: u64 = 16 * 1024;
 
 const FOLDERS: [&str; 4] = ["net", "logs", "inputs", "journal"];
 
-/// Folders to which programs write.
+/// Folders in which programs write.
 const GIVEN: [&str; 3] = [place::FILES, PYTHON, TIMELINES];
 
 const TABLES: [&str; 4] = [
@@ -490,12 +497,12 @@ const TABLES: [&str; 4] = [
     LabelRow::TABLE,
 ];
 
-/// Disk space for the final writes of a run when its disk is full: the journal rows in memory, the
-/// manifest and the checks.
+/// File that reserves disk space. If the disk is full at the end of a run, the space is used for
+/// the journal rows in memory, the manifest and the checks.
 const RESERVE: &str = "journal.reserve";
 const RESERVE_BYTES: usize = 1 << 20;
 
-/// Files of a run besides its tables and folders.
+/// Names of a run's files, without its tables and folders.
 const RUN_FILES: [&str; 6] = [
     "topology.json",
     RESERVE,

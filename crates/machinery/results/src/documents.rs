@@ -1,4 +1,4 @@
-//! The documents of a run directory, which are read and replaced as a whole: `manifest.json`,
+//! Documents of a run directory, each of which is read and replaced as a whole: `manifest.json`,
 //! `checks.json`, `topology.json`, `scenario.toml`, `report.html`.
 
 use std::io::ErrorKind;
@@ -15,7 +15,7 @@ impl RunDirectory {
         self.write_json("topology.json", topology)
     }
 
-    /// Reads `topology.json`; `None` in a run without a simulated network.
+    /// Reads `topology.json`; `None` if the run has no simulated network.
     pub fn topology(&self) -> Result<Option<Topology>, ResultsError> {
         match self.tree.has("topology.json") {
             true => self.read_json("topology.json").map(Some),
@@ -23,7 +23,7 @@ impl RunDirectory {
         }
     }
 
-    /// Writes `manifest.json`, replacing it whole.
+    /// Writes `manifest.json`. An existing file is replaced atomically.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), ResultsError> {
         self.write_json("manifest.json", manifest)
     }
@@ -33,7 +33,7 @@ impl RunDirectory {
         self.read_json("manifest.json")
     }
 
-    /// Writes `checks.json`, replacing it whole.
+    /// Writes `checks.json`. An existing file is replaced atomically.
     pub fn write_checks(&self, checks: &[Check]) -> Result<(), ResultsError> {
         self.write_json("checks.json", &checks)
     }
@@ -43,7 +43,7 @@ impl RunDirectory {
         self.read_json("checks.json")
     }
 
-    /// Returns true if there is a `checks.json`.
+    /// Returns true if the run has a `checks.json`.
     pub fn has_checks(&self) -> bool {
         self.tree.has("checks.json")
     }
@@ -51,7 +51,7 @@ impl RunDirectory {
     /// Returns the text of `scenario.toml`.
     ///
     /// # Errors
-    /// Fails if there is no such file, or if it is not text of at most a scenario's length.
+    /// Fails if there is no such file, if it is not UTF-8, or if it is longer than any scenario.
     pub fn scenario(&self) -> Result<String, ResultsError> {
         let missing = || {
             let path = self.tree.path_of(SCENARIO);
@@ -61,7 +61,7 @@ impl RunDirectory {
         text.ok_or_else(missing)
     }
 
-    /// Writes `scenario.toml` (as checked, with defaults filled in).
+    /// Writes `scenario.toml`: the scenario as checked, with all defaults filled in.
     pub fn write_scenario(&self, text: &str) -> Result<(), ResultsError> {
         self.tree.replace(SCENARIO, text.as_bytes())
     }
@@ -69,7 +69,7 @@ impl RunDirectory {
     /// Writes `report.html`, and returns its path for messages.
     ///
     /// # Errors
-    /// Fails if the directory is not this user's, or the disk is full.
+    /// Fails if the directory belongs to another user, or if the disk is full.
     pub fn write_report(&self, html: &str) -> Result<PathBuf, ResultsError> {
         self.tree.replace(REPORT, html.as_bytes())?;
         Ok(self.tree.path_of(REPORT))
@@ -93,10 +93,10 @@ impl RunDirectory {
 const SCENARIO: &str = "scenario.toml";
 const REPORT: &str = "report.html";
 
-/// Maximum length, in bytes, of a JSON file that is read. A manifest with 10,000 inputs has 3 MB; a
-/// parsed value takes about ten times the memory of its text.
+/// Maximum length of a JSON file that is read, in bytes. A manifest with 10,000 inputs has 3 MB. A
+/// parsed value takes about ten times as much memory as its text.
 pub(crate) const JSON_BYTES: u64 = 16 << 20;
 
-/// Maximum length, in bytes, of a scenario that is read. A parsed TOML value takes about fifty
-/// times its text.
+/// Maximum length of a scenario that is read, in bytes. A parsed TOML value takes about fifty times
+/// as much memory as its text.
 const SCENARIO_BYTES: u64 = 4 << 20;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use timeloom_time::{Instant, Virtual};
 
-/// Error in writing or reading a run directory.
+/// Error while a run directory is written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
     /// The operating system refused a file operation.
     #[error("{path}: {source}{}", remedy(source))]
     Io {
-        /// The file or directory concerned.
+        /// Path of the file or directory.
         path: PathBuf,
         /// Error of the operating system.
         source: io::Error,
@@ -41,33 +41,33 @@ pub enum ResultsError {
     NotAFile {
         /// The name in the directory.
         path: PathBuf,
-        /// Kind of the entry, with its article.
+        /// Kind of the entry with its article, such as `a FIFO`.
         kind: &'static str,
     },
-    /// The folder for an agent's results exists, and was not left by a run.
+    /// The folder for an agent's results exists, and an earlier run did not create it.
     #[error(
         "{path} is in the way of an agent's results and holds other files; move it, or choose another directory"
     )]
     InTheWay {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// The owner of a directory could redirect the writes of a run.
+    /// The directory belongs to another user, who could redirect the writes of a run.
     #[error(
         "{path} belongs to another user (uid {uid}), who could make a run write elsewhere; choose a directory that does not exist yet, or `chown` this one"
     )]
     OtherOwner {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// Owner of the directory.
+        /// User ID of the owner.
         uid: u32,
     },
-    /// Users with write permission could do the same.
+    /// Other users may write in the directory, and could redirect the writes of a run.
     #[error(
         "others may write in {0}, and could make a run write elsewhere; look at what is in it, then `chmod -R go-w {0}`"
     )]
     OthersMayWrite(PathBuf),
-    /// Another process still writes this run.
+    /// Another process is still writing this run.
     #[error("{0} is still being written by a running session; stop that one first")]
     InUse(PathBuf),
     /// The recorded data has reached the limit set by the scenario.
@@ -75,11 +75,12 @@ pub enum ResultsError {
         "signals, events and changes of the clock have reached their limit of {bytes} bytes; what came until then is kept (raise `results.journal_limit`, or record less often)"
     )]
     JournalLimit {
-        /// The limit.
+        /// The limit in bytes.
         bytes: u64,
     },
-    /// NaN and infinities are rejected: JSON cannot hold them, and a plot or a deviation that meets
-    /// one later could not report its origin.
+    /// The value of a signal is NaN or infinite. Such a value is rejected where it is recorded:
+    /// JSON cannot hold it, and a plot or a comparison that meets it later could not report its
+    /// origin.
     #[error(
         "signal {name} at {} has the value {value}, which is not a finite number",
         *at - Instant::ZERO
@@ -95,7 +96,7 @@ pub enum ResultsError {
     /// The recorder was used after `finish`.
     #[error("the run in {0} is finished; no more rows can be recorded")]
     Finished(PathBuf),
-    /// The content of a file violates the format of the directory.
+    /// The content of a file violates the format of run directories.
     #[error("{path}: {reason}")]
     Malformed {
         /// The file.
@@ -106,7 +107,7 @@ pub enum ResultsError {
 }
 
 impl ResultsError {
-    /// Attaches the path to an error of the system.
+    /// Converts an error of the operating system; `path` is the file concerned.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::Io {
             path: path.to_owned(),
@@ -123,7 +124,7 @@ impl ResultsError {
     }
 }
 
-/// Returns a remedy, if the error alone does not suggest one.
+/// Returns a remedy to append to the message; empty if the error itself suggests one.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

@@ -1,5 +1,5 @@
-//! Folders of a run directory that are given to programs: for files of another user's program, for
-//! the Python package, for timelines.
+//! Folders of a run directory that are given to programs: for files of a program of another user,
+//! for the Python package, and for timelines.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -8,18 +8,18 @@ use crate::directory::stem;
 use crate::{ResultsError, RunDirectory, place};
 
 impl RunDirectory {
-    /// Makes `files/NAME` for a program of another user, which may write there and nowhere else in
-    /// this directory. The name is converted to a file name, as for a log.
+    /// Creates `files/NAME` for a program of another user, who may not write elsewhere in this
+    /// directory. `name` is converted to a file name, as for a log. Returns the folder's path.
     pub fn place_for(&self, name: &str, user: u32, group: u32) -> Result<PathBuf, ResultsError> {
         let path = place::make(&self.tree, &stem(name), user, group)?;
         std::path::absolute(&path).map_err(ResultsError::io(&path))
     }
 
-    /// Writes a Python package below `python/` and returns that folder's absolute path, for a
-    /// program's `PYTHONPATH`. `modules` are names of files and their texts.
+    /// Writes a Python package below `python/`, and returns that folder's absolute path for a
+    /// program's `PYTHONPATH`. `modules` are pairs of file name and text.
     ///
     /// # Errors
-    /// Fails if the disk is full, or another entry has the name of a folder.
+    /// Fails if the disk is full, or if another entry has the name of a folder.
     pub fn write_package(
         &self,
         package: &str,
@@ -35,11 +35,11 @@ impl RunDirectory {
         self.absolute(PYTHON)
     }
 
-    /// Makes `timelines/HOST/` with the configuration of the host's timeline daemon in it, and
-    /// returns the folder's absolute path, where programs find the daemon's files.
+    /// Creates `timelines/HOST/`, with the configuration of the host's timeline daemon. Returns the
+    /// folder's absolute path, where programs find the daemon's files.
     ///
     /// # Errors
-    /// Fails if the disk is full, or another entry has the name of a folder.
+    /// Fails if the disk is full, or if another entry has the name of a folder.
     pub fn make_timelines(&self, host: &str, config: &str) -> Result<PathBuf, ResultsError> {
         let folder = timelines_of(host);
         self.tree.make_folder(TIMELINES)?;
@@ -49,7 +49,7 @@ impl RunDirectory {
         self.absolute(&folder)
     }
 
-    /// Opens the page of a host's timeline; `None` if the daemon has not made it yet.
+    /// Opens the page of a host's timeline; `None` if the daemon has not created it yet.
     ///
     /// # Errors
     /// Fails if the entry is not a regular file.
@@ -58,8 +58,8 @@ impl RunDirectory {
             .read(&format!("{}/{timeline}.page", timelines_of(host)))
     }
 
-    /// Opens the journal in which a host's timeline daemon writes the changes of a timeline's
-    /// status; `None` if the daemon has not made it yet.
+    /// Opens the journal in which a host's timeline daemon records the changes of a timeline's
+    /// status. Returns `None` if the daemon has not created it yet.
     ///
     /// # Errors
     /// Fails if the entry is not a regular file.
@@ -73,7 +73,8 @@ impl RunDirectory {
             .read(&format!("{folder}/{timeline}{TIMELINE_JOURNAL}"))
     }
 
-    /// Removes sockets, locks and journals of a host's daemon that has ended. Its pages stay.
+    /// Removes sockets, locks and journals that a host's daemon left when it ended. Its pages are
+    /// kept.
     pub fn remove_timeline_leftovers(&self, host: &str) {
         let folder = timelines_of(host);
         for (name, _) in self.tree.entries(&folder).unwrap_or_default() {
@@ -103,5 +104,5 @@ pub(crate) const TIMELINES: &str = "timelines";
 /// Suffix of the name of a timeline's journal.
 pub const TIMELINE_JOURNAL: &str = ".journal";
 
-/// Name of a daemon's configuration in its folder.
+/// Name of the configuration file in a daemon's folder.
 pub const TIMELINES_CONFIG: &str = "timelines.toml";

@@ -1,5 +1,5 @@
-//! Transfer of results between machines: the files of a run directory that an agent sends, and the
-//! folder in which they arrive.
+//! Transfer of results between machines: the files of its run directory that an agent sends, and
+//! the folder in which they arrive.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use crate::{ResultsError, RunDirectory};
 /// File of a run directory, opened for sending.
 #[derive(Debug)]
 pub struct OutgoingFile {
-    /// Name in the directory.
+    /// Name of the file in the run directory.
     pub name: String,
     /// The file, positioned at its beginning.
     pub file: File,
@@ -24,15 +24,16 @@ pub struct OutgoingFile {
 #[derive(Debug)]
 pub struct Incoming {
     tree: Tree,
-    /// The run directory and the folder's name in it.
+    /// Run directory and the folder's name in it; `None` for a folder outside of a run directory.
     within: Option<(Tree, String)>,
 }
 
 impl RunDirectory {
-    /// Makes the folder for an agent's results. It is removed once they are part of the run.
+    /// Creates the folder for an agent's results. The folder is removed once the results have been
+    /// merged.
     ///
     /// # Errors
-    /// Fails if an entry of that name exists that is not left over from an earlier run.
+    /// Fails if an entry of that name exists, unless an earlier run left it.
     pub fn make_incoming(&self, agent: &str) -> Result<Incoming, ResultsError> {
         let name = format!("{INCOMING}{}", stem(agent));
         match self.tree.make_new_folder(&name) {
@@ -49,8 +50,8 @@ impl RunDirectory {
         })
     }
 
-    /// Opens the files that an agent sends to the run. Links, devices and entries with other names
-    /// than those of results are left out.
+    /// Opens the files of this run that an agent sends. Links, devices, and entries whose names are
+    /// not those of results are omitted.
     pub fn outgoing(&self) -> Vec<OutgoingFile> {
         let mut names: Vec<String> = SENT.map(str::to_owned).into();
         for folder in SENT_FOLDERS {
@@ -66,11 +67,11 @@ impl RunDirectory {
         names.into_iter().filter_map(sent).collect()
     }
 
-    /// Moves logs and captures of another run directory, on the same file system, into this
-    /// one.
+    /// Moves logs and captures from another run directory to this one. Both must be on the same
+    /// file system.
     ///
     /// # Errors
-    /// Fails if a name is taken here, or is not a regular file there.
+    /// Fails if a name exists in this directory already, or is not a regular file in the other.
     pub fn take_over_files(&self, from: &Self) -> Result<(), ResultsError> {
         for folder in SENT_FOLDERS {
             for (name, _) in from.tree.entries(folder)? {
@@ -81,7 +82,8 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Removes what agents of an earlier run sent, as far as it consists of results.
+    /// Removes the folders in which agents of an earlier run sent results, if they contain only
+    /// results.
     pub(crate) fn remove_incoming(&self) -> Result<(), ResultsError> {
         for (name, is_file) in self.tree.entries(".")? {
             let Some(name) = name.to_str().filter(|name| name.starts_with(INCOMING)) else {
@@ -102,19 +104,19 @@ impl RunDirectory {
 }
 
 impl Incoming {
-    /// Makes a folder for results outside of a run directory.
+    /// Creates a folder for results outside of a run directory.
     ///
     /// # Errors
-    /// Fails if it cannot be made, or if another user can write in it.
+    /// Fails if the folder cannot be created, or if another user can write in it.
     pub fn at(path: &Path) -> Result<Self, ResultsError> {
         let tree = Tree::make(path)?;
         Ok(Self { tree, within: None })
     }
 
-    /// Makes a new file for a file that an agent sends.
+    /// Creates the file for a result that an agent sends.
     ///
     /// # Errors
-    /// Fails if its name is not that of a result, or was sent before.
+    /// Fails if `name` is not that of a result, or if a file of that name has arrived already.
     pub fn create(&self, name: &str) -> Result<File, ResultsError> {
         if !is_result(name) {
             let path = self.tree.path_of(name);
@@ -126,7 +128,7 @@ impl Incoming {
         self.tree.create_new(name)
     }
 
-    /// Returns true if nothing has arrived.
+    /// Returns true if no file has arrived.
     pub fn is_empty(&self) -> bool {
         let entries = self.tree.entries(".");
         entries.is_ok_and(|entries| entries.is_empty())
@@ -135,12 +137,12 @@ impl Incoming {
     /// Opens the received files as a run directory.
     ///
     /// # Errors
-    /// Fails if they are not a run directory.
+    /// Fails if the files do not form a run directory.
     pub fn open(&self) -> Result<RunDirectory, ResultsError> {
         RunDirectory::of(self.tree.clone())
     }
 
-    /// Removes the folder with everything in it.
+    /// Removes the folder with all its content.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -152,7 +154,7 @@ impl Incoming {
     }
 }
 
-/// Returns true for the names of files that an agent may send.
+/// Returns true if an agent may send a file of this name.
 pub fn is_result(name: &str) -> bool {
     let plain = |stem: &str| {
         let of_names = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -172,7 +174,7 @@ pub fn is_result(name: &str) -> bool {
 
 const INCOMING: &str = "from-";
 
-/// Files that an agent sends, besides those in [`SENT_FOLDERS`].
+/// Names of the files that an agent sends, in addition to those in [`SENT_FOLDERS`].
 const SENT: [&str; 5] = [
     "manifest.json",
     "signals.parquet",
@@ -181,5 +183,5 @@ const SENT: [&str; 5] = [
     "labels.parquet",
 ];
 const SENT_FOLDERS: [&str; 2] = ["logs", "net"];
-/// Maximum length of a name, in bytes: 255 with a number and an extension.
+/// Maximum length of a name in bytes. With a number and an extension, it stays within 255 bytes.
 const LONGEST_STEM: usize = 240;

@@ -1,9 +1,9 @@
-//! The crash-safe form of a table during its run: one JSON array per line, append-only.
+//! Crash-safe form of a table while its run is in progress: one JSON array per line, append-only.
 //!
-//! A Parquet file without its footer is unreadable, and its footer comes last. A line is complete
-//! or it is not, so a run that is killed keeps every line except the torn one. (The page cache
-//! outlives the process; surviving a power cut is not attempted, as it would cost an fsync per
-//! flush.)
+//! A Parquet file ends with a footer, without which it is unreadable. In the journal each line is
+//! either complete or not, so a run that is killed loses at most the line that was being written.
+//! (The kernel's page cache outlives the process. Surviving a power failure is not attempted,
+//! because it would cost an fsync per flush.)
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -16,24 +16,25 @@ use crate::ResultsError;
 use crate::table::{Cell, Cells, Interner, Kind, Row};
 use crate::tree::Tree;
 
-/// An open journal of one table.
+/// Open journal of one table.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
     writer: BufWriter<File>,
-    /// Wall time of the last flush: it bounds the loss by a kill and must advance while virtual
-    /// time is stopped.
+    /// Instant of the last flush. Wall time limits the loss by a kill, because it advances even
+    /// while virtual time is stopped.
     flushed: time::Instant,
     max_age: time::Duration,
-    /// Buffer for one row, kept to avoid allocations.
+    /// Buffer for one row, reused to avoid allocations.
     line: Vec<u8>,
-    /// True if a row may have been torn: no row may follow it.
+    /// True if the last row may be incomplete, so that no row may follow it.
     is_torn: bool,
 }
 
 impl Journal {
-    /// Opens a journal for appending. Rows reach the kernel at the latest with the first row that
-    /// comes `max_age` after the previous flush; zero means immediately.
+    /// Opens a journal for appending. The first row that is appended `max_age` or more after the
+    /// previous flush is passed to the kernel, with all rows before it. If `max_age` is zero, each
+    /// row is.
     pub(crate) fn open(
         tree: &Tree,
         name: &str,
@@ -50,9 +51,9 @@ impl Journal {
         })
     }
 
-    /// Appends a row and returns its length in bytes. Rows accepted without an error are buffered
-    /// and reach the file with the next [`Self::flush`] that succeeds: a full disk loses no rows
-    /// once there is space again.
+    /// Appends a row and returns its length in bytes. An accepted row is in a buffer and reaches
+    /// the file with the next [`Self::flush`] that succeeds. A full disk therefore loses no rows if
+    /// there is space again later.
     pub(crate) fn append(&mut self, row: &impl Row) -> Result<u64, ResultsError> {
         if self.is_torn {
             let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
@@ -61,7 +62,8 @@ impl Journal {
         let mut cells = row.cells();
         cells.iter_mut().for_each(bound);
         self.line.clear();
-        // In one write, so that a buffer that cannot be flushed rejects it as a whole.
+        // The row is written at once, so that a buffer which cannot be flushed rejects it as a
+        // whole.
         serde_json::to_writer(&mut self.line, &cells)
             .map_err(|error| ResultsError::io(&self.path)(std::io::Error::from(error)))?;
         self.line.push(b'\n');
@@ -81,8 +83,8 @@ impl Journal {
     }
 }
 
-/// Calls `each` for every complete row of the journal `name`, in the order of writing, and returns
-/// the number of invalid lines (a torn tail). A missing journal is an empty one.
+/// Calls `each` for every complete row of the journal `name`, in the order of writing. Returns the
+/// number of invalid lines, such as an incomplete last line. A missing journal has no rows.
 pub(crate) fn read<R: Row>(
     tree: &Tree,
     name: &str,
@@ -98,7 +100,7 @@ pub(crate) fn read<R: Row>(
     let mut torn = 0;
     loop {
         line.clear();
-        // Bounded: a file full of zeros must not be read as one line.
+        // The length is limited, because a file full of zeros must not be read as one line.
         let n = (&mut reader)
             .take(LINE_BYTES)
             .read_until(b'\n', &mut line)
@@ -113,8 +115,8 @@ pub(crate) fn read<R: Row>(
     }
 }
 
-/// Parses a row from its line. A line without its newline is torn even if it looks complete: `12`
-/// may have been `123`.
+/// Parses a line into a row. A line without its newline is incomplete even if it looks complete:
+/// `12` may have been the beginning of `123`.
 fn parse<R: Row>(line: &[u8], interner: &mut Interner) -> Option<R> {
     let line = line.strip_suffix(b"\n")?;
     let values: Vec<Value> = serde_json::from_slice(line).ok()?;
@@ -132,8 +134,8 @@ fn parse<R: Row>(line: &[u8], interner: &mut Interner) -> Option<R> {
     R::from_cells(Cells::new(cells.collect::<Option<_>>()?))
 }
 
-/// Truncates a text that is longer than any regular name or sentence, so that the memory of a row
-/// is bounded.
+/// Truncates a text that is longer than any regular name or sentence, which limits the memory of a
+/// row.
 fn bound(cell: &mut Cell) {
     if let Cell::Text(text) = cell
         && text.len() > TEXT_BYTES
@@ -148,7 +150,7 @@ fn bound(cell: &mut Cell) {
 
 const BUFFER_BYTES: usize = 64 * 1024;
 const TEXT_BYTES: usize = 32 * 1024;
-/// Room for eight texts of maximum length, each byte escaped as `\u0000`.
+/// Maximum length of a line in bytes: eight texts of maximum length, each byte escaped as `\u0000`.
 const LINE_BYTES: u64 = 2 * 1024 * 1024;
 
 #[cfg(test)]

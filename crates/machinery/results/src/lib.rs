@@ -1,12 +1,12 @@
 //! Results of runs: one directory per run, and the report.
 //!
 //! The directory's file and column names are part of the project's public contract. During a run,
-//! rows go to a crash-safe journal; at its end, they are converted to Parquet. A run that was
-//! killed is completed afterwards by [`RunDirectory::recover`], and readers see its rows even
+//! rows are appended to a crash-safe journal; at the end of the run, they are converted to Parquet.
+//! A run that was killed is completed later by [`RunDirectory::recover`]. Readers see its rows even
 //! before that.
 //!
-//! This crate never reads times itself: every instant is given by the caller, on the scale it
-//! belongs to. It is used by `run` (writers) and by `cli` (report, compare, show).
+//! This crate never reads a clock: the caller supplies every instant, on the proper time scale. The
+//! crate `run` writes results; `cli` reads them for report, compare and show.
 //!
 //! The steps of a run:
 //!

@@ -1,37 +1,38 @@
-//! A log with a size limit: output may be unbounded, the disk is not.
+//! Log with a size limit, because a program's output may be unbounded and the disk is not.
 //!
-//! At the limit a line reports it, and further bytes are counted and discarded.
+//! When the limit is reached, a line in the log says so. Further bytes are counted and discarded.
 
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number of discarded bytes; shared with the code that reports it at the end.
+/// Number of discarded bytes. Clones share the counter, so that it can be reported at the end.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut(Arc<AtomicU64>);
 
 impl LeftOut {
-    /// Returns the number of bytes so far.
+    /// Returns the number of bytes discarded so far.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Passes on bytes up to a limit.
+/// Writer that passes on bytes up to a limit.
 #[derive(Debug)]
 pub struct Limited<W> {
     writer: W,
     limit: u64,
     left: u64,
     is_over: bool,
-    /// True if the last bytes passed on ended with a line.
+    /// True if the last byte that was passed on ended a line.
     at_line: bool,
     left_out: LeftOut,
 }
 
 impl<W: Write> Limited<W> {
-    /// Passes on `limit` bytes at most, and one line that reports the limit.
+    /// Creates a writer that passes on at most `limit` bytes, and then one line that reports the
+    /// limit.
     pub fn new(writer: W, limit: u64) -> Self {
         Self {
             writer,
@@ -57,14 +58,14 @@ impl<W: Write> Limited<W> {
 }
 
 impl<W: Write> Write for Limited<W> {
-    /// Accepts all bytes, or fails without accepting any.
+    /// Accepts all bytes, even if it discards some of them, or fails without accepting any.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let whole = bytes.len() as u64;
         let mut kept = 0;
         if !self.is_over {
             let room = self.left.min(whole) as usize;
-            // Of bytes that exceed the limit, whole lines are kept; of an incomplete line, its
-            // start.
+            // If the bytes exceed the limit, only whole lines are kept. A line that began earlier,
+            // or has no end yet, is cut at the limit.
             kept = match bytes[..room].iter().rposition(|byte| *byte == b'\n') {
                 _ if room == bytes.len() => room,
                 Some(end) => end + 1,

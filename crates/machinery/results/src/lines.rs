@@ -1,18 +1,18 @@
-//! Reading of lines from files that are not trusted to have lines of bounded length.
+//! Reading of lines from untrusted files, whose lines may have any length.
 
 use std::io::{self, BufRead, Read as _};
 
-/// Continues a line whose beginning `line` may hold; returns true when it is complete, with its
-/// end. A line longer than any that Timeloom writes is split there, so that a file without line
-/// ends takes no more memory.
+/// Reads the rest of a line and appends it to `line`, which may hold its beginning. Returns true
+/// when the line is complete, including its newline. A line longer than any that Timeloom writes is
+/// split, so that a file without newlines does not fill the memory.
 pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     let left = LINE_BYTES.saturating_sub(line.len());
     reader.take(left as u64).read_until(b'\n', line)?;
     Ok(line.last() == Some(&b'\n') || line.len() >= LINE_BYTES)
 }
 
-/// Maximum length of a line, in bytes. A log line has 8 KiB at most, each byte of which may be
-/// escaped as four, and a stamp.
+/// Maximum length of a line in bytes. A log line has a timestamp and at most 8 KiB, each byte of
+/// which may be escaped as four.
 pub(crate) const LINE_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]

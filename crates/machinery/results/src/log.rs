@@ -1,24 +1,24 @@
-//! The output of a program, each line with a timestamp in virtual time.
+//! Log of a program's output, in which each line has a timestamp in virtual time.
 //!
-//! `[   22.500123] text`: seconds since the session began, to a microsecond. Output may contain any
-//! bytes: everything but printable UTF-8 becomes `\xHH` (which also keeps escape sequences away
-//! from the terminal that shows the log), and a line without an end is split.
+//! A line has the form `[   22.500123] text`. The timestamp is in seconds since the session began,
+//! with microseconds. Output may contain any bytes: everything but printable UTF-8 becomes `\xHH`,
+//! so that no escape sequence reaches the terminal that shows the log. A line that is too long is
+//! split.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use timeloom_time::{Instant, Virtual};
 
-/// Adds timestamps to the lines written through it. The timestamp is the time at which the line's
-/// first byte arrived. A line is passed on when it ends; a last line without newline, when the
-/// writer is dropped.
+/// Writer that adds a timestamp to each line: the instant at which the line's first byte arrived. A
+/// line is passed on when it ends; a last line without newline, when the writer is dropped.
 #[derive(Debug)]
 pub struct LogWriter<W: Write, F: FnMut() -> Instant<Virtual>> {
     writer: W,
     now: F,
     line: Vec<u8>,
     began: Instant<Virtual>,
-    /// True if the current line continues one that was split for its length.
+    /// True if the current line continues a line that was split because of its length.
     continues: bool,
 }
 
@@ -41,9 +41,10 @@ impl<W: Write, F: FnMut() -> Instant<Virtual>> LogWriter<W, F> {
         self.line.extend_from_slice(bytes);
     }
 
-    /// Writes the current line; `broken` if it continues in the next.
+    /// Writes the current line. `broken` is true if the line was split and continues in the next.
     fn end_line(&mut self, broken: bool) -> io::Result<()> {
-        // Not in the middle of a character: an incomplete one stays for the continuation.
+        // A line is not split within a character: the incomplete character is kept for the next
+        // part.
         let kept = if broken {
             whole_characters(&self.line)
         } else {
@@ -101,7 +102,7 @@ impl<W: Write, F: FnMut() -> Instant<Virtual>> Write for LogWriter<W, F> {
 impl<W: Write, F: FnMut() -> Instant<Virtual>> Drop for LogWriter<W, F> {
     fn drop(&mut self) {
         if !self.line.is_empty() {
-            // The program has ended, and a full disk cannot be reported any more.
+            // An error cannot be reported here, because the program has ended.
             let _ = self.end_line(false);
         }
         let _ = self.writer.flush();
@@ -137,7 +138,7 @@ fn escape(byte: u8, out: &mut String) {
     let _ = write!(out, "\\x{byte:02x}"); // writing to a String cannot fail
 }
 
-/// Returns the length without an incomplete character at the end.
+/// Returns the length of `line` without an incomplete character at its end.
 fn whole_characters(line: &[u8]) -> usize {
     let tail = line.len().saturating_sub(3);
     match line[tail..].iter().rposition(|&byte| byte >= 0xc0) {

@@ -16,17 +16,17 @@ use crate::civil::{serde_utc, serde_utc_option};
 /// Information needed to trust a run, and to repeat it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Version of the tool that ran it.
+    /// Version of Timeloom that made the run.
     pub timeloom_version: String,
     /// Name of the scenario.
     pub name: String,
     /// Civil time at the beginning of the run.
     #[serde(with = "serde_utc")]
     pub started: Instant<Utc>,
-    /// Civil time at the end; `None` during the run and after a kill.
+    /// Civil time at the end of the run; `None` during the run and after a kill.
     #[serde(with = "serde_utc_option", default)]
     pub ended: Option<Instant<Utc>>,
-    /// Civil time seen by programs at virtual zero; timestamps of packet captures are relative to
+    /// Civil time that programs see at virtual zero. Timestamps of packet captures are relative to
     /// it.
     #[serde(with = "serde_utc_option", default)]
     pub session_start: Option<Instant<Utc>>,
@@ -36,27 +36,27 @@ pub struct Manifest {
     pub scenario_sha256: String,
     /// Kernel name and release.
     pub kernel: String,
-    /// Clock source of the kernel: `tsc`, `kvm-clock`.
+    /// Clock source of the kernel, such as `tsc` or `kvm-clock`.
     pub clock_source: String,
-    /// The machine.
+    /// Machine on which the run was made.
     pub machine: Machine,
-    /// Features that were available in a degraded form only.
+    /// Reasons why features were available only in a degraded form.
     #[serde(default)]
     pub degraded_modes: Vec<Caveat>,
-    /// Reasons why passed and failed checks of the results are not to be trusted. Empty for a
+    /// Reasons why the results are not to be trusted, whether checks passed or failed. Empty for a
     /// trusted run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untrusted: Vec<Caveat>,
-    /// The variables that programs and plants inherited by default (`docs/scenario.md`), by name.
+    /// Variables that programs and plants inherited by default (`docs/scenario.md`), by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Programs that ran, each with its file's hash.
+    /// Files of the programs that ran, with their hashes.
     #[serde(default)]
     pub programs: Vec<ProgramHash>,
     /// Scripts, models and data used by programs and plants.
     #[serde(default)]
     pub inputs: Vec<InputFile>,
-    /// Virtual time at the end.
+    /// Virtual time at the end of the run.
     #[serde(rename = "virtual_duration_ns", with = "serde_ns", default)]
     pub virtual_duration: Duration,
     /// Wall time of the run.
@@ -65,7 +65,7 @@ pub struct Manifest {
     /// Wall time during which the virtual clock was stopped.
     #[serde(rename = "paused_total_ns", with = "serde_ns", default)]
     pub paused_total: Duration,
-    /// Number of times that it was stopped.
+    /// Number of times that the virtual clock was stopped.
     #[serde(default)]
     pub pauses: u64,
     /// Time mode of the scenario; empty in runs of older versions.
@@ -77,7 +77,7 @@ pub struct Manifest {
     /// Logs that reached their limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cut_logs: Vec<CutLog>,
-    /// Sources whose rows of signals, events and the clock reached their limit.
+    /// Sources of signals, events or clock changes whose rows reached their limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cut_rows: Vec<CutRows>,
     /// Outcome of the run.
@@ -85,19 +85,19 @@ pub struct Manifest {
     /// Program or component that ended the run, if it did not end as planned.
     #[serde(default)]
     pub culprit: Option<String>,
-    /// The failure that ended the run: the culprit, the time, and the end of its log.
+    /// Failure that ended the run; `None` if the run did not fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
 
-/// Failure of a run before its end.
+/// Failure that ended a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Program, plant, device or internal component that failed.
     pub culprit: String,
     /// Description of the failure.
     pub what: String,
-    /// Time of detection, in virtual time.
+    /// Virtual instant at which the failure was detected.
     #[serde(rename = "t_virtual_ns", with = "serde_instant_ns")]
     pub at: Instant<Virtual>,
     /// Last lines of the culprit's log, with their timestamps.
@@ -125,33 +125,33 @@ pub enum Outcome {
     Interrupted,
 }
 
-/// An incomplete log: output beyond its limit was discarded.
+/// Log from which output beyond its size limit was discarded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutLog {
-    /// Path of the file in the run directory.
+    /// Path of the log in the run directory.
     pub log: String,
-    /// Number of discarded bytes, including the last line.
+    /// Number of discarded bytes, including the line that reports the limit.
     pub left_out_bytes: u64,
 }
 
-/// A source whose rows beyond the limit were discarded.
+/// Source of rows, of which those beyond the limit were discarded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutRows {
     /// Host and source, as `HOST/SOURCE`.
     pub source: String,
-    /// Virtual time of the first discarded row.
+    /// Virtual instant of the first discarded row.
     #[serde(rename = "since_ns", with = "serde_instant_ns")]
     pub since: Instant<Virtual>,
     /// Number of discarded rows.
     pub left_out_rows: u64,
 }
 
-/// Statistics of the grants in a stepped run.
+/// Statistics of the grants of virtual time in a stepped run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantsMade {
     /// Number of grants.
     pub count: u64,
-    /// Wall time during which the run advanced to the granted times.
+    /// Wall time during which the run advanced to the granted instants.
     #[serde(rename = "ran_ns", with = "serde_ns")]
     pub ran: Duration,
     /// Wall time during which the run waited for the next grant.
@@ -159,7 +159,7 @@ pub struct GrantsMade {
     pub waited: Duration,
 }
 
-/// The machine of a run.
+/// Machine on which a run was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Number of logical processors available to this process.
@@ -186,15 +186,15 @@ pub struct InputFile {
     pub sha256: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// Copy in the run directory; `None` for a large file, or one that is not readable by all
+    /// Path of the copy in the run directory; `None` if the file is large, or not readable by all
     /// users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
 }
 
 impl Manifest {
-    /// Creates the manifest of a run that begins now on this machine: outcome `running`, durations
-    /// zero. Values that cannot be determined are `unknown`.
+    /// Creates the manifest of a run that begins now on this machine, with outcome `running` and
+    /// durations of zero. A value that cannot be determined is `unknown`.
     pub fn begin(name: &str, seed: u64, started: Instant<Utc>, scenario: &[u8]) -> Self {
         Self {
             timeloom_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -232,8 +232,8 @@ impl Manifest {
         }
     }
 
-    /// Adds a program and its hash; for an unreadable one, the reason replaces the hash. The same
-    /// path is listed once.
+    /// Adds a program file and its hash. If the file is unreadable, the reason takes the place of
+    /// the hash. A path that was added before is not added again.
     pub fn add_program(&mut self, path: &Path) {
         let shown = path.display().to_string();
         if self.programs.iter().all(|program| program.path != shown) {
@@ -268,7 +268,7 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Returns the SHA-256 of a file's content, in hexadecimal, using bounded memory.
+/// Returns the SHA-256 of a file's content, in hexadecimal. The file is read in parts.
 pub fn sha256_file(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
@@ -292,7 +292,7 @@ fn first_line(path: &str) -> String {
         .map_or_else(|| "unknown".to_owned(), |line| line.trim().to_owned())
 }
 
-/// Serde of a virtual instant as whole nanoseconds since the session began.
+/// Serde functions for a virtual instant as whole nanoseconds since the session began.
 mod serde_instant_ns {
     use super::{Instant, Virtual};
     use serde::{Deserialize, Deserializer, Serializer};
@@ -311,7 +311,7 @@ mod serde_instant_ns {
     }
 }
 
-/// Serde of a duration as whole nanoseconds.
+/// Serde functions for a duration as whole nanoseconds.
 mod serde_ns {
     use super::Duration;
     use serde::{Deserialize, Deserializer, Serializer};

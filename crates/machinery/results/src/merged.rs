@@ -1,4 +1,4 @@
-//! The logs of a run as one stream of lines, ordered by virtual time; also during the run.
+//! Logs of a run as one stream of lines, ordered by virtual time, which also works during the run.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -12,7 +12,8 @@ use crate::{ResultsError, RunDirectory};
 /// A line of a program's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// Virtual time. A line without a timestamp (of a plant's log) has that of the previous line.
+    /// Virtual instant of the line. A line without a timestamp, in a plant's log, has that of the
+    /// previous line.
     pub at: Instant<Virtual>,
     /// Name of the log.
     pub program: String,
@@ -21,25 +22,26 @@ pub struct LogLine {
 }
 
 impl LogLine {
-    /// Returns the line without the timestamp.
+    /// Returns the line without its timestamp.
     pub fn printed(&self) -> &str {
         split(&self.text).map_or(&self.text, |(_, printed)| printed)
     }
 }
 
-/// Reader of the logs of a run, of some programs or of all.
+/// Reader of the logs of a run.
 #[derive(Debug)]
 pub struct MergedLogs {
     run: RunDirectory,
-    /// `None` selects all programs, but no plants, whose lines have no timestamps.
+    /// Names of the programs to read. `None` selects all programs, but no plants, whose lines have
+    /// no timestamps.
     programs: Option<BTreeSet<String>>,
     sources: Vec<Source>,
-    /// True if no more is written: a line without an end is then complete.
+    /// True if nothing more is written, so that a last line without newline is complete.
     is_complete: bool,
 }
 
 impl MergedLogs {
-    /// Creates a reader for the run directory `run`. Without names, it reads all programs.
+    /// Creates a reader for the run directory `run`. If `programs` is empty, it reads all programs.
     pub fn new(run: &RunDirectory, programs: &[String]) -> Self {
         let programs: BTreeSet<String> = programs.iter().cloned().collect();
         Self {
@@ -58,13 +60,13 @@ impl MergedLogs {
         self.run.log_names()
     }
 
-    /// Declares that no more is written.
+    /// Declares that nothing more is written to the logs.
     pub fn complete(&mut self) {
         self.is_complete = true;
     }
 
-    /// Returns the earliest available line that was not returned yet; lines with equal times are
-    /// ordered by program name. `None` if there is no complete line now.
+    /// Returns the next line, which is the earliest one available. Lines of the same instant are
+    /// ordered by program name. Returns `None` if no complete line is available now.
     ///
     /// # Errors
     /// Fails if a log cannot be read.
@@ -78,10 +80,10 @@ impl MergedLogs {
         Ok(first.and_then(|(_, at)| self.sources[at].head.take()))
     }
 
-    /// Looks for logs of programs that have been started since.
+    /// Looks for logs of programs that have started since the last look.
     ///
     /// # Errors
-    /// Fails if the directory, or a log, cannot be opened.
+    /// Fails if the directory, or one of the logs, cannot be opened.
     pub fn look(&mut self) -> Result<(), ResultsError> {
         for name in self.names()? {
             let wanted = match &self.programs {
@@ -99,12 +101,12 @@ impl MergedLogs {
     }
 }
 
-/// A log.
+/// Log of one program, while it is read.
 #[derive(Debug)]
 struct Source {
     name: String,
     reader: BufReader<File>,
-    /// Beginning of an incomplete line.
+    /// Beginning of a line whose end has not been read yet.
     begun: Vec<u8>,
     last: Instant<Virtual>,
     head: Option<LogLine>,
@@ -145,7 +147,7 @@ impl Source {
     }
 }
 
-/// Splits `[   22.500123] text` into the time and the text.
+/// Splits a line such as `[   22.500123] text` into instant and text.
 fn split(line: &str) -> Option<(Instant<Virtual>, &str)> {
     let (stamp, text) = line.strip_prefix('[')?.split_once("] ")?;
     let (seconds, micros) = stamp.trim_start().split_once('.')?;
@@ -154,7 +156,7 @@ fn split(line: &str) -> Option<(Instant<Virtual>, &str)> {
     Some((Instant::from_ns(ns.checked_mul(1000)?), text))
 }
 
-/// Prefix of the logs of plants.
+/// Prefix of the names of plants' logs.
 const PLANT: &str = "plant-";
 
 #[cfg(test)]
@@ -189,7 +191,7 @@ mod tests {
         merged.look().expect("the directory is there");
         let early = ["b one", "a two", "a no stamp", "b four"];
         assert_eq!(all(&mut merged), early);
-        // One begins, one continues, and one ends without a newline.
+        // Three writes: one begins a line, one continues it, and one ends it without a newline.
         write("a.log", "00000] five\n");
         write("c.log", "[   12.000000] six");
         merged.look().expect("the directory is there");

@@ -1,4 +1,4 @@
-//! Files written outside of run directories, at a path given by the user or by default.
+//! Pages that are written outside of run directories, at a path that the user gives or by default.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,9 +10,9 @@ use rustix::io::Errno;
 
 use crate::ResultsError;
 
-/// Writes a page at `path`, completely or not at all, as a new file or in place of a regular file.
-/// A symbolic link of that name is not followed, since it may have come with the directory of
-/// another user. Paths below `/dev` are opened and written directly, for `--output /dev/stdout`.
+/// Writes a page at `path`, either completely or not at all, as a new file or in place of a regular
+/// file. A symbolic link of that name is not followed, since the directory may come from another
+/// user. Paths below `/dev` are opened and written directly, for `--output /dev/stdout`.
 ///
 /// # Errors
 /// Returns the system's error, or an error if `path` is not a regular file.
@@ -54,7 +54,7 @@ pub fn write_page(path: &Path, text: &str) -> Result<(), ResultsError> {
     })
 }
 
-/// Makes a file under an unused name.
+/// Creates a file under an unused name in `folder`, and returns it with the name.
 fn new_file(folder: impl AsFd) -> Result<(File, String), Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut number = 0;

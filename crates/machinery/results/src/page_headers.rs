@@ -1,8 +1,9 @@
-//! Sizes in the headers of a Parquet file's pages, checked before a page is decoded: the decoder
-//! reserves memory for the size in a header, and a page of a hundred bytes may claim two gigabytes.
+//! Checks of the sizes that page headers of a Parquet file state. They precede the decoding,
+//! because the decoder reserves as much memory as a header states, and a page of a hundred bytes
+//! may claim two gigabytes.
 //!
-//! A header is a struct in Thrift's compact protocol. Fields that the decoder reads are read in the
-//! same way, by their numbers alone; all others are skipped by their types.
+//! A header is a struct in Thrift's compact protocol. The fields that the decoder uses are read as
+//! the decoder reads them, by their numbers alone. All others are skipped by their types.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
 
-/// Checks all pages of a column of one row group.
+/// Checks the headers of all pages of a column of one row group.
 ///
 /// # Errors
 /// Returns the reason if no valid writer makes such a page.
@@ -35,7 +36,8 @@ pub(crate) fn check(file: &File, column: &ColumnChunkMetaData) -> Result<(), Str
     Ok(())
 }
 
-/// Reads the header of the page at `at`; returns it with its length.
+/// Reads the header of the page at offset `at`, which has `left` bytes at most. Returns the header
+/// and its length.
 fn header_at(file: &File, at: u64, left: u64) -> Result<(Header, u64), String> {
     for most in [SHORT_HEADER, LONG_HEADER] {
         let mut bytes = vec![0; left.min(most as u64) as usize];
@@ -58,7 +60,7 @@ fn header_at(file: &File, at: u64, left: u64) -> Result<(Header, u64), String> {
     Err("the header of a page is damaged".to_owned())
 }
 
-/// Fields of a page's header that determine how much memory is reserved.
+/// Fields of a page's header that determine how much memory the decoder reserves.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Header {
     uncompressed: i64,
@@ -94,7 +96,7 @@ impl Header {
         Some(header)
     }
 
-    /// Checks the header; returns the length of the page's content in the file.
+    /// Checks the header. Returns the length of the page's content in the file, in bytes.
     fn check(&self, compression: Compression) -> Result<u64, String> {
         let Self {
             uncompressed,
@@ -106,7 +108,8 @@ impl Header {
             Some(_) => DICTIONARY_BYTES,
             None => PAGE_BYTES,
         };
-        // Snappy encodes at most 64 copied bytes in three.
+        // Snappy encodes at most 64 copied bytes in three bytes, so content grows by less than a
+        // factor of 32.
         let possible = match compression {
             Compression::UNCOMPRESSED => compressed,
             _ => compressed.saturating_mul(32).saturating_add(64),
@@ -168,7 +171,8 @@ impl Compact<'_> {
         (end <= self.bytes.len()).then_some(())
     }
 
-    /// Calls `each` with the number and the type of each field of a struct; `each` reads the field.
+    /// Reads a struct and calls `each` with the number and type of each field; `each` reads the
+    /// field.
     fn each_field(
         &mut self,
         depth: u32,
@@ -192,7 +196,7 @@ impl Compact<'_> {
         }
     }
 
-    /// Returns the integers of a struct whose first `count` fields are integers; a missing one is
+    /// Reads a struct whose first `count` fields are integers, and returns them. A missing field is
     /// 0.
     fn numbers(&mut self, count: i64) -> Option<[i64; 6]> {
         let mut numbers = [0; 6];
@@ -208,7 +212,7 @@ impl Compact<'_> {
 
     fn skip(&mut self, kind: u8, depth: u32) -> Option<()> {
         match kind {
-            // The value of a boolean field is in its header.
+            // In a struct, the value of a boolean field is part of the field's header.
             1 | 2 => Some(()),
             3 => self.advance(1),
             4..=6 => self.unsigned().map(drop),
@@ -242,7 +246,7 @@ impl Compact<'_> {
         }
     }
 
-    /// In lists a boolean takes a byte.
+    /// Skips an element of a list. In a list, a boolean takes a byte of its own.
     fn skip_element(&mut self, kind: u8, depth: u32) -> Option<()> {
         match kind {
             _ if depth > DEEPEST => None,
@@ -254,26 +258,28 @@ impl Compact<'_> {
 
 const STOP: u8 = 0;
 const DEEPEST: u32 = 32;
-/// Initial read length. Headers have about thirty bytes, and more with statistics of long texts.
+/// Number of bytes that are read first. A header has about thirty bytes, or more if it contains
+/// statistics of long texts.
 const SHORT_HEADER: usize = 4 * 1024;
 const LONG_HEADER: usize = 512 * 1024;
 
-/// Maximum decoded size of a data page, in bytes. Writers end pages at 1 MiB, which a thousand
-/// values of 32 KiB may exceed.
+/// Maximum decoded size of a data page, in bytes. Writers end a page at 1 MiB; a thousand values of
+/// 32 KiB may exceed that.
 const PAGE_BYTES: i64 = 64 << 20;
-/// Maximum decoded size of a dictionary, in bytes. Writers end dictionaries at 1 MiB.
+/// Maximum decoded size of a dictionary, in bytes. Writers end a dictionary at 1 MiB.
 const DICTIONARY_BYTES: i64 = 16 << 20;
 const DICTIONARY_VALUES: i64 = 1 << 20;
 /// Accepted encodings: PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, DELTA_BINARY_PACKED,
-/// RLE_DICTIONARY, BYTE_STREAM_SPLIT. Decoders of the others reserve memory for as many lengths as
-/// the page's content claims.
+/// RLE_DICTIONARY, BYTE_STREAM_SPLIT. Decoders of the other encodings reserve memory for as many
+/// lengths as the page's content claims.
 const ENCODINGS: [i64; 7] = [0, 2, 3, 4, 5, 8, 9];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Returns the header of a data page: type 0, sizes, 100 values in encoding 0, and levels in 3.
+    /// Returns the header of a data page: type 0, the given sizes, 100 values in encoding 0, and
+    /// levels in encoding 3.
     fn data(uncompressed: u8, compressed: u8) -> Vec<u8> {
         let sizes = [0x15, 0, 0x15, 2 * uncompressed, 0x15, 2 * compressed];
         let page = [0x2c, 0x15, 0xc8, 1, 0x15, 0, 0x15, 6, 0x15, 6, 0];

@@ -1,8 +1,9 @@
-//! Parquet files of a table: written once, at the end, from its journal.
+//! Parquet files of tables. Each is written once, from its table's journal at the end of the run.
 //!
-//! Built on the low-level column writer; arrow would bring no advantage here. Times are
-//! delta-packed (they rise almost evenly), texts are dictionary-coded (the same few names), pages
-//! are compressed by snappy: DuckDB, pyarrow and polars read all of that without options.
+//! This module uses the low-level column writer, because arrow would bring no advantage here. Times
+//! are delta-packed, since they rise almost evenly. Texts are dictionary-coded, since the same few
+//! names recur. Pages are compressed by snappy. DuckDB, pyarrow and polars read all of that without
+//! options.
 
 use std::fs::File;
 use std::path::Path;
@@ -23,8 +24,8 @@ use crate::table::{Cell, Cells, Interner, Kind, Row};
 use crate::tree::{Tree, partial};
 use crate::{ResultsError, page_headers};
 
-/// Writes `PATH` through `PATH.partial`, so that the file at `PATH` is always complete. At most one
-/// row group is held in memory.
+/// Writer of `PATH`. The content is written to `PATH.partial` first, so that a file at `PATH` is
+/// always complete. At most one row group is held in memory.
 pub(crate) struct TableWriter {
     tree: Tree,
     name: String,
@@ -142,7 +143,7 @@ pub(crate) fn read<R: Row>(
         .iter()
         .map(|column| column.name())
         .collect();
-    // By name, so that a later version may add columns at the end.
+    // Columns are found by name, so that a later version may add columns at the end.
     let places: Vec<usize> = R::COLUMNS
         .iter()
         .map(|(name, _)| {
@@ -157,7 +158,7 @@ pub(crate) fn read<R: Row>(
         let group = guarded(path, || reader.get_row_group(index))?;
         let mut readers = Vec::with_capacity(places.len());
         for &place in &places {
-            // This reads no page yet, and refuses unsupported compressions.
+            // This call reads no page yet, and refuses compressions that are not supported.
             readers.push(guarded(path, || group.get_column_reader(place))?);
             page_headers::check(&pages, group.metadata().column(place))
                 .map_err(|why| ResultsError::malformed(path, why))?;
@@ -189,9 +190,9 @@ pub(crate) fn read<R: Row>(
     Ok(())
 }
 
-/// Refuses a file that claims more rows than its length allows: each row takes memory once it is
-/// decoded. (A row has an instant of the machine's clock, which compresses to a few bytes;
-/// synthetic tables compress to half a byte a row.)
+/// Refuses a file that claims more rows than its length allows, because each decoded row takes
+/// memory. (A row contains an instant of the machine's clock, which compresses to a few bytes. In
+/// synthetic tables a row may take half a byte.)
 fn check_rows(metadata: &ParquetMetaData, length: u64) -> Result<(), String> {
     let rows = metadata.row_groups().iter();
     let rows: i128 = rows.map(|group| i128::from(group.num_rows())).sum();
@@ -202,8 +203,8 @@ fn check_rows(metadata: &ParquetMetaData, length: u64) -> Result<(), String> {
     }
 }
 
-/// Reads a part of an untrusted file with the parquet crate, and converts its panics, which some
-/// invalid input causes, to errors.
+/// Reads a part of an untrusted file with the parquet crate. The crate panics on some invalid
+/// input; such a panic is converted to an error.
 fn guarded<T>(
     path: &Path,
     read: impl FnOnce() -> Result<T, ParquetError>,
@@ -213,7 +214,7 @@ fn guarded<T>(
         .map_err(|error| ResultsError::malformed(path, error))
 }
 
-/// Reads the next `rows` of a column; fewer at its end.
+/// Reads the next `rows` values of a column, or fewer at its end.
 fn read_column(
     reader: &mut ColumnReader,
     rows: usize,
@@ -249,7 +250,7 @@ fn values<T: DataType>(
     rows: usize,
 ) -> Result<Vec<T::T>, ParquetError> {
     let mut values = Vec::with_capacity(rows);
-    // An optional column, written by another program, needs room for its levels.
+    // If another program wrote the column as optional, its definition levels are read as well.
     let mut levels = Vec::new();
     while values.len() < rows {
         let (records, _, _) =
@@ -305,7 +306,7 @@ const ROWS_PER_GROUP: usize = 65_536;
 /// Number of rows decoded at a time.
 const BATCH_ROWS: usize = 8_192;
 const ROWS_PER_BYTE: i128 = 8;
-/// Number of rows that any file may have.
+/// Number of rows that a file of any length may have.
 const FEW_ROWS: i128 = 1 << 20;
-/// Maximum length of a text, in bytes: twice the limit of the journal.
+/// Maximum length of a text in bytes: twice the limit of the journal.
 const TEXT_BYTES: usize = 64 * 1024;

@@ -1,5 +1,5 @@
-//! Folder of the run directory that belongs to a program of another user, which may write nowhere
-//! else in the directory. Timeloom reads nothing in it.
+//! Folder of the run directory for a program of another user, who may not write elsewhere in the
+//! directory. Timeloom reads nothing in that folder.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use rustix::io::Errno;
 use crate::ResultsError;
 use crate::tree::Tree;
 
-/// Name of the folder that contains all of them.
+/// Name of the folder that contains the folders of all such programs.
 pub(crate) const FILES: &str = "files";
 
-/// Makes `files/NAME`, which only this user may enter. `name` is one component.
+/// Creates `files/NAME`, which only the user `user` may enter. `name` is a single path component.
 pub(crate) fn make(
     tree: &Tree,
     name: &str,

@@ -15,11 +15,11 @@ use crate::table::Row;
 use crate::tree::Tree;
 use crate::{ClockRow, EventRow, LabelRow, ResultsError, SignalRow};
 
-/// The writer of a run's tables. Any number of threads may share it by reference; each table has
-/// its own lock, held for a formatted line.
+/// Writer of a run's tables. Any number of threads may share it by reference. Each table has its
+/// own lock, which is held while one line is formatted.
 ///
-/// Signals and clock changes reach the kernel within two seconds (with the next row after that),
-/// events and labels immediately.
+/// Signals and clock changes reach the kernel with the first row after two seconds of wall time.
+/// Events and labels reach it immediately.
 #[derive(Debug)]
 pub struct Recorder {
     tree: Tree,
@@ -27,13 +27,13 @@ pub struct Recorder {
     events: Mutex<Option<Journal>>,
     clock: Mutex<Option<Journal>>,
     labels: Mutex<Option<Journal>>,
-    /// Number of bytes that may still be recorded.
+    /// Number of bytes that may still be recorded, over all tables.
     left: AtomicU64,
     limit: AtomicU64,
-    /// Shares of the sources in that.
+    /// Numbers of bytes that each source has recorded.
     shares: Mutex<Shares>,
-    /// Held as long as rows may come, so that `recover` does not remove the journal of a run in
-    /// progress. The kernel releases it when the process dies for any reason.
+    /// File lock that is held as long as rows may come, so that `recover` does not remove the
+    /// journal of a run in progress. The kernel releases it when the process ends for any reason.
     _lock: File,
 }
 
@@ -58,24 +58,24 @@ impl Recorder {
         })
     }
 
-    /// Limits all further rows together to this many bytes; a row beyond the limit is rejected.
+    /// Limits the total length of all further rows to `bytes`. A row beyond the limit is rejected.
     pub fn limit(&self, bytes: u64) {
         self.limit.store(bytes, Relaxed);
         self.left.store(bytes, Relaxed);
     }
 
-    /// Limits the rows of each source at each host to this many bytes; further rows are counted
-    /// ([`Self::cut`]) and discarded.
+    /// Limits the rows of each source at each host to `bytes`. Further rows are discarded and
+    /// counted ([`Self::cut`]).
     pub fn limit_each(&self, bytes: u64) {
         self.shares().limit = bytes;
     }
 
-    /// Returns the sources with discarded rows.
+    /// Returns the sources of which rows were discarded.
     pub fn cut(&self) -> Vec<CutRows> {
         self.shares().cut()
     }
 
-    /// Records one sample. A value that is not finite is rejected without writing.
+    /// Records one sample. Returns an error for a value that is not finite, and records nothing.
     pub fn signal(&self, row: &SignalRow) -> Result<(), ResultsError> {
         if !row.value.is_finite() {
             return Err(ResultsError::NotFinite {
@@ -97,12 +97,12 @@ impl Recorder {
         self.append(&self.clock, row)
     }
 
-    /// Records the time of an attack; see [`LabelRow`] for the conditions.
+    /// Records the start or end of an attack; see [`LabelRow`].
     pub fn label(&self, row: &LabelRow) -> Result<(), ResultsError> {
         self.append(&self.labels, row)
     }
 
-    /// Passes all rows to the kernel. Should be called every few seconds if signals are rare.
+    /// Passes all rows to the kernel. To be called every few seconds if rows are rare.
     pub fn flush(&self) -> Result<(), ResultsError> {
         for table in self.tables() {
             if let Some(journal) = &mut *table.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -112,8 +112,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Converts the journal to the Parquet files and removes it. Later rows are rejected. If it
-    /// fails, the journal remains and [`crate::RunDirectory::recover`] can try again.
+    /// Converts the journal to the Parquet files and removes it. Later rows are rejected. On an
+    /// error the journal remains, and [`crate::RunDirectory::recover`] can repeat the conversion.
     pub fn finish(&self) -> Result<Consolidated, ResultsError> {
         self.flush()?;
         for table in self.tables() {
@@ -131,8 +131,8 @@ impl Recorder {
     }
 
     fn append(&self, table: &Mutex<Option<Journal>>, row: &impl Row) -> Result<(), ResultsError> {
-        // A thread that panicked here left at worst a torn line, which the reader skips; the others
-        // continue to record.
+        // A poisoned lock is used: a thread that panicked while it held the lock left at worst an
+        // incomplete line, which the reader skips.
         let left = self.left.load(Relaxed);
         if left == 0 {
             let bytes = self.limit.load(Relaxed);
@@ -154,7 +154,7 @@ impl Recorder {
     }
 }
 
-/// Takes the run's lock; fails if another process has it.
+/// Acquires the run's lock. Fails if another process holds it.
 pub(crate) fn lock_journal(tree: &Tree) -> Result<File, ResultsError> {
     let file = tree.append("journal/lock")?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)

@@ -1,4 +1,4 @@
-//! The rows of the four tables. Column names are part of the public contract.
+//! Rows of the four tables. The column names are part of the public contract.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,8 +7,9 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::table::{Cell, Cells, Column, Kind, Row};
 
-/// Defines a row: its name, the fields that identify its source (none: the scenario itself), its
-/// fields, and after each `=` the column that holds it. The columns are in the order of the fields.
+/// Defines the type of a row. The arguments are its name, the fields that identify its source (none
+/// if that is the scenario), and its fields. The name of a field's column follows `=`. The columns
+/// are in the order of the fields.
 macro_rules! table {
     (
         $table:literal;
@@ -46,22 +47,22 @@ macro_rules! table {
 table! {
     "signals";
     of host source;
-    /// A sample of a quantity: a row of `signals.parquet`.
+    /// Sample of a quantity, as a row of `signals.parquet`.
     #[derive(Clone, Debug, PartialEq)]
     pub struct SignalRow {
-        /// Virtual time of the session.
+        /// Virtual instant of the sample, in the session's time.
         pub t_virtual: Instant<Virtual> = "t_virtual_ns",
         /// Time of recording, by the host's monotonic clock.
         pub t_wall: Instant<Wall> = "t_wall_ns",
-        /// Host on which it was recorded.
+        /// Host on which the sample was recorded.
         pub host: Arc<str> = "host",
-        /// Name of the plant or program that it comes from.
+        /// Name of the plant or program that produced the sample.
         pub source: Arc<str> = "source",
-        /// Name of the quantity: `v680`.
+        /// Name of the quantity, such as `v680`.
         pub name: Arc<str> = "name",
         /// Value in `unit`; must be finite.
         pub value: f64 = "value",
-        /// Unit for display (`V`, `kW`); empty if there is none.
+        /// Unit for display, such as `V` or `kW`; empty if there is none.
         pub unit: Arc<str> = "unit",
     }
 }
@@ -69,20 +70,20 @@ table! {
 table! {
     "events";
     of host source;
-    /// An event: a row of `events.parquet`.
+    /// Event, as a row of `events.parquet`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct EventRow {
-        /// Virtual time of the session.
+        /// Virtual instant of the event, in the session's time.
         pub t_virtual: Instant<Virtual> = "t_virtual_ns",
         /// Time of recording, by the host's monotonic clock.
         pub t_wall: Instant<Wall> = "t_wall_ns",
-        /// Host of the event.
+        /// Host to which the event belongs.
         pub host: Arc<str> = "host",
-        /// Program, plant, link or attack concerned.
+        /// Program, plant, link or attack that the event is about.
         pub source: Arc<str> = "source",
-        /// Short keyword for filtering: `start`, `exit`, `phase`, `warning`.
+        /// Keyword for filtering, such as `start`, `exit`, `phase` or `warning`.
         pub kind: Arc<str> = "kind",
-        /// A sentence for users. Truncated at 32 KiB.
+        /// Sentence for users, truncated at 32 KiB.
         pub text: Arc<str> = "text",
     }
 }
@@ -90,7 +91,7 @@ table! {
 table! {
     "clock";
     of host requester;
-    /// A change of the virtual clock: a row of `clock.parquet`.
+    /// Change of the virtual clock, as a row of `clock.parquet`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ClockRow {
         /// Number of the change in the session. Rows written by several hosts about the same change
@@ -100,13 +101,13 @@ table! {
         pub t_virtual: Instant<Virtual> = "t_virtual_ns",
         /// Reading of the host's monotonic clock.
         pub t_wall: Instant<Wall> = "t_wall_ns",
-        /// Host that writes this row.
+        /// Host that wrote this row.
         pub host: Arc<str> = "host",
         /// Change of the clock.
         pub action: ClockAction = "action",
-        /// Requester: the name of a plant, a peer, a user's command.
+        /// Requester of the change: the name of a plant or of a peer, or a user's command.
         pub requester: Arc<str> = "requester",
-        /// Reason in a few words: `exchange`, `breakpoint`.
+        /// Reason in a few words, such as `exchange` or `breakpoint`.
         pub reason: Arc<str> = "reason",
         /// For a `resume`, the wall time for which the requester had held the clock; for a `skip`,
         /// the skipped virtual time; otherwise zero.
@@ -117,18 +118,18 @@ table! {
 table! {
     "labels";
     of;
-    /// The time of an attack: a row of `labels.parquet`.
+    /// Interval of an attack, as a row of `labels.parquet`.
     ///
-    /// It is written when the attack starts, with `end` at [`Instant::FAR_FUTURE`], and again when
-    /// it ends: of rows with the same start, target and attack, the last one written is kept. A
-    /// killed run therefore keeps its labels, too.
+    /// A row is written when the attack starts, with `end` at [`Instant::FAR_FUTURE`], and again
+    /// when it ends. Of the rows with the same start, target and attack, the last one counts.
+    /// Therefore even a run that is killed keeps the labels of its attacks.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct LabelRow {
-        /// Start, in virtual time.
+        /// Virtual instant at which the attack starts.
         pub start: Instant<Virtual> = "start_ns",
-        /// End; [`Instant::FAR_FUTURE`] if it did not end.
+        /// Virtual instant at which the attack ends; [`Instant::FAR_FUTURE`] if it did not end.
         pub end: Instant<Virtual> = "end_ns",
-        /// MITRE ATT&CK for ICS technique, or several with blanks: `T0830 T0814`.
+        /// MITRE ATT&CK for ICS technique, or several separated by blanks, such as `T0830 T0814`.
         pub technique: Arc<str> = "technique",
         /// Target of the attack, or several names separated by blanks; empty if the scenario names
         /// none.
@@ -155,20 +156,20 @@ pub enum ClockAction {
     Start,
     /// A requester began to hold the clock.
     Pause,
-    /// That requester released the clock.
+    /// The requester released the clock.
     Resume,
     /// The rate changed (dilation).
     Rate,
-    /// Virtual time skipped ahead because all programs were waiting.
+    /// Virtual time skipped ahead, because all programs were waiting.
     Skip,
     /// The session ended.
     End,
-    /// A keyword of a later version of this crate.
+    /// Keyword that this version of the crate does not know.
     Other(Arc<str>),
 }
 
 impl ClockAction {
-    /// Returns the keyword in the `action` column.
+    /// Returns the keyword that stands for the change in the column `action`.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Start => "start",

@@ -6,25 +6,24 @@ use timeloom_time::{Instant, Virtual};
 
 use crate::{ResultsError, RunDirectory, SignalRow};
 
-/// A sample: the time, and the value in the signal's unit.
+/// Sample: the virtual instant, and the value in the signal's unit.
 pub type Sample = (Instant<Virtual>, f64);
 
-/// All samples of one signal of one run, in the order of time. Takes sixteen bytes of memory per
-/// sample.
+/// All samples of one signal of one run, sorted by time. A sample takes sixteen bytes of memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// Selector as requested: `v680` or `grid.v680`.
+    /// Selector by which the signal was requested, such as `v680` or `grid.v680`.
     pub selector: String,
-    /// Unit; empty if there is none, or no sample.
+    /// Unit of the signal; empty if it has no unit, or no samples.
     pub unit: Arc<str>,
-    /// Samples sorted by time; samples at the same time keep the order of recording.
+    /// Samples sorted by time. Samples of the same instant keep the order of recording.
     pub samples: Vec<Sample>,
 }
 
 impl RunDirectory {
-    /// Reads several signals in one pass over the table. A selector is a signal's name (`v680`) or,
-    /// if several sources use the same name, its source and name (`grid.v680`). A signal that the
-    /// run does not have is returned without samples.
+    /// Reads several signals in one pass over the table. A selector is the name of a signal
+    /// (`v680`). If several sources use the same name, it is source and name (`grid.v680`). A
+    /// signal that the run does not have is returned without samples.
     pub fn series(&self, selectors: &[&str]) -> Result<Vec<Series>, ResultsError> {
         let mut found: Vec<Series> = selectors
             .iter()
@@ -46,9 +45,9 @@ impl RunDirectory {
         Ok(found)
     }
 
-    /// Calls `each` for every sample of some signals, with the index of the selector (as in
-    /// [`Self::series`]), in the order of recording. Keeps no samples, and is therefore suitable
-    /// for signals of any length.
+    /// Calls `each` for every sample of some signals, in the order of recording. The first argument
+    /// is the index of the sample's selector in `selectors` (see [`Self::series`]). No samples are
+    /// kept, so the signals may have any length.
     pub fn each_sample(
         &self,
         selectors: &[&str],
@@ -64,7 +63,7 @@ impl RunDirectory {
         })
     }
 
-    /// Returns the names of all signals as `source.name`, with their units, sorted.
+    /// Returns the names of all signals as `source.name`, sorted, with their units.
     pub fn signal_names(&self) -> Result<Vec<(String, Arc<str>)>, ResultsError> {
         let mut names = std::collections::BTreeMap::new();
         self.for_each(|row: SignalRow| {

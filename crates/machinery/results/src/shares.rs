@@ -1,7 +1,7 @@
-//! Shares of the sources of rows in a run's journal: a source that writes without end is cut off,
-//! so that the others keep their space.
+//! Shares of the sources in a run's journal. A source that writes too much is cut off, so that
+//! there is space for the others.
 //!
-//! A source is a plant, or a requester at a host. This module is independent of the tables.
+//! A source is a plant or requester at a host. This module does not depend on the tables.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::table::{Cell, Row};
 /// Bytes written by each source.
 #[derive(Debug)]
 pub(crate) struct Shares {
-    /// Maximum number of bytes per source.
+    /// Maximum number of bytes for each source.
     pub(crate) limit: u64,
     of: BTreeMap<String, Share>,
 }
@@ -21,7 +21,8 @@ pub(crate) struct Shares {
 #[derive(Debug, Default)]
 struct Share {
     bytes: u64,
-    /// Time of the first discarded row, and the number of discarded rows.
+    /// Virtual instant of the first discarded row, and the number of discarded rows; `None` if no
+    /// row was discarded.
     left_out: Option<(Instant<Virtual>, u64)>,
 }
 
@@ -35,8 +36,7 @@ impl Default for Shares {
 }
 
 impl Shares {
-    /// Returns true if the row's source has used up its share; the row is then counted as
-    /// discarded.
+    /// Returns true if the row's source has used up its share. The row then counts as discarded.
     pub(crate) fn is_spent(&mut self, row: &impl Row) -> bool {
         let limit = self.limit;
         let spent = name_of(row).and_then(|name| self.of.get_mut(&name));
@@ -48,7 +48,7 @@ impl Shares {
         true
     }
 
-    /// Adds the bytes of a written row to its source.
+    /// Adds the length of a written row to the share of its source.
     pub(crate) fn spend(&mut self, row: &impl Row, bytes: u64) {
         if let Some(name) = name_of(row) {
             self.of.entry(name).or_default().bytes += bytes;
@@ -68,14 +68,14 @@ impl Shares {
     }
 }
 
-/// Returns the name of the row's source; `None` if it has none.
+/// Returns the name of the row's source; `None` if the row has no source.
 fn name_of(row: &impl Row) -> Option<String> {
     let of = row.of();
     let parts: Vec<&str> = of.iter().map(|part| &***part).collect();
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// Returns the virtual time of a row; zero if its table has no column `t_virtual_ns`.
+/// Returns the virtual instant of a row; zero if its table has no column `t_virtual_ns`.
 fn instant_of<R: Row>(row: &R) -> Instant<Virtual> {
     let at = R::COLUMNS
         .iter()

@@ -1,8 +1,8 @@
-//! Statistics of a signal in one run, and the deviation between two runs of it, as shown by
+//! Statistics of a signal in one run, and the deviation of a signal between two runs, as shown by
 //! `timeloom compare` and `timeloom sweep`.
 //!
-//! The position of the first difference is found by [`crate::compare_runs`]; the *amount* is
-//! computed here.
+//! [`crate::compare_runs`] finds the position of the first difference between two runs. This module
+//! computes the *size* of the differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,20 +20,20 @@ pub struct Spread {
     pub samples: usize,
     /// Minimum.
     pub min: f64,
-    /// Arithmetic mean of the samples with equal weights, as in checks.
+    /// Arithmetic mean of the samples, all with the same weight, as in checks.
     pub mean: f64,
     /// Maximum.
     pub max: f64,
-    /// Last value.
+    /// Value of the last sample.
     pub last: f64,
 }
 
 impl Spread {
-    /// Computes the statistics of samples in the order of time; `None` without samples.
+    /// Computes the statistics of samples that are sorted by time; `None` if there are no samples.
     pub fn of(samples: &[Sample]) -> Option<Self> {
         let (_, last) = *samples.last()?;
         let values = || samples.iter().map(|(_, value)| *value);
-        // Summed as parts, so that no sum of large values overflows.
+        // The mean is updated with each sample, because the sum of large values could overflow.
         let mean = values().zip(1u32..).fold(0.0, |mean, (value, count)| {
             mean + (value - mean) / f64::from(count)
         });
@@ -52,7 +52,7 @@ impl Spread {
     }
 }
 
-/// Allowed deviation between two runs.
+/// Maximum permitted deviation between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Threshold {
@@ -63,7 +63,7 @@ pub enum Threshold {
 }
 
 impl Threshold {
-    /// Returns the threshold in the signal's unit.
+    /// Returns the threshold in the signal's unit; `first` are the statistics of the first run.
     fn value(self, first: &Spread) -> f64 {
         match self {
             Self::Value(value) => value,
@@ -72,22 +72,22 @@ impl Threshold {
     }
 }
 
-/// A signal in two runs.
+/// Deviation of one signal between two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SignalApart {
-    /// `source.name`.
+    /// Name of the signal, as `source.name`.
     pub signal: String,
     /// Unit; empty if there is none.
     pub unit: Arc<str>,
-    /// Statistics in the first run; `None` if it was not recorded there.
+    /// Statistics in the first run; `None` if that run did not record the signal.
     pub first: Option<Spread>,
-    /// Statistics in the second run.
+    /// Statistics in the second run; `None` if that run did not record the signal.
     pub second: Option<Spread>,
-    /// Deviation over the virtual time that both cover; `None` if there is none.
+    /// Deviation over the virtual time that both runs cover; `None` if there is no such time.
     pub apart: Option<Deviation>,
-    /// Allowed deviation, in the signal's unit.
+    /// Maximum permitted deviation in the signal's unit; `None` if there is no threshold.
     pub allowed: Option<f64>,
-    /// True if the deviation exceeds the allowed one. A signal that is missing in a run exceeds any
+    /// True if the deviation exceeds the permitted one. A signal that one run lacks exceeds any
     /// threshold.
     pub past: bool,
 }
@@ -126,7 +126,7 @@ impl SignalApart {
     }
 }
 
-/// Signals of two runs: the series, and their deviations, in the order of names.
+/// Signals of two runs, from which their deviations are computed.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
     /// Signals of the first run by `source.name`.
@@ -139,7 +139,7 @@ impl Signals {
     /// Reads the signals of both runs.
     ///
     /// # Errors
-    /// Fails if one of them cannot be read.
+    /// Fails if one of the runs cannot be read.
     pub fn read(first: &RunDirectory, second: &RunDirectory) -> Result<Self, ResultsError> {
         Ok(Self {
             first: first.all_series()?,
@@ -147,13 +147,14 @@ impl Signals {
         })
     }
 
-    /// Returns the names that are in either run.
+    /// Returns the names of the signals that at least one run has.
     pub fn names(&self) -> BTreeSet<&str> {
         let both = self.first.keys().chain(self.second.keys());
         both.map(String::as_str).collect()
     }
 
-    /// Returns the deviation of each signal; `threshold` returns the allowed deviation by signal.
+    /// Returns the deviation of each signal, sorted by name. `threshold` returns the permitted
+    /// deviation of a signal.
     pub fn apart(
         &self,
         alignment: Alignment,
@@ -174,8 +175,8 @@ impl Signals {
 }
 
 impl RunDirectory {
-    /// Returns all signals by `source.name`, each in the order of time. Takes sixteen bytes of
-    /// memory per sample.
+    /// Returns all signals by `source.name`, each sorted by time. A sample takes sixteen bytes of
+    /// memory.
     ///
     /// # Errors
     /// Fails if the table cannot be read.
@@ -198,8 +199,8 @@ impl RunDirectory {
     }
 }
 
-/// Returns the value of a series at a given time: that of the last sample, or on the line to the
-/// next. `None` before the first and after the last.
+/// Returns the value of a series at a given instant: the last sample's value, or the value on the
+/// line to the next sample. Returns `None` before the first sample and after the last.
 pub fn value_at(samples: &[Sample], at: Instant<timeloom_time::Virtual>) -> Option<f64> {
     let next = samples.partition_point(|(t, _)| *t <= at);
     let &(t0, v0) = samples.get(next.checked_sub(1)?)?;

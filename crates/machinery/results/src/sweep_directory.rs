@@ -8,27 +8,27 @@ use crate::columns::{Column, encode_columns};
 use crate::tree::Tree;
 use crate::{ResultsError, RunDirectory};
 
-/// Directory of a sweep. It may have been prepared by another user, like the directory of a run, so
-/// its files are opened by methods of this type only.
+/// Directory of a sweep. Like the directory of a run, it may have been prepared by another user, so
+/// its files are opened only by methods of this type.
 #[derive(Clone, Debug)]
 pub struct SweepDirectory {
     tree: Tree,
 }
 
 impl SweepDirectory {
-    /// Makes the directory, unless there is one.
+    /// Creates the directory if it does not exist.
     ///
     /// # Errors
-    /// Fails if it cannot be made, or if another user can write in it.
+    /// Fails if the directory cannot be created, or if another user can write in it.
     pub fn make(path: &Path) -> Result<Self, ResultsError> {
         let tree = Tree::make(path)?;
         Ok(Self { tree })
     }
 
-    /// Makes the folders of the runs and of their output.
+    /// Creates the folders for the runs and for their output.
     ///
     /// # Errors
-    /// Fails if a folder cannot be made, is a link, or if another user can write in it.
+    /// Fails if a folder cannot be created or is a link, or if another user can write in it.
     pub fn make_folders(&self) -> Result<(), ResultsError> {
         self.tree.make_folder(RUNS)?;
         self.tree.make_folder(CONSOLE)
@@ -87,22 +87,22 @@ impl SweepDirectory {
         RunDirectory::of(self.tree.subtree(&in_folder(RUNS, name))?)
     }
 
-    /// Returns the path of the run `name`, for the command that makes it.
+    /// Returns the path of the run `name`, which is passed to the command that makes the run.
     pub fn run_path(&self, name: &str) -> PathBuf {
         self.tree.path_of(&in_folder(RUNS, name))
     }
 
-    /// Removes the run `name`, which no process may still write.
+    /// Removes the run `name`. No process may still be writing it.
     ///
     /// # Errors
     /// Fails with [`ResultsError::InUse`], among others.
     pub fn remove_run(&self, name: &str) -> Result<(), ResultsError> {
-        // Fails for a run in progress.
+        // This fails if the run is in progress.
         self.run(name)?.recovered()?;
         self.tree.remove_all(&in_folder(RUNS, name))
     }
 
-    /// Makes the file for the output of the run `name`, replacing an earlier one.
+    /// Creates the file for the output of the run `name`, in place of an earlier one.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -110,7 +110,7 @@ impl SweepDirectory {
         self.tree.begin(&console(name))
     }
 
-    /// Returns the last non-blank line that the run `name` printed.
+    /// Returns the last non-blank line of the output of the run `name`; `None` if there is none.
     pub fn last_console_line(&self, name: &str) -> Option<String> {
         let mut file = self.tree.read(&console(name)).ok()??;
         let length = file.metadata().ok()?.len();
@@ -140,8 +140,8 @@ const DEFINITION: &str = "sweep.json";
 const TABLE: &str = "sweep.parquet";
 const PAGE: &str = "sweep.html";
 
-/// Maximum length of a definition, in bytes: a hundred thousand runs have about 20 MB.
+/// Maximum length of `sweep.json`, in bytes. With a hundred thousand runs it has about 20 MB.
 const DEFINITION_BYTES: u64 = 64 << 20;
-/// Number of bytes at the end of a run's output that are searched.
+/// Number of bytes at the end of a run's output in which the last line is searched.
 const LAST_BYTES: u64 = 16 * 1024;
 const LONGEST_LINE: usize = 500;

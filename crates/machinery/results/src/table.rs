@@ -1,7 +1,7 @@
-//! The common mechanism of the four tables: named columns of three kinds.
+//! Common mechanism of the four tables: named columns of three types.
 //!
-//! A row is a list of cells. The journal writes it as one JSON array, the Parquet file as one entry
-//! per column; both are independent of the table.
+//! A row is a list of cells. The journal stores a row as one JSON array; the Parquet file stores
+//! each cell in its column. The code of both is the same for all tables.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use timeloom_time::{Duration, Instant, Scale};
 /// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Integer, mostly nanoseconds.
+    /// Integer, mostly a number of nanoseconds.
     Int,
-    /// Finite double.
+    /// Finite `f64`.
     Real,
     /// UTF-8 text.
     Text,
@@ -24,9 +24,9 @@ pub enum Kind {
 pub enum Cell {
     /// Integer.
     Int(i64),
-    /// Finite double.
+    /// Finite `f64`.
     Real(f64),
-    /// Text, shared because the same names occur in every row.
+    /// Text. The allocation is shared, because the same names occur in every row.
     Text(Arc<str>),
 }
 
@@ -40,19 +40,19 @@ impl Serialize for Cell {
     }
 }
 
-/// A row of one of the run's tables. Implemented by this crate's row types
-/// only; the cells behind it are not part of the interface.
+/// Row of one of the run's tables. Only row types of this crate implement it. The cells are not
+/// part of the public interface.
 pub trait Row: Sized {
-    /// Name of the table: `signals` for `signals.parquet`.
+    /// Name of the table, such as `signals` for `signals.parquet`.
     const TABLE: &'static str;
-    /// Columns, in the contract's order.
+    /// Names and types of the columns, in the order of the public contract.
     #[doc(hidden)]
     const COLUMNS: &'static [(&'static str, Kind)];
-    /// Returns the row as cells, in the same order.
+    /// Returns the cells of the row, in the order of the columns.
     #[doc(hidden)]
     fn cells(&self) -> Vec<Cell>;
-    /// Returns the source of the row: the host, and the source on it. Empty for a row without a
-    /// source that could write without end.
+    /// Returns the source of the row: the host, and the name of the source on that host. Empty for
+    /// a row without a source that could write without limit.
     #[doc(hidden)]
     fn of(&self) -> Vec<&Arc<str>>;
     /// Creates the row from its cells; `None` if they do not fit the columns.
@@ -60,7 +60,7 @@ pub trait Row: Sized {
     fn from_cells(cells: Cells) -> Option<Self>;
 }
 
-/// A type that fills one column.
+/// Type of a field that fills one column.
 pub(crate) trait Column: Sized {
     const KIND: Kind;
     fn cell(&self) -> Cell;
@@ -92,7 +92,7 @@ impl Column for Duration {
     }
 }
 
-/// Reinterprets the bits: a counter stays far below the sign bit.
+/// Stores the number as an `i64` with the same bits. A counter never reaches the sign bit.
 impl Column for u64 {
     const KIND: Kind = Kind::Int;
 
@@ -129,7 +129,7 @@ impl Column for Arc<str> {
     }
 }
 
-/// Iterates over a row's cells, converting each to the type of its column.
+/// Iterator over a row's cells, which converts each to the type of its column.
 #[derive(Debug)]
 pub struct Cells(std::vec::IntoIter<Cell>);
 
@@ -161,9 +161,9 @@ impl Cells {
     }
 }
 
-/// Gives equal texts the same allocation, so that a million rows of a few signals hold a few
-/// strings. It is emptied when it exceeds its limit: event texts are all different and must not
-/// accumulate here.
+/// Set of texts that gives equal texts the same allocation, so that a million rows of a few signals
+/// hold only a few strings. It is emptied when it exceeds its limit, because the texts of events
+/// are all different and must not accumulate.
 #[derive(Default)]
 pub(crate) struct Interner(std::collections::HashSet<Arc<str>>);
 

@@ -1,19 +1,19 @@
-//! `topology.json`: the simulated network of a run, for the report and for other tools.
+//! Document `topology.json`: the simulated network of a run, for the report and for other tools.
 
 use serde::{Deserialize, Serialize};
 
-/// A simulated network as it was built.
+/// Simulated network, as it was built.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     /// Nodes.
     pub nodes: Vec<TopologyNode>,
     /// Links.
     pub links: Vec<TopologyLink>,
-    /// Simulated traffic.
+    /// Flows of simulated background traffic.
     pub flows: Vec<TopologyFlow>,
 }
 
-/// A node.
+/// Node of the network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyNode {
     /// Name.
@@ -26,9 +26,9 @@ pub struct TopologyNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKind {
-    /// A host or device of the experiment, which joins at a portal.
+    /// Host or device of the experiment, which a portal connects to the network.
     Real,
-    /// A host of the model.
+    /// Simulated host.
     Host,
     /// A switch.
     Switch,
@@ -36,30 +36,30 @@ pub enum NodeKind {
     Router,
 }
 
-/// A link, equal in both directions.
+/// Link with the same properties in both directions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyLink {
-    /// Name; its signals are `net.link.NAME.…`.
+    /// Name of the link, which has the signals `net.link.NAME.…`.
     pub name: String,
-    /// Nodes that it joins, by their index in `nodes`.
+    /// Nodes that the link joins, as indices in `nodes`.
     pub ends: [usize; 2],
     /// Bit rate, in bit/s.
     pub rate_bps: u64,
     /// Propagation delay, in ns.
     pub delay_ns: i64,
-    /// True if its signals are recorded.
+    /// True if the signals of the link are recorded.
     pub recorded: bool,
 }
 
-/// Traffic between hosts of the model.
+/// Flow of traffic between two simulated hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyFlow {
-    /// Name; its signals are `net.flow.NAME.…`.
+    /// Name of the flow, which has the signals `net.flow.NAME.…`.
     pub name: String,
-    /// Source host.
+    /// Name of the source host.
     pub from: String,
-    /// Destination host.
+    /// Name of the destination host.
     pub to: String,
-    /// Kind as in the scenario: `cubic`.
+    /// Kind of the flow as in the scenario, such as `cubic`.
     pub kind: String,
 }

@@ -1,11 +1,11 @@
-//! The files of a run directory. They are opened, created, replaced and removed only by this
-//! module.
+//! Access to the files of a run directory. Only this module opens, creates, replaces and removes
+//! them.
 //!
 //! A directory may have been prepared by another user: unpacked, copied, or placed at the future
 //! path of a run. Names are therefore looked up from a descriptor of the directory. No symbolic
-//! link in it is ever followed, existing files are never overwritten, and a directory in which
-//! another user could create files meanwhile is not written to. Only regular files are opened: a
-//! FIFO would block, and opening a device has side effects.
+//! link in the directory is ever followed, and existing files are never overwritten. Nothing is
+//! written to a directory in which another user could create files at the same time. Only regular
+//! files are opened, because a FIFO would block and opening a device has side effects.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ use rustix::io::Errno;
 
 use crate::ResultsError;
 
-/// A run directory. Names in it are `FILE` or `FOLDER/FILE`.
+/// Open run directory. Names of its files are `FILE` or `FOLDER/FILE`.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     path: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Creates a directory, unless there is one, and opens it for writing.
+    /// Creates a directory if it does not exist, and opens it for writing.
     pub(crate) fn make(path: &Path) -> Result<Self, ResultsError> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(ResultsError::io(parent))?;
@@ -56,7 +56,7 @@ impl Tree {
         })
     }
 
-    /// Opens a folder of this directory as a tree of its own.
+    /// Opens a folder of this directory, as a tree of its own.
     pub(crate) fn subtree(&self, name: &str) -> Result<Self, ResultsError> {
         Ok(Self {
             root: Arc::new(self.folder(name)?),
@@ -64,24 +64,24 @@ impl Tree {
         })
     }
 
-    /// Returns the path of the directory, for messages and for programs that receive it.
+    /// Returns the path of the directory, for messages and for programs that need it.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the path of a file in it, for messages.
+    /// Returns the path of a file in the directory, for messages.
     pub(crate) fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Returns true if there is an entry of this name.
+    /// Returns true if the directory has an entry of this name, of any type.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.folder_of(name).is_ok_and(|(folder, last)| {
             rustix::fs::statat(&folder, last, AtFlags::SYMLINK_NOFOLLOW).is_ok()
         })
     }
 
-    /// Opens a file for reading; `None` if there is none.
+    /// Opens a file for reading; `None` if it does not exist.
     pub(crate) fn read(&self, name: &str) -> Result<Option<File>, ResultsError> {
         match self.file(name, OFlags::RDONLY) {
             Ok(file) => Ok(Some(file)),
@@ -92,7 +92,8 @@ impl Tree {
         }
     }
 
-    /// Returns the content of a text file of at most `most` bytes; `None` if there is no such file.
+    /// Returns the content of a text file, which may have at most `most` bytes. Returns `None` if
+    /// the file does not exist.
     pub(crate) fn read_text(&self, name: &str, most: u64) -> Result<Option<String>, ResultsError> {
         let Some(file) = self.read(name)? else {
             return Ok(None);
@@ -110,7 +111,7 @@ impl Tree {
             return Err(too_long());
         }
         let mut text = String::new();
-        // The file may grow meanwhile.
+        // The file may grow while it is read.
         let read = file.take(most + 1).read_to_string(&mut text);
         match read.map_err(ResultsError::io(&path))? as u64 > most {
             true => Err(too_long()),
@@ -134,7 +135,7 @@ impl Tree {
         let path = self.path_of(name);
         let stat =
             rustix::fs::fstat(&file).map_err(|error| ResultsError::io(&path)(error.into()))?;
-        // Written in place, so it must not be a hard link to another file.
+        // The file is changed in place, so it must not be a hard link to another file.
         match stat.st_nlink {
             1 => Ok(file),
             _ => Err(ResultsError::malformed(
@@ -144,19 +145,19 @@ impl Tree {
         }
     }
 
-    /// Replaces a file atomically: a reader sees either the old text or the new.
+    /// Replaces a file atomically: a reader sees either the old content or the new.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), ResultsError> {
         let partial = partial(name);
         let mut file = self.begin(&partial)?;
         if let Err(error) = file.write_all(bytes) {
-            // The partial file would only take space.
+            // If the write fails, the partial file would only take space.
             let _ = self.remove(&partial);
             return Err(ResultsError::io(&self.path_of(name))(error));
         }
         self.rename(&partial, name)
     }
 
-    /// Creates a file, removing one left by an earlier attempt.
+    /// Creates a file, after removing one that an earlier attempt left.
     pub(crate) fn begin(&self, name: &str) -> Result<File, ResultsError> {
         self.remove(name)?;
         self.create_new(name)
@@ -169,7 +170,7 @@ impl Tree {
             .map_err(|error| ResultsError::io(&self.path_of(to))(error.into()))
     }
 
-    /// Removes a file, or a link but not its target.
+    /// Removes a file. A symbolic link is removed, but not its target.
     pub(crate) fn remove(&self, name: &str) -> Result<(), ResultsError> {
         self.check_own(&self.root, &self.path)?;
         let (folder, last) = self.folder_of(name)?;
@@ -179,7 +180,7 @@ impl Tree {
         }
     }
 
-    /// Creates a folder, unless there is one; other users must not be able to write in it.
+    /// Creates a folder if it does not exist. Fails if other users can write in it.
     pub(crate) fn make_folder(&self, name: &str) -> Result<(), ResultsError> {
         match self.make_new_folder(name) {
             Err(ResultsError::Io { source, .. })
@@ -191,7 +192,7 @@ impl Tree {
         }
     }
 
-    /// Makes a folder that must not exist yet.
+    /// Creates a folder that must not exist yet.
     ///
     /// # Errors
     /// Fails with [`io::ErrorKind::AlreadyExists`], among others.
@@ -203,7 +204,7 @@ impl Tree {
     }
 
     /// Returns the entries of a folder, or of the directory itself (`.`): names, and true for
-    /// regular files. Empty if there is no folder.
+    /// regular files. Returns no entries if the folder does not exist.
     pub(crate) fn entries(&self, folder: &str) -> Result<Vec<(OsString, bool)>, ResultsError> {
         let path = self.path_of(folder);
         let failed = |error: Errno| ResultsError::io(&path)(error.into());
@@ -228,8 +229,8 @@ impl Tree {
         Ok(found)
     }
 
-    /// Returns true if the directory and its folders contain only regular files with names for
-    /// which `is_known` returns true.
+    /// Returns true if the directory and its folders contain only regular files for whose names
+    /// `is_known` returns true.
     pub(crate) fn holds_only(&self, is_known: &dyn Fn(&str) -> bool) -> bool {
         let known = |name: &str, is_file: bool| is_file && is_known(name);
         let Ok(entries) = self.entries(".") else {
@@ -249,7 +250,7 @@ impl Tree {
         })
     }
 
-    /// Removes the files in a folder; other entries stay.
+    /// Removes the files in a folder; entries of other types stay.
     pub(crate) fn remove_files(&self, folder: &str) -> Result<(), ResultsError> {
         for (name, is_file) in self.entries(folder)? {
             if is_file {
@@ -262,22 +263,22 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes a folder with the files in it.
+    /// Removes a folder and the files in it.
     pub(crate) fn remove_folder(&self, name: &str) -> Result<(), ResultsError> {
         self.remove_files(name)?;
         rustix::fs::unlinkat(&self.root, name, AtFlags::REMOVEDIR)
             .map_err(|error| ResultsError::io(&self.path_of(name))(error.into()))
     }
 
-    /// Removes the entry `name` with everything in it; does nothing if there is none. Links are
-    /// removed, not followed.
+    /// Removes the entry `name` with all its content, if it exists. Links are removed, not
+    /// followed.
     pub(crate) fn remove_all(&self, name: &str) -> Result<(), ResultsError> {
         self.check_own(&self.root, &self.path)?;
         if !self.has(name) {
             return Ok(());
         }
         let (folder, last) = self.folder_of(name)?;
-        // Starts at the descriptor; below it the standard library follows no links.
+        // The removal starts at the descriptor; below it, the standard library follows no links.
         let there = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(last);
         let is_folder = fs::symlink_metadata(&there).is_ok_and(|it| it.is_dir());
         let removed = match is_folder {
@@ -291,7 +292,7 @@ impl Tree {
     /// exist.
     pub(crate) fn take_over(&self, from: &Self, name: &str, to: &str) -> Result<(), ResultsError> {
         self.check_own(&self.root, &self.path)?;
-        // The open checks the type: the name may refer to anything.
+        // Opening the file checks its type, because the name may refer to anything.
         drop(from.file(name, OFlags::RDONLY)?);
         let ((old, from_last), (new, to_last)) = (from.folder_of(name)?, self.folder_of(to)?);
         let flags = rustix::fs::RenameFlags::NOREPLACE;
@@ -299,23 +300,23 @@ impl Tree {
             .map_err(|error| ResultsError::io(&self.path_of(to))(error.into()))
     }
 
-    /// Opens the folder `name`; fails for a link to a folder.
+    /// Opens the folder `name`. Fails if the name is a symbolic link.
     pub(crate) fn folder(&self, name: &str) -> Result<OwnedFd, ResultsError> {
         self.at(name, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// Opens the folder of a file; returns it with the file's name in it.
+    /// Opens the folder that contains a file, and returns it with the file's name in that folder.
     fn folder_of<'a>(&self, name: &'a str) -> Result<(OwnedFd, &'a str), ResultsError> {
         let (folder, last) = name.rsplit_once('/').unwrap_or((".", name));
         Ok((self.folder(folder)?, last))
     }
 
-    /// Opens a regular file; anything else is refused at once and without side effects.
+    /// Opens a regular file. An entry of another type is refused at once, without side effects.
     fn file(&self, name: &str, flags: OFlags) -> Result<File, ResultsError> {
         let path = self.path_of(name);
         let failed = |error: Errno| ResultsError::io(&path)(error.into());
-        // The type is checked before the open, since opening a tape rewinds it. It may change in
-        // between, hence the second check.
+        // The type is checked before the file is opened, because opening a tape rewinds it. It is
+        // checked again afterwards, because the entry may have been replaced in between.
         match self.at(name, OFlags::PATH | OFlags::NOFOLLOW) {
             Ok(found) => self.check_regular(&rustix::fs::fstat(found).map_err(failed)?, &path)?,
             Err(ResultsError::Io { source, .. })
@@ -362,7 +363,7 @@ impl Tree {
         })
     }
 
-    /// Refuses a directory in which another user can create or replace files.
+    /// Fails for a directory in which another user can create or replace files.
     fn check_own(&self, directory: impl AsFd, path: &Path) -> Result<(), ResultsError> {
         let stat =
             rustix::fs::fstat(directory).map_err(|error| ResultsError::io(path)(error.into()))?;
@@ -384,5 +385,5 @@ pub(crate) fn partial(name: &str) -> String {
     format!("{name}.partial")
 }
 
-/// Other users may read.
+/// Access mode of new folders: other users may read them.
 const FOLDER_MODE: u32 = 0o755;

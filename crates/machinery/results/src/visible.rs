@@ -3,20 +3,22 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns the text with every character made visible that a terminal would act upon: escape
-/// sequences, other control characters except newline and tab, and characters that reverse the
-/// writing direction. An escape is shown as `\x1b`, others as `\u009b`, so that a JSON object stays
-/// the same object.
+/// Returns the text with each character that a terminal would act upon made visible. These are
+/// escape sequences, control characters except newline and tab, and characters that reverse the
+/// writing direction. An escape is shown as `\x1b` and others as `\u009b`, so that a JSON object
+/// keeps its meaning.
 pub fn visible(text: &str) -> Cow<'_, str> {
     filtered(text, |_| 0)
 }
 
-/// Filters, as [`visible`], text that Timeloom has coloured: sequences that select colours stay.
+/// Filters a text like [`visible`], but keeps the sequences that select colours. For text that
+/// Timeloom has coloured itself.
 pub fn visible_in_colours(text: &str) -> Cow<'_, str> {
     filtered(text, colour)
 }
 
-/// Filters a text. `kept` returns the number of bytes at its beginning that stay unchanged.
+/// Filters a text. `kept` returns the number of bytes at the beginning of its argument that stay
+/// unchanged.
 fn filtered(text: &str, kept: impl Fn(&str) -> usize) -> Cow<'_, str> {
     if !text.chars().any(is_acted_upon) {
         return Cow::Borrowed(text);
@@ -31,7 +33,7 @@ fn filtered(text: &str, kept: impl Fn(&str) -> usize) -> Cow<'_, str> {
             continue;
         }
         rest = &rest[c.len_utf8()..];
-        // Writing to a String never fails.
+        // Writing to a String cannot fail.
         let _ = match u32::from(c) {
             _ if !is_acted_upon(c) => out.write_char(c),
             code @ 0..0x20 => write!(out, "\\x{code:02x}"),
@@ -47,7 +49,8 @@ fn is_acted_upon(c: char) -> bool {
     c.is_control() && c != '\n' && c != '\t' || is_direction
 }
 
-/// Returns the length of a sequence of the form `ESC [ 1 ; 31 m` at the beginning; 0 without one.
+/// Returns the length of a sequence such as `ESC [ 1 ; 31 m` at the beginning of the text; 0 if
+/// there is none.
 fn colour(text: &str) -> usize {
     let Some(parameters) = text.strip_prefix("\u{1b}[") else {
         return 0;
@@ -66,7 +69,8 @@ mod tests {
     #[test]
     fn what_a_terminal_acts_upon_is_shown() {
         assert!(matches!(visible("plain\ttext\nü √ 漢"), Cow::Borrowed(_)));
-        // A title, a reply request, an overwritten line, 8-bit CSI, reversed writing.
+        // Sets a title, requests a reply, overwrites a line, uses an 8-bit CSI, and reverses the
+        // writing.
         let shown = visible("\u{1b}]0;x\u{7}\u{1b}[6n\rdone\u{9b}2J\u{7f}\u{202e}cod");
         assert_eq!(
             shown,

@@ -1,4 +1,4 @@
-//! The kernel's structures, as far as the image uses them.
+//! The kernel's structures, with those fields that the image uses.
 
 /// Nanoseconds in a second.
 pub(crate) const NS_PER_S: i64 = 1_000_000_000;
@@ -12,12 +12,12 @@ pub(crate) struct Timespec {
 }
 
 impl Timespec {
-    /// Converts nanoseconds, at least zero.
+    /// Converts nanoseconds, which must not be negative.
     pub(crate) fn from_ns(ns: i64) -> Self {
         Self::from_unsigned_ns(if ns < 0 { 0 } else { ns as u64 })
     }
 
-    /// Converts nanoseconds.
+    /// Converts unsigned nanoseconds.
     #[inline(always)]
     pub(crate) fn from_unsigned_ns(ns: u64) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl Timespec {
         }
     }
 
-    /// Converts to nanoseconds; saturates. `None` for values that the kernel rejects.
+    /// Converts to nanoseconds; saturates. Returns `None` for values that the kernel rejects.
     pub(crate) fn to_ns(self) -> Option<i64> {
         if self.s < 0 || self.ns < 0 || self.ns >= NS_PER_S {
             return None;
@@ -34,7 +34,7 @@ impl Timespec {
         Some(self.s.saturating_mul(NS_PER_S).saturating_add(self.ns))
     }
 
-    /// Reads the program's structure. `None` if it is not readable.
+    /// Reads a `struct timespec` of the program. Returns `None` if the memory is not readable.
     pub(crate) fn load(address: usize) -> Option<Self> {
         if !crate::sys::readable(address, 16) {
             return None;
@@ -45,16 +45,16 @@ impl Timespec {
     }
 }
 
-/// `struct msghdr`.
+/// Header of a message of `sendmsg` and `recvmsg`: `struct msghdr`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct MessageHeader {
     name: usize,
     name_length: usize,
-    /// `struct iovec`s, and their number.
+    /// Address of the `struct iovec`s; their number follows.
     pub(crate) parts: usize,
     pub(crate) part_count: usize,
-    /// Ancillary messages, and their total length in bytes.
+    /// Address of the ancillary messages; their total length in bytes follows.
     pub(crate) control: usize,
     pub(crate) control_length: usize,
     flags: usize,
@@ -63,7 +63,7 @@ pub(crate) struct MessageHeader {
 const _: () = assert!(size_of::<MessageHeader>() == 56);
 
 impl MessageHeader {
-    /// Header without name and ancillary messages.
+    /// Returns a header for these parts, without a name and ancillary messages.
     pub(crate) fn of_parts(parts: usize, part_count: usize) -> Self {
         Self {
             name: 0,
@@ -77,7 +77,7 @@ impl MessageHeader {
     }
 }
 
-/// `struct pollfd`.
+/// Descriptor with its events, for `ppoll`: `struct pollfd`.
 #[repr(C)]
 pub(crate) struct PollFd {
     pub(crate) fd: i32,
@@ -85,14 +85,15 @@ pub(crate) struct PollFd {
     pub(crate) revents: i16,
 }
 
-/// `siginfo_t` of a SIGSYS.
+/// Information about a SIGSYS: the beginning of its `siginfo_t`.
 #[repr(C)]
 pub(crate) struct SignalInfo {
     pub(crate) signal: i32,
     pub(crate) errno: i32,
     pub(crate) code: i32,
     padding: i32,
-    /// For a signal that was sent: process and user of the sender.
+    /// Address of the trapping instruction. In a signal that a process sent, process and user of
+    /// the sender.
     pub(crate) call_address: usize,
     /// Number of the trapped system call.
     pub(crate) call: i32,

@@ -1,7 +1,8 @@
-//! `io_getevents` and `io_pgetevents`: completions of asynchronous input and output.
+//! Handlers of `io_getevents` and `io_pgetevents`, which wait for completions of asynchronous input
+//! and output.
 //!
-//! A freeze interrupts both in the kernel: the first returns EINTR, which `Turn::block` hides; the
-//! second starts anew, with the whole timeout.
+//! A freeze interrupts both calls in the kernel. `io_getevents` then returns EINTR, which
+//! `Turn::block` hides; `io_pgetevents` starts anew, with the whole timeout.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -11,20 +12,21 @@ use crate::poll::SignalMask;
 use crate::sys::{nr, readable, syscall};
 use crate::wait::{Deadline, KICKED, Turn, until};
 
-/// `io_getevents(context, least, most, events, timeout)`.
+/// Handles `io_getevents(context, least, most, events, timeout)`.
 pub(crate) fn io_getevents(args: [usize; 6]) -> isize {
     match deadline_of(args[4]) {
         Some(deadline) => Wait { args, deadline }.complete(&SignalMask::Unchanged),
-        // SAFETY: invalid, so that the kernel refuses; it checks the pointers.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call; it checks the
+        // pointers.
         None => unsafe { syscall(nr::IO_GETEVENTS, args) },
     }
 }
 
-/// `io_pgetevents(context, least, most, events, timeout, mask)`.
+/// Handles `io_pgetevents(context, least, most, events, timeout, mask)`.
 pub(crate) fn io_pgetevents(args: [usize; 6]) -> isize {
     match (deadline_of(args[4]), load_mask(args[5])) {
         (Some(deadline), Some(mask)) => Wait { args, deadline }.complete(&mask),
-        // SAFETY: as above.
+        // SAFETY: the same as above.
         _ => unsafe { syscall(nr::IO_PGETEVENTS, args) },
     }
 }
@@ -35,12 +37,12 @@ struct Wait {
 }
 
 impl Wait {
-    /// Waits until there are as many events as requested. Events of earlier turns are already in
-    /// the program's array.
+    /// Waits until there are as many events as requested. The program's array already holds the
+    /// events of earlier turns.
     fn complete(&self, mask: &SignalMask) -> isize {
         let [context, least, most, events, ..] = self.args;
         if (least as isize) < 0 || (most as isize) < (least as isize) {
-            // SAFETY: invalid, so that the kernel refuses.
+            // SAFETY: the arguments are invalid, so the kernel refuses the call.
             return unsafe { syscall(nr::IO_GETEVENTS, [context, least, most, events, 0, 0]) };
         }
         let mut got = 0usize;
@@ -59,7 +61,8 @@ impl Wait {
             if result == KICKED {
                 return KICKED;
             }
-            // Distinguishes an interruption by the supervisor from one by a handler of the program.
+            // This distinguishes an interruption by the supervisor from one by a handler of the
+            // program.
             let disturbed = page().epoch.load(Acquire) != before;
             if result < 0 {
                 return match (got, result) {
@@ -70,7 +73,8 @@ impl Wait {
             got = got.saturating_add(result as usize);
             let is_short = !is_whole(turn, mask);
             if got >= least || !(result == 0 || disturbed || is_short) {
-                // Enough events; or some, and the time was over or a handler ran.
+                // There are enough events; or there are some, and the time was over or a handler
+                // ran.
                 got as isize
             } else if turn.wall.is_none() {
                 KICKED
@@ -86,7 +90,7 @@ impl Wait {
     }
 }
 
-/// Returns true if the turn lasts until the deadline at the present rate.
+/// Returns true if the turn lasts until the deadline at the clock's present rate.
 fn is_whole(turn: &Turn, mask: &SignalMask) -> bool {
     let is_steered = page().steered.load(Relaxed) != 0;
     turn.wall.is_none() || !(is_steered || matches!(mask, SignalMask::During(_)))
@@ -112,23 +116,23 @@ fn one_turn(turn: &Turn, mut args: [usize; 6], mask: &SignalMask) -> isize {
     unsafe { turn.block(number, args) }
 }
 
-/// Returns the deadline for a relative timeout; a null pointer means none. The kernel accepts any
-/// `timespec` here.
+/// Returns the deadline for a relative timeout at this address; a null pointer means none. The
+/// kernel accepts any `timespec` here.
 fn deadline_of(address: usize) -> Option<Deadline> {
     if address == 0 {
         return Some(Deadline::Never);
     }
     let Timespec { s, ns } = Timespec::load(address)?;
     let ns = s.saturating_mul(NS_PER_S).saturating_add(ns);
-    // A negative value means no timeout: added to the present time, the sum is less than that,
-    // which the kernel takes for an overflow.
+    // The kernel takes a negative timeout as none: the sum with the present time is less than the
+    // present time, which it takes for an overflow.
     Some(match ns {
         ..0 => Deadline::Never,
         _ => Deadline::after_ns(ns),
     })
 }
 
-/// Loads the mask from a `struct __aio_sigset`.
+/// Loads the mask from a `struct __aio_sigset` at this address.
 fn load_mask(address: usize) -> Option<SignalMask> {
     if address == 0 {
         return Some(SignalMask::Unchanged);
@@ -136,13 +140,13 @@ fn load_mask(address: usize) -> Option<SignalMask> {
     if !readable(address, 16) {
         return None;
     }
-    // SAFETY: the kernel has just read both ends of it.
+    // SAFETY: the kernel has just read both ends of the structure.
     let [mask, size] = unsafe { (address as *const [usize; 2]).read_unaligned() };
     SignalMask::load(mask, size).ok()
 }
 
-/// Result that no call returns: the turn's time is over, and too few events arrived.
+/// Result for a turn whose time is over before enough events arrived. No call returns this value.
 const TIME_IS_OVER: isize = KICKED - 1;
-/// `struct io_event`.
+/// Size of a `struct io_event`.
 const EVENT_BYTES: usize = 32;
 const LONGEST_MASKED_NS: i64 = 20_000_000;

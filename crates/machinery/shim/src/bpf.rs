@@ -4,7 +4,7 @@ use timeloom_page::{ADDRESS_HIGH_HALF, IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use crate::sys::{nr, syscall};
 
-/// `struct sock_filter`.
+/// Instruction of a filter: `struct sock_filter`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Instruction {
@@ -14,7 +14,7 @@ pub(crate) struct Instruction {
     pub(crate) k: u32,
 }
 
-/// `struct sock_fprog`.
+/// Program of a filter, by address and length: `struct sock_fprog`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Program {
@@ -23,7 +23,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Installs the program as a filter; returns the kernel's result.
+    /// Installs the program as a seccomp filter with these flags. Returns the kernel's result.
     pub(crate) fn install(&self, flags: usize) -> isize {
         let program = core::ptr::from_ref(self) as usize;
         // SAFETY: the kernel reads the program, and checks its pointer.
@@ -31,12 +31,12 @@ impl Program {
     }
 }
 
-/// Loads a word of `struct seccomp_data`.
+/// Loads the 32-bit word of `struct seccomp_data` at this offset into the accumulator.
 pub(crate) const fn load(offset: u32) -> Instruction {
     instruction(0x20, offset)
 }
 
-/// Loads a constant.
+/// Loads a constant into the accumulator.
 pub(crate) const fn load_constant(k: u32) -> Instruction {
     instruction(0x00, k)
 }
@@ -51,7 +51,8 @@ pub(crate) const fn jump(k: u32) -> Instruction {
     instruction(JUMP, k)
 }
 
-/// Jumps over `then` instructions if the accumulator equals `k`, and over `otherwise` if not.
+/// Jumps over `then` instructions if the accumulator equals `k`, otherwise over `otherwise`
+/// instructions.
 pub(crate) const fn if_equal(k: u32, then: u8, otherwise: u8) -> Instruction {
     Instruction {
         code: 0x15,
@@ -61,7 +62,7 @@ pub(crate) const fn if_equal(k: u32, then: u8, otherwise: u8) -> Instruction {
     }
 }
 
-/// Jumps like [`if_equal`], depending on the accumulator being at least `k`.
+/// Jumps like [`if_equal`], but compares if the accumulator is at least `k`.
 pub(crate) const fn if_at_least(k: u32, then: u8, otherwise: u8) -> Instruction {
     Instruction {
         code: 0x35,
@@ -71,12 +72,12 @@ pub(crate) const fn if_at_least(k: u32, then: u8, otherwise: u8) -> Instruction 
     }
 }
 
-/// Ends with an action.
+/// Ends the filter with this action.
 pub(crate) const fn done(action: u32) -> Instruction {
     instruction(RETURN, action)
 }
 
-/// Ends with the accumulator as the action.
+/// Ends the filter with the accumulator as the action.
 pub(crate) const DONE_WITH_LOADED: Instruction = instruction(RETURN_LOADED, 0);
 /// Copies the accumulator to the index register.
 pub(crate) const KEEP: Instruction = instruction(0x07, 0);
@@ -94,14 +95,14 @@ const fn instruction(code: u16, k: u32) -> Instruction {
 
 pub(crate) const RETURN_ALLOW: Instruction = done(ALLOW);
 
-/// `BPF_JMP | BPF_JA`.
+/// Opcode of an unconditional jump: `BPF_JMP | BPF_JA`.
 pub(crate) const JUMP: u16 = 0x05;
-/// `BPF_RET | BPF_K`.
+/// Opcode that returns a constant: `BPF_RET | BPF_K`.
 pub(crate) const RETURN: u16 = 0x06;
-/// `BPF_RET | BPF_A`.
+/// Opcode that returns the accumulator: `BPF_RET | BPF_A`.
 pub(crate) const RETURN_LOADED: u16 = 0x16;
 
-/// Bits of an action that select its kind.
+/// Mask for the bits of an action that select its kind.
 pub(crate) const ACTION: u32 = 0xffff_0000;
 pub(crate) const ALLOW: u32 = 0x7fff_0000;
 pub(crate) const RETURN_LOG: u32 = 0x7ffc_0000;
@@ -110,22 +111,22 @@ pub(crate) const RETURN_NOTIFY: u32 = 0x7fc0_0000;
 pub(crate) const RETURN_ERRNO: u32 = 0x0005_0000;
 pub(crate) const RETURN_TRAP: u32 = 0x0003_0000;
 
-/// Offsets in `struct seccomp_data`.
+/// Offsets in `struct seccomp_data`, in bytes.
 pub(crate) const NUMBER: u32 = 0;
 pub(crate) const ARCHITECTURE: u32 = 4;
 pub(crate) const ADDRESS_LOW: u32 = 8;
 pub(crate) const ADDRESS_HIGH: u32 = 12;
 pub(crate) const FIRST_ARGUMENT: u32 = 16;
 
-/// High half of every address in the image.
+/// High 32 bits of every address in the image.
 pub(crate) const IMAGE_HIGH: u32 = ADDRESS_HIGH_HALF;
-/// Low half of the image's first address.
+/// Low 32 bits of the image's first address.
 pub(crate) const IMAGE_BEGIN: u32 = IMAGE_ADDRESS as u32;
-/// Low half of the first address beyond the image.
+/// Low 32 bits of the first address beyond the image.
 pub(crate) const IMAGE_END: u32 = (IMAGE_ADDRESS + IMAGE_LIMIT) as u32;
 
 pub(crate) const SET_MODE_FILTER: usize = 1;
-/// SECCOMP_FILTER_FLAG_TSYNC: applies the filter to all threads.
+/// SECCOMP_FILTER_FLAG_TSYNC: applies the filter to all threads of the process.
 pub(crate) const TSYNC: usize = 1;
-/// SECCOMP_FILTER_FLAG_SPEC_ALLOW: without it every call would be slower.
+/// SECCOMP_FILTER_FLAG_SPEC_ALLOW: without this flag every call would be slower.
 pub(crate) const SPEC_ALLOW: usize = 1 << 2;

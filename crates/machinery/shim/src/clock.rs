@@ -1,4 +1,4 @@
-//! The clocks: the vDSO's functions, and the corresponding calls when trapped.
+//! Clock reads: the functions of the vDSO, and the corresponding system calls if they trap.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +12,7 @@ use crate::cpu::{is_cpu_clock, shown_ns};
 use crate::phc;
 use crate::sys::{errno, nr, syscall, syscall_as_program};
 
-/// Returns the clock page of this process, which is its host's.
+/// Returns the clock page mapped in this process: that of its host.
 #[inline(always)]
 pub(crate) fn page() -> &'static ClockPage<Shown> {
     // SAFETY: the launcher maps the page there, before the program's first
@@ -20,7 +20,7 @@ pub(crate) fn page() -> &'static ClockPage<Shown> {
     unsafe { &*(PAGE_ADDRESS as *const ClockPage<Shown>) }
 }
 
-/// Returns the time on the page, and `field` of the map from which it was computed.
+/// Reads the time on the page, and `field` of the map from which that time was computed.
 #[inline(always)]
 pub(crate) fn read<T>(field: impl Fn(&MapCopy) -> T) -> (Instant<Shown>, T) {
     let page = page();
@@ -48,7 +48,7 @@ pub(crate) fn monotonic_ns() -> u64 {
         .wrapping_add(now.ns as u64)
 }
 
-/// Reads the machine's CLOCK_REALTIME, for kernel calls that use no other clock.
+/// Reads the machine's CLOCK_REALTIME in nanoseconds, for kernel calls that accept no other clock.
 pub(crate) fn machine_realtime_ns() -> i64 {
     let mut now = Timespec { s: 0, ns: 0 };
     // SAFETY: writes 16 bytes into `now`.
@@ -56,14 +56,14 @@ pub(crate) fn machine_realtime_ns() -> i64 {
     now.to_ns().unwrap_or(0)
 }
 
-/// Returns CLOCK_REALTIME at the page time `shown`, by its present offset.
+/// Returns CLOCK_REALTIME, in nanoseconds, when the page shows `shown`. Uses the present offset.
 pub(crate) fn realtime_ns_at(shown: Instant<Shown>) -> i64 {
     let (_, offset) = read(|copy| offset_ns(0, copy));
     shown.as_ns().wrapping_add(offset.unwrap_or(0))
 }
 
-/// Returns the offset of the clock `id` from the page time. `None` for clocks without a fixed
-/// offset (CPU time, hardware clocks).
+/// Returns the offset of the clock `id` from the page time, in nanoseconds. Returns `None` for
+/// clocks without a fixed offset (processor time, hardware clocks).
 #[inline(always)]
 pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
     let offset = match id {
@@ -76,7 +76,7 @@ pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
     Some(offset.load(Relaxed))
 }
 
-/// Reads the clock `id`, in nanoseconds since its zero.
+/// Reads the clock `id`, in nanoseconds since its zero. Returns `None` if the kernel must read it.
 #[inline(always)]
 pub(crate) fn now_ns(id: u32) -> Option<i64> {
     if page().is_released() {
@@ -89,7 +89,7 @@ pub(crate) fn now_ns(id: u32) -> Option<i64> {
     offset.map(|offset| shown.as_ns().wrapping_add(offset))
 }
 
-/// Reads the machine's clock `id`, for a program that was released from its session.
+/// Reads the machine's clock `id` in nanoseconds, for a program that was released from its session.
 #[cold]
 #[inline(never)]
 fn machine_ns(id: u32) -> Option<i64> {
@@ -104,7 +104,8 @@ fn machine_ns(id: u32) -> Option<i64> {
     if result == 0 { now.to_ns() } else { None }
 }
 
-/// Reads the only other clock without a fixed offset: the host's undisciplined oscillator.
+/// Reads CLOCK_MONOTONIC_RAW, the only other clock without a fixed offset: the host's undisciplined
+/// oscillator.
 #[cold]
 #[inline(never)]
 pub(crate) fn raw() -> Instant<Core> {
@@ -116,8 +117,9 @@ pub(crate) fn raw() -> Instant<Core> {
     }
 }
 
-/// [`now_ns`] for the two most frequent clocks, if the first attempt by the TSC succeeds; else
-/// `None`. Straight code without a call, so that its caller saves no registers.
+/// Reads a clock as [`now_ns`] does, but only the two most frequent clocks, by the TSC, and in one
+/// attempt. Returns `None` otherwise. The code makes no call, so that its caller saves no
+/// registers.
 #[inline(always)]
 fn now_ns_at_once(id: u32) -> Option<u64> {
     let page = page();
@@ -145,12 +147,12 @@ extern "C" fn timeloom_vdso_clock_gettime(id: u32, out: *mut Timespec) -> i32 {
     }
 }
 
-/// Reads every clock, even if the page changes concurrently.
+/// Handles `clock_gettime` for every clock, and waits if the page is being changed.
 #[cold]
 #[inline(never)]
 extern "C" fn clock_gettime_patiently(id: u32, out: *mut Timespec) -> i32 {
     if matches!(id, REALTIME_ALARM | BOOTTIME_ALARM) {
-        // Exists only if the machine has an alarm chip: the kernel decides.
+        // The alarm clocks exist only if the machine has an alarm chip: the kernel decides.
         return clock_gettime([id as usize, out as usize, 0, 0, 0, 0]) as i32;
     }
     store_now(id, out)
@@ -179,7 +181,8 @@ fn store_now(id: u32, out: *mut Timespec) -> i32 {
 #[unsafe(no_mangle)]
 extern "C" fn timeloom_vdso_gettimeofday(time: *mut Timespec, zone: usize) -> i32 {
     if zone != 0 {
-        // Fills both; the time is then overwritten. SAFETY: the kernel checks both pointers.
+        // The call fills both structures; the time is then overwritten. SAFETY: the kernel checks
+        // both pointers.
         let result = unsafe { syscall(nr::GETTIMEOFDAY, [time as usize, zone, 0, 0, 0, 0]) };
         if result != 0 {
             return result as i32;
@@ -187,7 +190,7 @@ extern "C" fn timeloom_vdso_gettimeofday(time: *mut Timespec, zone: usize) -> i3
     }
     if !time.is_null() {
         let now = Timespec::from_ns(now_ns(0).unwrap_or(0));
-        // SAFETY: as above; `struct timeval` has the same shape, in µs.
+        // SAFETY: the same as above; `struct timeval` has the same layout, in µs.
         unsafe {
             time.write(Timespec {
                 s: now.s,
@@ -226,8 +229,8 @@ extern "C" fn timeloom_vdso_getcpu(cpu: *mut u32, node: *mut u32, _cache: usize)
     unsafe { syscall(nr::GETCPU, [cpu as usize, node as usize, 0, 0, 0, 0]) as i32 }
 }
 
-/// Returns random bytes from the kernel. A query for the state's size (`state_length` all ones)
-/// returns ENOSYS, upon which libraries use the system call.
+/// Writes random bytes from the kernel to `buffer`. A query for the state's size (`state_length`
+/// all ones) returns ENOSYS, upon which libraries use the system call.
 #[unsafe(no_mangle)]
 extern "C" fn timeloom_vdso_getrandom(
     buffer: usize,
@@ -243,12 +246,14 @@ extern "C" fn timeloom_vdso_getrandom(
     unsafe { syscall_as_program(nr::GETRANDOM, [buffer, length, flags as usize, 0, 0, 0]) }
 }
 
-/// Makes a call that the kernel's vDSO would make as well.
+/// Makes a system call that natively the kernel's vDSO would make as well.
 fn native(number: usize, id: u32, out: usize) -> isize {
     // SAFETY: the kernel checks the pointer.
     unsafe { syscall_as_program(number, [id as usize, out, 0, 0, 0, 0]) }
 }
 
+/// Replaces the processor time at `out` by the value shown to programs.
+///
 /// # Safety
 /// `out` must be readable and writable.
 unsafe fn scale_cpu_time(id: u32, out: *mut Timespec) {
@@ -259,8 +264,8 @@ unsafe fn scale_cpu_time(id: u32, out: *mut Timespec) {
     unsafe { out.write_unaligned(shown) };
 }
 
-/// `clock_gettime` by `syscall` instruction. The kernel is called first: it checks the identifier
-/// and the pointer, and returns its usual errors.
+/// Handles `clock_gettime` made by a `syscall` instruction. The kernel is called first: it checks
+/// the identifier and the pointer, and returns its usual errors.
 pub(crate) fn clock_gettime(args: [usize; 6]) -> isize {
     if phc::is_device(args[0] as u32) {
         return phc::clock_gettime(args[0] as u32, args[1] as *mut Timespec);
@@ -277,7 +282,7 @@ pub(crate) fn clock_gettime(args: [usize; 6]) -> isize {
     result
 }
 
-/// `gettimeofday` by `syscall` instruction.
+/// Handles `gettimeofday` made by a `syscall` instruction.
 pub(crate) fn gettimeofday(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks both pointers.
     let result = unsafe { syscall(nr::GETTIMEOFDAY, args) };

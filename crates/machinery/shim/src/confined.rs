@@ -1,16 +1,16 @@
 //! Seccomp filters that a program installs for itself.
 //!
 //! The image makes calls that such a filter does not expect: the return from a signal handler, a
-//! wait in several parts, a check whether memory is readable. The filter is therefore installed in
+//! wait in several parts, a check if memory is readable. The image therefore installs the filter in
 //! a rewritten form (`rewrite.rs`), which lets calls of the image pass. Its verdicts on all other
 //! calls are unchanged.
 //!
-//! Only the kernel decides whether a filter is valid: the image asks it to install the filter with
-//! a listener. A process in a session already has a listener, and a second one is refused, but only
-//! after all other checks: privileges, flags, the memory, each instruction.
+//! Only the kernel decides if a filter is valid. To get its decision, the image asks it to install
+//! the filter with a listener. A process in a session already has a listener, so the kernel refuses
+//! a second one, but only after all other checks: privileges, flags, the memory, each instruction.
 //!
-//! The image stores no state: closing a descriptor that cannot exist tells whether there is such a
-//! filter ([`has_filter`]), for each thread and its children.
+//! The image stores no state. To learn if a thread has a rewritten filter, it closes a descriptor
+//! that cannot exist ([`has_filter`]).
 
 mod rewrite;
 mod strict;
@@ -34,7 +34,7 @@ pub(crate) fn seccomp(args: [usize; 6]) -> isize {
     }
 }
 
-/// Handles `prctl(option, value, …)` for seccomp and for the time-stamp counter.
+/// Handles `prctl(option, value, …)` that concerns seccomp or the time-stamp counter.
 pub(crate) fn prctl(args: [usize; 6]) -> isize {
     let [option, value, pointer, ..] = args;
     match option as u32 {
@@ -47,7 +47,8 @@ pub(crate) fn prctl(args: [usize; 6]) -> isize {
     }
 }
 
-/// Returns true if the thread has a filter of the program's own, installed under the clock.
+/// Returns true if the calling thread has a filter of the program's own that the image has
+/// rewritten.
 pub(crate) fn has_filter() -> bool {
     // SAFETY: no such descriptor can exist, since the number is negative.
     unsafe { syscall(nr::CLOSE, [PROBE as usize, 0, 0, 0, 0, 0]) == errno::ECANCELED }
@@ -59,14 +60,15 @@ pub(crate) fn give_up_new_privileges() {
     unsafe { syscall(nr::PRCTL, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0]) };
 }
 
-/// Installs the `struct sock_fprog` at `pointer`.
+/// Installs the program's filter, the `struct sock_fprog` at `pointer`. Returns the result for the
+/// program.
 fn install(flags: usize, pointer: usize) -> isize {
     if flags & !ALL_FLAGS != 0 {
-        // A flag of a future kernel.
+        // The flag is one of a future kernel.
         return errno::EINVAL;
     }
     if flags & !HANDLED_FLAGS != 0 {
-        // The kernel allows one listener, which the supervisor has, so it refuses.
+        // The kernel allows one listener, which the supervisor has, so it refuses a second one.
         // SAFETY: the kernel checks the pointer.
         return unsafe { syscall(nr::SECCOMP, [SET_MODE_FILTER, flags, pointer, 0, 0, 0]) };
     }
@@ -77,10 +79,11 @@ fn install(flags: usize, pointer: usize) -> isize {
             [SET_MODE_FILTER, NEW_LISTENER, pointer, 0, 0, 0],
         )
     } {
-        // The filter is valid, or (if no descriptor is left) was checked as far as the kernel got.
+        // The filter is valid, or (if no descriptor is left) has passed the kernel's checks up to
+        // that point.
         errno::EBUSY | errno::EMFILE | errno::ENFILE => {}
-        // Without a supervisor there is no listener. The filter is installed, and is installed
-        // again below.
+        // Without a supervisor there is no listener, so the kernel has installed the filter. It is
+        // installed again below, in its rewritten form.
         listener if listener >= 0 => {
             // SAFETY: the descriptor was just created.
             unsafe { syscall(nr::CLOSE, [listener as usize, 0, 0, 0, 0, 0]) };
@@ -90,7 +93,7 @@ fn install(flags: usize, pointer: usize) -> isize {
     if !readable(pointer, size_of::<Program>()) {
         return errno::EFAULT;
     }
-    // SAFETY: the kernel has just read it.
+    // SAFETY: the kernel has just read the structure.
     let given = unsafe { (pointer as *const Program).read_unaligned() };
     let Some(room) = Room::new() else {
         return errno::ENOMEM;
@@ -98,7 +101,7 @@ fn install(flags: usize, pointer: usize) -> isize {
     sys::ask(ImageCall::Confines);
     let result = match room.copy(&given) {
         Err(refused) => refused,
-        // SAFETY: each half of the room fits a filter of maximum length.
+        // SAFETY: each half of the buffer has space for a filter of maximum length.
         Ok(()) => match unsafe {
             rewrite::rewrite(
                 room.original(),
@@ -119,7 +122,7 @@ fn install(flags: usize, pointer: usize) -> isize {
     result
 }
 
-/// Memory for the program's filter and for the rewritten one.
+/// Buffer for the program's filter and for the rewritten one.
 struct Room(usize);
 
 impl Room {
@@ -145,7 +148,8 @@ impl Room {
         (self.0 + FILTER_BYTES) as *mut Instruction
     }
 
-    /// Copies the program's filter, which other threads may change meanwhile.
+    /// Copies the program's filter to the buffer, since other threads may change the original
+    /// meanwhile.
     fn copy(&self, given: &Program) -> Result<(), isize> {
         let (length, from) = (usize::from(given.length), given.instructions as usize);
         if length == 0 || length > MOST_INSTRUCTIONS {
@@ -159,21 +163,22 @@ impl Room {
             }
             at += PROBED_BYTES;
         }
-        // SAFETY: readable, as just checked, and the room fits the maximum length.
+        // SAFETY: the memory is readable, as just checked, and the buffer fits the maximum length.
         unsafe { core::ptr::copy_nonoverlapping(from as *const u8, self.0 as *mut u8, bytes) };
         Ok(())
     }
 
     fn give_back(self) {
-        // SAFETY: mapped by this type, and no longer used.
+        // SAFETY: the memory was mapped by this type, and is no longer used.
         unsafe { syscall(nr::MUNMAP, [self.0, 2 * FILTER_BYTES, 0, 0, 0, 0]) };
     }
 }
 
-/// BPF_MAXINSNS.
+/// BPF_MAXINSNS: maximum length of a filter.
 const MOST_INSTRUCTIONS: usize = 4096;
 const FILTER_BYTES: usize = MOST_INSTRUCTIONS * size_of::<Instruction>();
-/// Distance between probes; no page is skipped if both ends of each such piece are checked.
+/// Distance between readability checks, in bytes. If both ends of each piece of this length are
+/// checked, no page is skipped.
 const PROBED_BYTES: usize = 4096;
 
 const MODE_FILTER: u32 = SET_MODE_FILTER as u32;

@@ -1,17 +1,17 @@
 //! Processor time: CPU clocks, `times`, `getrusage`.
 //!
 //! The kernel counts processor time in real seconds. In a session at a tenth of the speed, programs
-//! would see a processor ten times slower than theirs, or a usage above 100 %. Processor time is
-//! therefore divided by the dilation, like all other time. A pause needs no correction: a thread
-//! that does not run is not charged.
+//! would therefore see a processor ten times slower than theirs, or a usage above 100 %. Like all
+//! other time, processor time is therefore divided by the dilation. A pause needs no correction: a
+//! thread that does not run is not charged.
 //!
-//! As long as a session keeps its rate, that is one division. After a change of the rate, the
-//! processor time used before it counts at the old rate. Only the supervisor knows that amount, so
-//! the image asks it.
+//! As long as a session keeps its rate, one division suffices. After a change of the rate, the
+//! processor time used before the change still counts at the old rate. Only the supervisor knows
+//! that amount, so the image asks it.
 //!
-//! If computing takes no virtual time, processor time is zero: a program that sends it to another
-//! would otherwise send a different value in each run. A program that computes until the clock
-//! moves is given steps of time, and has used as much as these.
+//! If computing takes no virtual time, processor time is zero: a program that sends its processor
+//! time to another would otherwise send a different value in each run. A program that computes
+//! until the clock moves is given steps of time; it is shown the sum of these as processor time.
 
 use timeloom_calls::ImageCall;
 pub(crate) use timeloom_calls::counts_processor as is_cpu_clock;
@@ -20,12 +20,13 @@ use crate::abi::NS_PER_S;
 use crate::clock::{now_ns, page};
 use crate::sys::{ask, errno, nr, readable, syscall};
 
-/// Returns the value of CPU clock `id` for the kernel's value `real_ns`.
+/// Returns the value to show of CPU clock `id`, in nanoseconds, for the kernel's value `real_ns`.
 pub(crate) fn shown_ns(id: u32, real_ns: i64) -> i64 {
     shown(real_ns, ImageCall::CpuTime { clock: id, real_ns })
 }
 
-/// Returns the value of a kernel timer's CPU clock for the kernel's value `real_ns`.
+/// Returns the value to show of a kernel timer's CPU clock, in nanoseconds, for the kernel's value
+/// `real_ns`.
 pub(crate) fn shown_by_timer_ns(timer: usize, real_ns: i64) -> i64 {
     let timer = timer as i32;
     shown(real_ns, ImageCall::CpuTimeOfTimer { timer, real_ns })
@@ -42,12 +43,12 @@ fn shown(real_ns: i64, question: ImageCall<usize>) -> i64 {
     of_ended(real_ns)
 }
 
-/// Returns the value for the processor time of processes that have ended.
+/// Returns the value to show for the processor time of processes that have ended, in nanoseconds.
 fn of_ended(real_ns: i64) -> i64 {
     if_it_takes_time(at_present_rate(real_ns))
 }
 
-/// Returns processor time, up to the page's limit if computing takes no virtual time.
+/// Returns `used_ns`, limited to the page's maximum if computing takes no virtual time.
 fn if_it_takes_time(used_ns: i64) -> i64 {
     match page().most_processor_time_ns() {
         Some(most_ns) => used_ns.min(most_ns),
@@ -55,7 +56,8 @@ fn if_it_takes_time(used_ns: i64) -> i64 {
     }
 }
 
-/// (Accurate to a nanosecond for a hundred days of processor time.)
+/// Converts real processor time to shown time at the present rate, in nanoseconds. (Accurate to a
+/// nanosecond for a hundred days of processor time.)
 pub(crate) fn at_present_rate(real_ns: i64) -> i64 {
     let (dilation, _) = page().past.dilation();
     if dilation == 1.0 || dilation <= 0.0 {
@@ -64,7 +66,7 @@ pub(crate) fn at_present_rate(real_ns: i64) -> i64 {
     (real_ns as f64 / dilation) as i64
 }
 
-/// `times(buffer)`: the result counts hundredths of a second of virtual time.
+/// Handles `times(buffer)`, whose result counts hundredths of a second of virtual time.
 pub(crate) fn times(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::TIMES, args) };
@@ -85,7 +87,7 @@ pub(crate) fn times(args: [usize; 6]) -> isize {
     (now_ns(7).unwrap_or(0) / TICK_NS) as isize
 }
 
-/// `getrusage(who, usage)`.
+/// Handles `getrusage(who, usage)`.
 pub(crate) fn getrusage(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::GETRUSAGE, args) };
@@ -101,7 +103,8 @@ pub(crate) fn getrusage(args: [usize; 6]) -> isize {
     result
 }
 
-/// `wait4(pid, status, options, usage)` with the usage of the ended child.
+/// Handles `wait4(pid, status, options, usage)`, which returns the resource usage of the ended
+/// child.
 pub(crate) fn wait4(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointers.
     let result = unsafe { syscall(nr::WAIT4, args) };
@@ -113,11 +116,12 @@ pub(crate) fn wait4(args: [usize; 6]) -> isize {
     result
 }
 
-/// `waitid(which, id, info, options, usage)` with the usage of the ended child.
+/// Handles `waitid(which, id, info, options, usage)`, which returns the resource usage of the ended
+/// child.
 pub(crate) fn waitid(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointers.
     let result = unsafe { syscall(nr::WAITID, args) };
-    // The result is always zero, and the structure is zero if no child has ended yet.
+    // The result is zero on success. If no child has ended yet, the structure is zero too.
     if result == 0 {
         // SAFETY: the kernel has just written there.
         unsafe { scale_usage(args[4], None) };
@@ -125,8 +129,9 @@ pub(crate) fn waitid(args: [usize; 6]) -> isize {
     result
 }
 
-/// `setitimer(which, new, old)` of a processor-time timer: the kernel's, with intervals converted
-/// at the present rate. (An armed timer keeps its length in real time when the rate changes.)
+/// Handles `setitimer(which, new, old)` for a timer of processor time. The kernel keeps the timer;
+/// its intervals are converted at the present rate. (An armed timer keeps its length in real time
+/// when the rate changes.)
 pub(crate) fn setitimer(args: [usize; 6]) -> isize {
     let [which, new, old, ..] = args;
     if new != 0 && !readable(new, size_of::<IntervalTimer>()) {
@@ -135,7 +140,7 @@ pub(crate) fn setitimer(args: [usize; 6]) -> isize {
     let wanted = if new == 0 {
         [[0; 2]; 2]
     } else {
-        // SAFETY: the kernel has just read both ends of it.
+        // SAFETY: the kernel has just read both ends of the structure.
         let given = unsafe { (new as *const IntervalTimer).read_unaligned() };
         // Values that the kernel would refuse stay unchanged.
         let valid = given
@@ -152,7 +157,7 @@ pub(crate) fn setitimer(args: [usize; 6]) -> isize {
     } else {
         &raw const wanted as usize
     };
-    // SAFETY: the kernel checks `old`; the new setting is the image's.
+    // SAFETY: the kernel checks `old`; the new setting is in the image's memory.
     let result = unsafe { syscall(nr::SETITIMER, [which, address, old, 0, 0, 0]) };
     if result == 0 && old != 0 {
         // SAFETY: the kernel has just written there.
@@ -161,7 +166,7 @@ pub(crate) fn setitimer(args: [usize; 6]) -> isize {
     result
 }
 
-/// `getitimer(which, value)` of such a timer.
+/// Handles `getitimer(which, value)` for a timer of processor time.
 pub(crate) fn getitimer(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::GETITIMER, args) };
@@ -172,6 +177,8 @@ pub(crate) fn getitimer(args: [usize; 6]) -> isize {
     result
 }
 
+/// Converts a kernel timer's setting at this address to the form shown to the program.
+///
 /// # Safety
 /// A `struct itimerval` must be readable and writable at this address.
 unsafe fn show_timer(address: usize) {
@@ -184,11 +191,11 @@ unsafe fn show_timer(address: usize) {
     unsafe { timer.write_unaligned(shown) };
 }
 
-/// Returns the real processor time for a shown one at the present rate; in any unit.
+/// Converts shown processor time to real processor time at the present rate. The unit is arbitrary.
 pub(crate) fn to_real(shown: i64) -> i64 {
     let (dilation, _) = page().past.dilation();
     let real = shown as f64 * dilation;
-    // Rounded up, as the kernel rounds timers.
+    // The result is rounded up, as the kernel rounds timers.
     let whole = real as i64;
     if (whole as f64) < real {
         whole + 1
@@ -206,6 +213,9 @@ fn in_us([s, us]: [i64; 2], change: impl Fn(i64) -> i64) -> [i64; 2] {
 /// `struct itimerval`: interval and value, in seconds and microseconds.
 type IntervalTimer = [[i64; 2]; 2];
 
+/// Converts the user and system time of a resource usage to the values shown to the program. `id`
+/// is the CPU clock of their sum; `None` for processes that have ended.
+///
 /// # Safety
 /// A `struct rusage` must be readable and writable at this address.
 unsafe fn scale_usage(address: usize, id: Option<u32>) {
@@ -222,8 +232,9 @@ unsafe fn scale_usage(address: usize, id: Option<u32>) {
     unsafe { usage.write_unaligned(times) };
 }
 
-/// User and system time, in units of `unit_ns`. The kernel's clock counts their sum; `shown`
-/// converts the sum, which is then divided in the original ratio.
+/// Converts user and system time, in units of `unit_ns`, to the values shown to the program. The
+/// kernel's CPU clock counts their sum. `shown` converts the sum, which is then divided in the
+/// original ratio.
 fn scaled([user, system]: [i64; 2], unit_ns: i64, shown: impl Fn(i64) -> i64) -> [i64; 2] {
     let sum = user.wrapping_add(system);
     let total = shown(sum.wrapping_mul(unit_ns)) / unit_ns;
@@ -238,5 +249,5 @@ const PROCESS: u32 = 2;
 const THREAD: u32 = 3;
 const RUSAGE_SELF: i32 = 0;
 const RUSAGE_THREAD: i32 = 1;
-/// Unit of `times`: USER_HZ is 100 everywhere.
+/// Unit of the results of `times`, in nanoseconds: USER_HZ is 100 everywhere.
 const TICK_NS: i64 = NS_PER_S / 100;

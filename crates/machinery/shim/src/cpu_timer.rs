@@ -1,9 +1,10 @@
 //! Waits for processor time: POSIX timers and sleeps on CPU clocks.
 //!
-//! Both are the kernel's own, with intervals in real processor time. Signals, overruns and threads
-//! to notify are then as natively, and a pause needs no action: a thread that does not run uses no
-//! time. When the rate changes, a sleeping thread is interrupted and sleeps anew; an armed timer
-//! keeps its length, since only its process could change it.
+//! The kernel keeps these timers and sleeps, with intervals in real processor time. Signals,
+//! overruns and the threads to notify are then the same as natively. A pause needs no action: a
+//! thread that does not run uses no processor time. When the rate changes, the supervisor
+//! interrupts a sleeping thread, which then sleeps anew. An armed timer keeps its length, since
+//! only its process could change it.
 
 use crate::abi::Timespec;
 use crate::cpu::{at_present_rate, shown_by_timer_ns, shown_ns, to_real};
@@ -11,11 +12,12 @@ use crate::sleep::{TIMER_ABSTIME, store_remaining};
 use crate::sys::{errno, nr, readable, syscall};
 use crate::wait::at_each_rate;
 
-/// `clock_nanosleep(clock, flags, request, remaining)` on a CPU clock.
+/// Handles `clock_nanosleep(clock, flags, request, remaining)` on a CPU clock.
 pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     let [clock, flags, request, remaining, ..] = args;
     let Some(wanted_ns) = Timespec::load(request).and_then(Timespec::to_ns) else {
-        // SAFETY: invalid, so that the kernel refuses; it checks the pointers.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call; it checks the
+        // pointers.
         return unsafe { syscall(nr::CLOCK_NANOSLEEP, args) };
     };
     let sleep_until = |at_ns: i64| {
@@ -23,7 +25,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
         let call = |at: &Timespec| [clock, TIMER_ABSTIME, at as *const _ as usize, 0, 0, 0];
         (at, call)
     };
-    // A sleep that expires at once makes the kernel check that the clock exists and supports
+    // A sleep that expires at once makes the kernel check if the clock exists and supports
     // sleeping.
     let (past, call) = sleep_until(0);
     // SAFETY: the kernel only reads `past`.
@@ -62,7 +64,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     result
 }
 
-/// Returns the kernel's value of a CPU clock and the value shown to programs.
+/// Returns the kernel's value of a CPU clock and the value shown to programs, both in nanoseconds.
 fn clock_now(clock: usize) -> Option<(i64, i64)> {
     let mut now = Timespec { s: 0, ns: 0 };
     let at = &raw mut now as usize;
@@ -74,17 +76,18 @@ fn clock_now(clock: usize) -> Option<(i64, i64)> {
     Some((real_ns, shown_ns(clock as u32, real_ns)))
 }
 
-/// `timer_settime(timer, flags, new, old)` of a kernel timer.
+/// Handles `timer_settime(timer, flags, new, old)` of a timer that the kernel keeps.
 pub(crate) fn timer_settime(args: [usize; 6]) -> isize {
     let [timer, flags, new, old, ..] = args;
     if new == 0 || !readable(new, size_of::<Setting>()) {
-        // SAFETY: invalid, so that the kernel refuses; it checks the pointers.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call; it checks the
+        // pointers.
         return unsafe { syscall(nr::TIMER_SETTIME, args) };
     }
-    // SAFETY: the kernel has just read both ends of it.
+    // SAFETY: the kernel has just read both ends of the structure.
     let given = unsafe { (new as *const Setting).read_unaligned() };
     let [Some(interval_ns), Some(value_ns)] = given.map(Timespec::to_ns) else {
-        // SAFETY: as above.
+        // SAFETY: the same as above.
         return unsafe { syscall(nr::TIMER_SETTIME, args) };
     };
     let mut before = ZERO;
@@ -109,13 +112,13 @@ pub(crate) fn timer_settime(args: [usize; 6]) -> isize {
     }
     let absolute = flags & TIMER_ABSTIME != 0 && value_ns != 0;
     let shown = if absolute { before } else { replaced };
-    // The kernel, too, has set the timer when it finds that `old` is not writable.
+    // The kernel, too, has already set the timer when it finds that `old` is not writable.
     store(old, shown)
 }
 
-/// Returns the instant of a timer's clock, as the kernel counts, at which the shown clock reads
-/// `at_ns`. The timer must be set to [`FAR_NS`]: its clock, which is not known here, follows from
-/// the remaining time.
+/// Returns the instant of a timer's CPU clock, in real processor time, at which the shown clock
+/// reads `at_ns`. The timer must be set to [`FAR_NS`]: the value of its clock, which is not known
+/// here, follows from the remaining time.
 fn instant(timer: usize, at_ns: i64) -> i64 {
     let mut left = ZERO;
     let address = &raw mut left as usize;
@@ -124,7 +127,7 @@ fn instant(timer: usize, at_ns: i64) -> i64 {
     let [_, value] = left;
     let real_ns = FAR_NS.saturating_sub(value.to_ns().unwrap_or(0));
     let left_ns = at_ns.saturating_sub(shown_by_timer_ns(timer, real_ns));
-    // Zero would disarm; an instant in the past fires at once.
+    // A value of zero would disarm the timer; an instant in the past fires at once.
     if left_ns <= 0 {
         1
     } else {
@@ -135,11 +138,11 @@ fn instant(timer: usize, at_ns: i64) -> i64 {
 fn set(timer: usize, flags: usize, new: &Setting, old: &mut Setting) -> isize {
     let new = core::ptr::from_ref(new) as usize;
     let old = core::ptr::from_mut(old) as usize;
-    // SAFETY: reads and writes 32 bytes of the image's.
+    // SAFETY: the call reads and writes 32 bytes of the image's memory each.
     unsafe { syscall(nr::TIMER_SETTIME, [timer, flags, new, old, 0, 0]) }
 }
 
-/// `timer_gettime(timer, setting)` of a kernel timer.
+/// Handles `timer_gettime(timer, setting)` of a timer that the kernel keeps.
 pub(crate) fn timer_gettime(args: [usize; 6]) -> isize {
     let mut now = ZERO;
     let address = &raw mut now as usize;
@@ -151,31 +154,31 @@ pub(crate) fn timer_gettime(args: [usize; 6]) -> isize {
     store(args[1], now)
 }
 
-/// Stores a setting of the kernel in the form shown to the program.
+/// Stores a setting of the kernel at this address, in the form shown to the program.
 fn store(address: usize, real: Setting) -> isize {
-    // Rounded up, since zero would mean "disarmed".
+    // Times are rounded up, since zero would mean "disarmed".
     let shown = real.map(|one| match one.to_ns() {
         Some(ns) if ns > 0 => Timespec::from_ns(at_present_rate(ns).max(1)),
         _ => one,
     });
     for (index, one) in shown.into_iter().enumerate() {
         let at = address.wrapping_add(16 * index);
-        // `rt_sigpending` writes eight bytes and so tests that the address is writable.
+        // `rt_sigpending` writes eight bytes, and thereby tests if the address is writable.
         for word in [at, at.wrapping_add(8)] {
             // SAFETY: the kernel checks the pointer.
             if unsafe { syscall(nr::RT_SIGPENDING, [word, 8, 0, 0, 0, 0]) } < 0 {
                 return errno::EFAULT;
             }
         }
-        // SAFETY: writable, as just tested.
+        // SAFETY: the memory is writable, as just tested.
         unsafe { (at as *mut Timespec).write_unaligned(one) };
     }
     0
 }
 
-/// `struct itimerspec`: interval and value.
+/// `struct itimerspec`: interval and value of a timer.
 type Setting = [Timespec; 2];
 
 const ZERO: Setting = [Timespec { s: 0, ns: 0 }; 2];
-/// A century of processor time.
+/// Expiration that is never reached: a century of processor time.
 const FAR_NS: i64 = 3_000_000_000_000_000_000;

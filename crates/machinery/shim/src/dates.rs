@@ -3,8 +3,8 @@
 //! An inode holds dates of two kinds: dates set by the kernel, by the machine's clock, and dates
 //! set by programs, which are on the virtual clock already or arbitrary. The supervisor knows the
 //! time of the host's clock at every instant at which the kernel may have dated a file, and the
-//! dates set by programs of the session. The image therefore asks it for each date since the
-//! session began; older dates are never changed.
+//! dates that programs of the session have set. The image therefore asks the supervisor for each
+//! date since the session began; older dates are never changed.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -14,7 +14,8 @@ use crate::abi::{NS_PER_S, Timespec};
 use crate::clock::page;
 use crate::sys::{ask, nr, syscall};
 
-/// Handles `stat`, `lstat`, `fstat` and `newfstatat`; argument number `at` points to the result.
+/// Handles `stat`, `lstat`, `fstat` and `newfstatat`. Argument number `at` is the address of the
+/// result.
 pub(crate) fn in_stat(call: usize, args: [usize; 6], at: usize) -> isize {
     // SAFETY: the program's own call; the kernel checks the pointers.
     let result = unsafe { syscall(call, args) };
@@ -49,8 +50,8 @@ pub(crate) fn statx(args: [usize; 6]) -> isize {
     result
 }
 
-/// Reports the dates of a file that a program has just set, by a `utimensat` of this directory,
-/// path and flags. `which`: access, modification.
+/// Reports the dates of a file that a program has just set by `utimensat` with this directory, path
+/// and flags. `which` selects the dates: access, modification.
 pub(crate) fn keep(directory: usize, path: usize, flags: usize, which: [bool; 2]) {
     let from_ns = from_ns();
     if from_ns == 0 {
@@ -68,7 +69,7 @@ pub(crate) fn keep(directory: usize, path: usize, flags: usize, which: [bool; 2]
     }
     let [device, number, ..] = status;
     for (is_access, offset, is_set) in [(true, ACCESS, which[0]), (false, MODIFICATION, which[1])] {
-        // SAFETY: within the structure that the kernel has written.
+        // SAFETY: the address is within the structure that the kernel has written.
         let date = unsafe { ((at + offset) as *const Timespec).read() };
         if let (true, Some(date_ns)) = (is_set, date.to_ns())
             && date_ns >= from_ns
@@ -82,11 +83,12 @@ pub(crate) fn keep(directory: usize, path: usize, flags: usize, which: [bool; 2]
     }
 }
 
-/// Dates of one file.
+/// Converter for the dates of one file.
 struct Dates {
     file: [u64; 2],
     from_ns: i64,
-    /// Last date that was requested, with its answer: dates of a file are often equal.
+    /// Last date for which the supervisor was asked, and its answer: dates of a file are often
+    /// equal.
     last: [i64; 2],
 }
 
@@ -99,6 +101,8 @@ impl Dates {
         }
     }
 
+    /// Replaces a date of the kernel by the date to show.
+    ///
     /// # Safety
     /// `date` must be readable and writable.
     unsafe fn show(&mut self, date: *mut Timespec) {
@@ -110,6 +114,8 @@ impl Dates {
         }
     }
 
+    /// Replaces a date in a `struct statx` by the date to show.
+    ///
     /// # Safety
     /// `date` must be readable and writable.
     unsafe fn show_x(&mut self, date: *mut ExtendedTime) {
@@ -130,7 +136,8 @@ impl Dates {
         }
     }
 
-    /// Returns the date to show instead; `None` for the date itself.
+    /// Returns the date to show instead of `given_ns`; `None` if that date is shown unchanged. Both
+    /// are in nanoseconds since 1970.
     fn shown(&mut self, given_ns: i64) -> Option<i64> {
         if self.from_ns == 0 || given_ns < self.from_ns {
             return None;
@@ -143,24 +150,26 @@ impl Dates {
             file: self.file,
             date_ns: given_ns,
         });
-        // A negative value is an error, or a date before 1970.
+        // A negative answer is an error, or a date before 1970.
         let shown_ns = if answer < 0 { given_ns } else { answer as i64 };
         self.last = [given_ns, shown_ns];
         Some(shown_ns)
     }
 }
 
-/// Returns the first date that the kernel may have set in this session; 0 if dates are not virtual.
+/// Returns the first date that the kernel may have set in this session, in nanoseconds since 1970;
+/// 0 if dates are not virtual.
 fn from_ns() -> i64 {
     page().dates_from_ns.load(Relaxed)
 }
 
-/// Returns a device number as in `struct stat` from its parts in `struct statx` (`new_encode_dev`).
+/// Returns the device number in the form of `struct stat`, from its parts in `struct statx`
+/// (`new_encode_dev`).
 fn device(major: u64, minor: u64) -> u64 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
 
-/// `struct statx_timestamp`.
+/// Date in a `struct statx`: `struct statx_timestamp`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct ExtendedTime {

@@ -1,14 +1,14 @@
-//! Filters that a process gets on the first call that needs them.
+//! Additional filters that a process gets at the first call that needs them.
 //!
 //! Few programs set a timeout on a socket, request packet timestamps, use a timerfd that reports
-//! clock changes, or use SIGSYS. Those that do need `recv`, `read`, `rt_sigaction` and others to
-//! trap; all others should not have this cost. The first call of that kind therefore adds a second
-//! seccomp filter to the process, for all its threads and descendants.
+//! clock changes, or use SIGSYS. In those that do, `recv`, `read`, `rt_sigaction` and others must
+//! trap; all other programs should not have this cost. The first call of that kind therefore adds a
+//! second seccomp filter to the process, for all its threads and descendants.
 //!
 //! The kernel has no query for a filter, and the image keeps no state. But a filter can answer: it
-//! refuses a `close` of one impossible descriptor with an error that the kernel never returns
-//! there. (`close`, since a program that has confined itself by a filter of its own is usually
-//! still allowed to call it.)
+//! refuses a `close` of one impossible descriptor by an error that the kernel never returns for
+//! `close`. (The call is `close` because a program that has confined itself by its own filter is
+//! usually still allowed to make it.)
 
 use timeloom_calls::{Extra, TRAP_MARK, extra_count, extra_numbers, verdict};
 
@@ -21,15 +21,16 @@ use crate::bpf::{
 use crate::confined;
 use crate::sys::{errno, nr, syscall};
 
-/// Makes the calls that `extra` needs trap. Returns true on success.
+/// Adds the filter by which the calls that `extra` needs trap. Returns true if the process has it.
 pub(crate) fn install(extra: Extra) -> bool {
-    // Timeouts make all calls trap that the other options of files need.
+    // The filter for timeouts also traps all calls that the other options of files need.
     let is_of_files = extra != Extra::Signals;
     if is_installed(extra) || (is_of_files && is_installed(Extra::Timeouts)) {
         return true;
     }
-    // A filter newer than one of the program's takes precedence over its traps and errnos. Its
-    // traps therefore ask for the verdict of the program's filter.
+    // This filter is newer than a filter of the program, so its traps take precedence over the
+    // traps and errnos of that filter. Its traps therefore ask for the verdict of the program's
+    // filter.
     let has_precedence = confined::has_filter();
     let installed = |filters: &'static [&'static [Instruction]; 2]| {
         let filter = filters[usize::from(has_precedence)];
@@ -45,16 +46,16 @@ pub(crate) fn install(extra: Extra) -> bool {
         Extra::Signals => &SIGNALS,
     });
     let mut result = program.install(TSYNC | SPEC_ALLOW);
-    // `Extra::Signals` affects only what is shown, which does not justify taking privileges from
-    // the programs that this one starts.
+    // `Extra::Signals` affects only what programs are shown. That does not justify taking
+    // privileges from the programs that this one starts.
     if result == errno::EACCES && is_of_files {
-        // A program that has dropped its privileges since it was started.
+        // The program has dropped its privileges since it was started.
         confined::give_up_new_privileges();
         result = program.install(TSYNC | SPEC_ALLOW);
     }
     if result > 0 {
-        // Another thread has filters of its own, so the kernel cannot apply this one to all: it
-        // applies to the calling thread and its children.
+        // Another thread has its own filters, so the kernel cannot apply this one to all threads.
+        // It is applied to the calling thread and its children.
         result = program.install(SPEC_ALLOW);
     }
     result == 0
@@ -62,7 +63,7 @@ pub(crate) fn install(extra: Extra) -> bool {
 
 fn is_installed(extra: Extra) -> bool {
     let descriptor = probe_of(extra) as usize;
-    // SAFETY: no such descriptor can exist: it is negative.
+    // SAFETY: no such descriptor can exist, since the number is negative.
     unsafe { syscall(nr::CLOSE, [descriptor, 0, 0, 0, 0, 0]) == errno::ECANCELED }
 }
 
@@ -75,15 +76,14 @@ const fn probe_of(extra: Extra) -> u32 {
     }
 }
 
-/// Returns a filter that traps the calls of `extra`, with a mark, if they are made outside of the
-/// image.
+/// Returns a filter that traps the calls of `extra`, with a mark, unless the image makes them.
 const fn filter<const CALLS: usize, const LENGTH: usize>(
     extra: Extra,
     mark: u16,
 ) -> [Instruction; LENGTH] {
     let calls: [u32; CALLS] = extra_numbers(extra);
     let probe = probe_of(extra);
-    // Indices of the steps after the comparisons, counted from the first of them.
+    // Indices of the steps after the comparisons, counted from the first of these steps.
     const ALLOWED: usize = 1;
     const CHECKED: usize = 2;
     const PROBED: usize = 12;
@@ -91,7 +91,7 @@ const fn filter<const CALLS: usize, const LENGTH: usize>(
     let mut steps = [RETURN_ALLOW; LENGTH];
     let behind = 3 + CALLS;
     steps[0] = load(ARCHITECTURE);
-    // A call of another architecture has other numbers; the filter that every guest has refuses it.
+    // A call of another architecture has other numbers. The filter that every guest has refuses it.
     steps[1] = if_equal(AUDIT_ARCH, 0, (behind + ALLOWED - 2) as u8);
     steps[2] = load(NUMBER);
     let mut index = 0;
@@ -119,7 +119,8 @@ const fn filter<const CALLS: usize, const LENGTH: usize>(
     steps
 }
 
-/// Defines the filters for an [`Extra`]: for a process without filters of its own, and with some.
+/// Defines two filters for an [`Extra`]: for a process without its own filters, and for one with
+/// some.
 macro_rules! filters {
     ($($name:ident: $extra:expr,)*) => {
         $(static $name: [&[Instruction]; 2] = {
@@ -140,5 +141,5 @@ filters! {
     SIGNALS: Extra::Signals,
 }
 
-/// Number of instructions besides the comparisons with call numbers.
+/// Number of instructions of the filter, not counting the comparisons with call numbers.
 const AROUND: usize = 19;

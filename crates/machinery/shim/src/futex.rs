@@ -1,12 +1,12 @@
-//! `futex` waits with a timeout.
+//! Handler of `futex` operations that wait with a timeout.
 
 use crate::abi::Timespec;
 use crate::clock::monotonic_ns;
 use crate::sys::{errno, nr, syscall};
 use crate::wait::{Deadline, until};
 
-/// `futex(word, operation, value, timeout, word2, value3)` if the operation waits and `timeout` is
-/// given; the filter passes all others.
+/// Handles `futex(word, operation, value, timeout, word2, value3)` if the operation waits and
+/// `timeout` is given. The filter lets all others pass.
 ///
 /// The second turn of a wait compares the word again, and returns EAGAIN if it has changed. A
 /// program must expect such a wake-up at any time.
@@ -15,13 +15,13 @@ pub(crate) fn futex(args: [usize; 6]) -> isize {
     let realtime = operation & CLOCK_REALTIME_FLAG != 0;
     let command = operation & !(PRIVATE_FLAG | CLOCK_REALTIME_FLAG);
     let absolute = command != WAIT;
-    // LOCK_PI is older than the flag and always meant CLOCK_REALTIME.
+    // LOCK_PI is older than the flag FUTEX_CLOCK_REALTIME, and always means CLOCK_REALTIME.
     let clock = u32::from(!(realtime || command == LOCK_PI));
-    // The flag is invalid with these two: ENOSYS.
+    // The flag is invalid with these two operations; the kernel returns ENOSYS.
     let refused = realtime && (command == WAIT || command == LOCK_PI);
     let wanted_ns = match Timespec::load(timeout).and_then(Timespec::to_ns) {
         Some(wanted_ns) if !refused => wanted_ns,
-        // SAFETY: invalid, so that the kernel refuses.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call.
         _ => return unsafe { syscall(nr::FUTEX, args) },
     };
     let deadline = if absolute {
@@ -29,8 +29,9 @@ pub(crate) fn futex(args: [usize; 6]) -> isize {
     } else {
         Deadline::after_ns(wanted_ns)
     };
-    // Timeouts in the kernel: relative for WAIT; else absolute, and on CLOCK_MONOTONIC (LOCK_PI2 is
-    // LOCK_PI with a choice of clock, so it can serve both).
+    // The kernel takes a relative timeout for WAIT. For the other operations the timeout is
+    // absolute, and on CLOCK_MONOTONIC. (LOCK_PI2 is LOCK_PI with a choice of the clock, so it can
+    // serve both.)
     let kernel_command = if command == LOCK_PI {
         LOCK_PI2
     } else {
@@ -44,7 +45,7 @@ pub(crate) fn futex(args: [usize; 6]) -> isize {
             turn.wall_ns
         };
         let wall = Timespec::from_ns(wall_ns);
-        // SAFETY: the kernel checks the words; it only reads `wall`.
+        // SAFETY: the kernel checks the addresses of the words; it only reads `wall`.
         unsafe {
             turn.block(
                 nr::FUTEX,

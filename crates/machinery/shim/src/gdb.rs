@@ -1,5 +1,5 @@
-//! Start arguments for a gdb in the session: SIGSYS, by which each time-related call reaches the
-//! image, is passed on without a stop.
+//! Start arguments for a gdb in the session. They make gdb pass SIGSYS, by which each time-related
+//! call reaches the image, to the program without a stop.
 
 core::arch::global_asm!(
     ".pushsection .rodata.timeloom_gdb, \"a\"",

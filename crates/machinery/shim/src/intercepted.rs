@@ -1,25 +1,25 @@
-//! Signals that the image receives first: SIGSYS, by which calls trap, and SIGSEGV if the
-//! time-stamp counter is emulated. The program can still use both.
+//! Signals that the image receives before the program: SIGSYS, by which calls trap, and SIGSEGV if
+//! the time-stamp counter is emulated. The program can still use both.
 //!
-//! The image has no state of its own. The kernel keeps the state under a *stand-in*: a signal that
-//! programs do not send.
+//! The image has no state of its own. The kernel keeps the state of an intercepted signal under a
+//! *stand-in*: a signal that programs do not send.
 //!
 //! - **The program's mask bit of the signal** is the mask bit of the stand-in. A trap or fault
-//!   while the signal itself is blocked kills the process, so it is never blocked. The stand-in's
-//!   bit is inherited, restored at the return from handlers, and effective during waits, like every
-//!   bit.
-//! - **A signal that was sent while the program blocks it** is re-sent as the stand-in, which is
+//!   while the signal itself is blocked kills the process, so the image never blocks it. The
+//!   stand-in's bit is inherited, restored at the return from handlers, and effective during waits,
+//!   like every bit.
+//! - **A signal that arrives while the program blocks it** is re-sent as the stand-in, which is
 //!   blocked in the kernel and stays pending until the program unblocks it.
-//! - **The program's action** is an action in the kernel: that of SIGSEGV itself, so that a fault
-//!   of the program reaches its handler in the kernel's own frame (same stack, same registers), and
-//!   that of SIGSYS's stand-in, as which every SIGSYS of the program is re-sent. The kernel
-//!   therefore copies an action at `fork`, shares it between threads, separates it in a `vfork`
-//!   child, and at an exec resets it or, if ignored, keeps it.
+//! - **The program's action** is an action in the kernel. For SIGSEGV it is the action of SIGSEGV
+//!   itself, so that a fault of the program reaches its handler in the kernel's own frame (same
+//!   stack, same registers). For SIGSYS it is the action of the stand-in, as which every SIGSYS of
+//!   the program is re-sent. The kernel therefore copies an action at `fork`, shares it between
+//!   threads, separates it in a `vfork` child, and at an exec resets it or, if ignored, keeps it.
 //!
 //! The kernel calls the program's handler through `timeloom_intercepted` (`arch`). That entry's
-//! action in the kernel has the program's handler in the field of the restorer, whose value is
+//! action in the kernel stores the program's handler in the field of the restorer, whose value is
 //! fixed for the image's handlers. Flags that must not apply to the image's entry are stored in
-//! flags without a meaning for these signals.
+//! flags that have no meaning for these signals.
 
 use crate::abi::{NS_PER_S, SYS_SECCOMP, SignalInfo, Timespec};
 use crate::arch::{self, Context, is_emulated};
@@ -30,12 +30,12 @@ use crate::sys::{errno, nr, readable, syscall};
 use crate::wait;
 use timeloom_calls::Extra;
 
-/// A signal that the image receives first.
+/// A signal that the image receives before the program.
 #[derive(Clone, Copy)]
 struct Intercepted {
     signal: usize,
     stand_in: usize,
-    /// Signal whose action in the kernel is the program's.
+    /// Signal under which the kernel stores the program's action.
     home: usize,
 }
 
@@ -44,7 +44,7 @@ const SYS: Intercepted = Intercepted {
     stand_in: SIGSTKFLT,
     home: SIGSTKFLT,
 };
-/// The stand-in is far from both ends of the real-time signals, which programs use first.
+/// The stand-in is far from both ends of the range of real-time signals, which programs use first.
 const SEGV: Intercepted = Intercepted {
     signal: SIGSEGV,
     stand_in: 50,
@@ -52,7 +52,7 @@ const SEGV: Intercepted = Intercepted {
 };
 
 impl Intercepted {
-    /// Returns the entry of a signal that the image currently receives first.
+    /// Returns the entry of `signal` if the image currently receives it before the program.
     fn by_signal(signal: usize) -> Option<Self> {
         match signal {
             SIGSYS => Some(SYS),
@@ -74,19 +74,19 @@ const fn bit(signal: usize) -> u64 {
     1 << (signal - 1)
 }
 
-/// Returns true if a signal is reserved by the image and hidden from the program.
+/// Returns true if a signal is a stand-in: reserved by the image and hidden from the program.
 pub(crate) fn is_stand_in(signal: usize) -> bool {
     signal == SYS.stand_in || (signal == SEGV.stand_in && page().emulates_tsc())
 }
 
-/// Returns the signal whose action in the kernel is the program's action of `signal`.
+/// Returns the signal under which the kernel stores the program's action of `signal`.
 pub(crate) fn home_of(signal: usize) -> usize {
     Intercepted::by_signal(signal).map_or(signal, |kept| kept.home)
 }
 
-/// Converts a mask of the program to the kernel's form.
+/// Converts a signal mask of the program to the kernel's form, with bits of stand-ins.
 pub(crate) fn kernel_mask(program: u64) -> u64 {
-    // A mask that was not converted by `program_mask` has only the stand-in's bit.
+    // A mask that `program_mask` has not converted has only the stand-in's bit.
     let mut mask = if program & (SYS.bit() | SYS.stand_in_bit()) != 0 {
         program & !SYS.bit() | SYS.stand_in_bit()
     } else {
@@ -103,7 +103,7 @@ pub(crate) fn kernel_mask(program: u64) -> u64 {
 }
 
 /// Converts a mask that the program has written into a kernel frame to the kernel's form. Besides
-/// the program's bits, the frame still has those of the stand-ins.
+/// the bits that the program has set, the frame still has those of the stand-ins.
 pub(crate) fn without_kept(mask: u64) -> u64 {
     let instead = |mask: u64, kept: Intercepted| match mask & kept.bit() {
         0 => mask,
@@ -117,8 +117,8 @@ pub(crate) fn without_kept(mask: u64) -> u64 {
     }
 }
 
-/// Converts a mask of the kernel to the program's form: a signal and its stand-in always together,
-/// so that a full mask stays full.
+/// Converts a mask of the kernel to the program's form. A signal and its stand-in always appear
+/// together, so that a full mask stays full.
 pub(crate) fn program_mask(kernel: u64) -> u64 {
     let mut mask = kernel & !SYS.bit();
     if kernel & SYS.stand_in_bit() != 0 {
@@ -134,7 +134,7 @@ pub(crate) fn program_mask(kernel: u64) -> u64 {
     mask
 }
 
-/// Adds the stand-ins to a set of signals to be received.
+/// Adds the stand-ins of its intercepted signals to a set of signals that a program waits for.
 pub(crate) fn with_stand_ins(set: u64) -> u64 {
     if set & SYS.bit() != 0 {
         set | SYS.stand_in_bit()
@@ -143,31 +143,32 @@ pub(crate) fn with_stand_ins(set: u64) -> u64 {
     }
 }
 
-/// Returns true if a mask concerns SIGSYS in particular. C libraries temporarily block all signals,
-/// including their own, which programs do not do; such masks are not examined.
+/// Returns true if a mask contains SIGSYS on purpose. C libraries temporarily block all signals,
+/// including the two reserved for the library, which programs do not block; such masks do not
+/// count.
 pub(crate) fn names_sigsys(mask: u64) -> bool {
     mask & SYS.bit() != 0 && is_of_programs(mask)
 }
 
-/// Returns true if a mask is a program's, and not made by a runtime that blocks all signals.
+/// Returns true if a program has made the mask, and not a runtime that blocks all signals.
 pub(crate) fn is_of_programs(mask: u64) -> bool {
     mask & OF_LIBRARIES != OF_LIBRARIES
 }
 
-/// Returns true if the mask of a handler has SIGSYS among some signals. Most handlers' masks with
-/// SIGSYS block all signals.
+/// Returns true if the mask of a handler contains SIGSYS but not all signals. Most handlers' masks
+/// with SIGSYS block all signals.
 pub(crate) fn singles_out_sigsys(mask: u64) -> bool {
     names_sigsys(mask) && mask | OF_LIBRARIES | NEVER_BLOCKED != u64::MAX
 }
 
-/// Enables the conversion of masks, actions and pending signals also for calls that only query
-/// them.
+/// Makes calls that only query masks, actions or pending signals trap too, so that the image
+/// converts their results.
 pub(crate) fn show() {
-    // If this fails, such queries show the stand-in.
+    // If this fails, such queries return the stand-in instead of the signal.
     extra::install(Extra::Signals);
 }
 
-/// Converts the program's action of `signal` to the kernel's form.
+/// Converts the program's action of `signal` to the form in which the kernel stores it.
 pub(crate) fn kernel_action(signal: usize, program: &Action) -> Action {
     match Intercepted::by_signal(signal) {
         Some(kept) => wrapped(kept, program),
@@ -178,7 +179,7 @@ pub(crate) fn kernel_action(signal: usize, program: &Action) -> Action {
     }
 }
 
-/// Converts the kernel's action of `signal` to the program's form.
+/// Converts the action that the kernel stores for `signal` to the program's form.
 pub(crate) fn program_action(signal: usize, kernel: &Action) -> Action {
     match Intercepted::by_signal(signal) {
         Some(kept) if is_wrapped(kernel) => unwrapped(kept, kernel),
@@ -195,7 +196,7 @@ fn wrapped(kept: Intercepted, program: &Action) -> Action {
     };
     let is_own = kept.home == kept.signal;
     if !is_own && !is_handler(program.handler) {
-        // The kernel ignores the stand-in, or [`forward`] handles the default action.
+        // The kernel ignores the stand-in, or [`forward`] performs the default action.
         return Action {
             mask: kernel_mask(program.mask),
             ..*program
@@ -204,7 +205,7 @@ fn wrapped(kept: Intercepted, program: &Action) -> Action {
     let own = SA_SIGINFO | SA_RESTORER | if is_own { SA_NODEFER } else { 0 };
     let noted = has(SA_SIGINFO, NOTED_SIGINFO) | has(SA_NODEFER, NOTED_NODEFER);
     let (flags, mask) = if is_handler(program.handler) {
-        // During the handler the signal is deferred under its stand-in.
+        // While the handler runs, the signal is deferred under its stand-in.
         let deferred = kept.stand_in_bit() & !has(SA_NODEFER, kept.stand_in_bit());
         let mask = kernel_mask(program.mask);
         let passed = if is_own { 0 } else { SA_NODEFER };
@@ -214,7 +215,7 @@ fn wrapped(kept: Intercepted, program: &Action) -> Action {
             if is_own { mask | deferred } else { mask },
         )
     } else {
-        // No code of the program runs, and its calls must not be interrupted.
+        // No code of the program runs, and the program's calls must not be interrupted.
         (own | noted | SA_ONSTACK | SA_RESTART, 0)
     };
     let entry = if program.flags & SA_RESETHAND != 0 {
@@ -241,7 +242,7 @@ fn unwrapped(kept: Intercepted, kernel: &Action) -> Action {
         0
     };
     let own = if once { SA_RESETHAND } else { 0 } | SA_RESTORER;
-    // If the signal is deferred during its handler, its bit is in the mask in any case.
+    // If the signal is deferred while its handler runs, the mask contains its bit in any case.
     let mask = if kept.home != kept.signal || kernel.flags & NOTED_NODEFER != 0 {
         program_mask(kernel.mask)
     } else {
@@ -264,8 +265,9 @@ pub(crate) fn is_handler(handler: usize) -> bool {
     !matches!(handler, SIG_DFL | SIG_IGN)
 }
 
-/// Sets the restart flag of SIGSYS after the program has set its action: calls that the image's
-/// handler interrupts on behalf of the program's are restarted according to the program's flag.
+/// Sets the restart flag of SIGSYS after the program has set its own action. The image's handler
+/// may interrupt a call on behalf of the program's; the kernel then restarts the call according to
+/// the program's flag.
 pub(crate) fn restart_as(program: &Action) {
     let mut own = signal::action(SIGSYS);
     let restarts = !is_handler(program.handler) || program.flags & SA_RESTART != 0;
@@ -273,7 +275,7 @@ pub(crate) fn restart_as(program: &Action) {
     set_action(SIGSYS, &own);
 }
 
-/// `rt_sigpending(set, size)`: pending signals may be stored as their stand-ins.
+/// Handles `rt_sigpending(set, size)`. Pending signals may be stored as their stand-ins.
 pub(crate) fn rt_sigpending(args: [usize; 6]) -> isize {
     wait::for_due_signals();
     // SAFETY: the kernel checks the pointer.
@@ -296,18 +298,20 @@ fn pending(kernel: u64) -> u64 {
     program_mask(kernel) & !stand_ins
 }
 
-/// Returns the set for `sigtimedwait` in place of `set`, if `set` has such a signal.
+/// Returns the set for `sigtimedwait` that replaces the one at address `set`. Returns `None` if
+/// that set has no intercepted signal.
 pub(crate) fn awaited(set: usize) -> Option<u64> {
     if !readable(set, 8) {
         return None;
     }
-    // SAFETY: the kernel has just read it.
+    // SAFETY: the kernel has just read the set.
     let set = unsafe { (set as *const u64).read_unaligned() };
     let wanted = kernel_mask(set);
     (wanted != set).then_some(wanted)
 }
 
-/// Restores the signal's number in the result of such a wait, and in its `siginfo` (or null).
+/// Replaces a stand-in by its signal, in the result of such a wait and in its `siginfo` at address
+/// `info`, which may be null.
 pub(crate) fn renamed(result: isize, info: usize) -> isize {
     let kept = match result as usize {
         stand_in if stand_in == SYS.stand_in => SYS,
@@ -321,33 +325,34 @@ pub(crate) fn renamed(result: isize, info: usize) -> isize {
     kept.signal as isize
 }
 
-/// Handles a SIGSYS that is the program's own: re-sent as the stand-in, it takes the program's
-/// action after the image's handler has returned, or when unblocked.
+/// Handles a SIGSYS that is meant for the program. The signal is re-sent as the stand-in, and takes
+/// the program's action after the image's handler has returned, or when the program unblocks it.
 pub(crate) fn forward(info: &SignalInfo, context: &mut Context) {
     let is_blocked = context.mask & SYS.stand_in_bit() != 0;
     let action = signal::action(SYS.home);
     let handler = program_action(SIGSYS, &action).handler;
-    // Raised by a filter of the program: such a signal cannot be deferred or ignored.
+    // A filter of the program has raised the signal. Such a signal cannot be deferred or ignored.
     let is_forced = info.code == SYS_SECCOMP;
     let ends = handler == SIG_DFL && !is_blocked;
     if ends || (is_forced && (is_blocked || !is_handler(handler))) {
         return die(SYS, info);
     }
     if action.handler == SIG_DFL {
-        // Otherwise the stand-in, when unblocked, would end the program under its own number.
+        // Otherwise the stand-in, once unblocked, would end the program under its own number.
         set_action(SYS.home, &entered_by_default());
     }
     send_on(SYS, info, !is_blocked || info.code == SI_TKILL);
-    // An interrupted wait of the image ends if the program's handler is about to run. A wait whose
+    // If the program's handler is about to run, an interrupted wait of the image ends. A wait whose
     // own mask admitted the signal handles it in its next turn.
     wait::handle_kick(context);
 }
 
-/// Called from `timeloom_intercepted` on the frame made by the kernel. Returns the program's
-/// handler to call, or zero to return from the signal.
+/// Decides how an intercepted signal is handled. Called by `timeloom_intercepted` on the frame that
+/// the kernel has made. Returns the address of the program's handler to call, or zero to return
+/// from the signal.
 ///
 /// # Safety
-/// To be called only by that code: both pointers are the kernel's.
+/// Only that code may call this function: both pointers must be the kernel's.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn timeloom_decide(
     number: i32,
@@ -393,12 +398,12 @@ unsafe extern "C" fn timeloom_decide(
     handler
 }
 
-/// Kernel action that replaces the default one if the image must decide first.
+/// Returns the kernel action that replaces the default action if the image must decide first.
 fn entered_by_default() -> Action {
     wrapped(SEGV, &Action::DEFAULT)
 }
 
-/// Re-sends a SIGSEGV that the program blocks.
+/// Re-sends a SIGSEGV that the program blocks as its stand-in.
 fn defer(info: &SignalInfo) {
     let action = Action {
         handler: timeloom_deferred as *const () as usize,
@@ -411,11 +416,12 @@ fn defer(info: &SignalInfo) {
     send_on(SEGV, info, info.code == SI_TKILL);
 }
 
-/// Re-sends a signal as its stand-in: to this thread, or to any thread that does not block it.
+/// Re-sends a signal as its stand-in, either to this thread or to any thread of the process that
+/// does not block it.
 fn send_on(kept: Intercepted, info: &SignalInfo, to_this_thread: bool) {
     let info = core::ptr::from_ref(info) as usize;
-    // SAFETY: the kernel reads the 128 bytes of a `siginfo_t`, of which `info` is the beginning. A
-    // process may send itself any code.
+    // SAFETY: the kernel reads the 128 bytes of a `siginfo_t`, which begins at `info`. A process
+    // may send itself a signal with any code.
     unsafe {
         if to_this_thread {
             queue_to_this_thread(kept.stand_in, info);
@@ -426,26 +432,28 @@ fn send_on(kept: Intercepted, info: &SignalInfo, to_this_thread: bool) {
     }
 }
 
-/// Handler of SIGSEGV's stand-in: delivers the deferred signal.
+/// Handles SIGSEGV's stand-in: delivers the deferred SIGSEGV.
 ///
 /// # Safety
-/// To be called only by the kernel.
+/// Only the kernel may call this function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn timeloom_deferred(_: i32, info: *const u64, _: *mut Context) {
-    // SAFETY: the kernel's own `siginfo_t`.
+    // SAFETY: `info` is the kernel's own `siginfo_t`.
     unsafe { queue_to_this_thread(SIGSEGV, info as usize) };
 }
 
 /// Ends the process as the kernel does without a handler: by this signal, with the interrupted
-/// registers, at the return from the image's handler.
+/// registers, when the image's handler returns.
 fn die(kept: Intercepted, info: &SignalInfo) {
     set_action(kept.signal, &Action::DEFAULT);
     signal::block(kept.bit());
     let info = core::ptr::from_ref(info) as usize;
-    // SAFETY: the beginning of a whole `siginfo_t`.
+    // SAFETY: `info` is the beginning of a whole `siginfo_t`.
     unsafe { queue_to_this_thread(kept.signal, info) };
 }
 
+/// Queues a signal to the calling thread, with the `siginfo_t` at address `info`.
+///
 /// # Safety
 /// `info` must be the address of a `siginfo_t`.
 unsafe fn queue_to_this_thread(signal: usize, info: usize) {
@@ -453,7 +461,7 @@ unsafe fn queue_to_this_thread(signal: usize, info: usize) {
     unsafe {
         let pid = syscall(nr::GETPID, [0; 6]) as usize;
         let thread = syscall(nr::GETTID, [0; 6]) as usize;
-        // EAGAIN means that the signal queue (of this user) is full, which is temporary; no other
+        // EAGAIN means that the signal queue of the user is full, which is temporary. No other
         // error is possible.
         for _ in 0..MOST_TURNS {
             let args = [pid, thread, signal, info, 0, 0];
@@ -476,10 +484,10 @@ fn set_action(signal: usize, action: &Action) {
     unsafe { syscall(nr::RT_SIGACTION, [signal, action, 0, 8, 0, 0]) };
 }
 
-// Entry of such a signal. The field of the return address holds the program's handler. The entry
-// first restores the true address, so that unwinders work; then the image decides, and the
-// program's handler is called with stack and arguments as the kernel left them, except for the
-// signal's number, which is taken from its information.
+// Entry of an intercepted signal. The field of the return address holds the program's handler. The
+// entry first restores the true return address, so that unwinders work. Then the image decides. If
+// the program's handler is to run, it is called with stack and arguments as the kernel left them,
+// except for the signal's number, which is taken from the `siginfo_t`.
 unsafe extern "C" {
     static timeloom_intercepted: u8;
     static timeloom_intercepted_once: u8;
@@ -491,9 +499,9 @@ pub(crate) const SIGSEGV: usize = 11;
 const SIGSTKFLT: usize = 16;
 /// Signals that a kernel mask must not block while the image handles them.
 pub(crate) const KEPT_BITS: u64 = SYS.bit() | SEGV.bit();
-/// Signals 32 and 33.
+/// Signals 32 and 33, which C libraries reserve for themselves.
 const OF_LIBRARIES: u64 = bit(32) | bit(33);
-/// SIGKILL and SIGSTOP.
+/// SIGKILL and SIGSTOP, which cannot be blocked.
 const NEVER_BLOCKED: u64 = bit(9) | bit(19);
 const SI_TKILL: i32 = -6;
 const SA_SIGINFO: u64 = 4;
@@ -502,7 +510,8 @@ const SA_ONSTACK: u64 = 0x0800_0000;
 pub(crate) const SA_RESTART: u64 = 0x1000_0000;
 const SA_NODEFER: u64 = 0x4000_0000;
 const SA_RESETHAND: u64 = 0x8000_0000;
-/// SA_NOCLDSTOP and SA_NOCLDWAIT, which are about SIGCHLD.
+/// Flags that store other flags: SA_NOCLDSTOP and SA_NOCLDWAIT, which have a meaning only for
+/// SIGCHLD.
 const NOTED_SIGINFO: u64 = 1;
 const NOTED_NODEFER: u64 = 2;
 const MOST_TURNS: u32 = 1_000;

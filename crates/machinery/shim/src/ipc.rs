@@ -7,22 +7,22 @@ use crate::abi::NS_PER_S;
 use crate::stamps::shown_ns;
 use crate::sys::syscall;
 
-/// `shmctl(id, command, status)`, `semctl(id, index, command, status)` and `msgctl(id, command,
-/// status)`, with a command that returns such a time.
+/// Handles `shmctl(id, command, status)`, `semctl(id, index, command, status)` and `msgctl(id,
+/// command, status)`, if the command returns such a time.
 pub(crate) fn status(call: usize, args: [usize; 6]) -> isize {
     // SAFETY: the program's own call; the kernel checks the pointer.
     let result = unsafe { syscall(call, args) };
     if result < 0 {
         return result;
     }
-    // Both architectures have the structures of `asm-generic`.
+    // Both architectures use the structures of `asm-generic`.
     let (status, times) = match call {
         SHMCTL => (args[2], 56..80),
         MSGCTL => (args[2], 48..72),
         SEMCTL if cfg!(target_arch = "x86_64") => (args[3], 48..72),
         _ => (args[3], 48..64),
     };
-    // On x86-64 each of the two times of a semaphore set has an additional word.
+    // On x86-64 an additional word follows each of the two times of a semaphore set.
     let step = if call == SEMCTL && cfg!(target_arch = "x86_64") {
         16
     } else {
@@ -36,8 +36,8 @@ pub(crate) fn status(call: usize, args: [usize; 6]) -> isize {
     result
 }
 
-/// Converts a second of the machine to the virtual clock. The event is assumed to have happened in
-/// the middle of that second.
+/// Converts a second of the machine's CLOCK_REALTIME to the virtual clock. Assumes that the event
+/// happened in the middle of that second.
 fn shown_s(machine_s: i64) -> i64 {
     if machine_s == 0 {
         return 0; // "never"

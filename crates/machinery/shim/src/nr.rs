@@ -1,5 +1,5 @@
-//! Numbers of the calls that the image makes: by name for those in the table, by architecture for
-//! the others.
+//! Numbers of the calls that the image makes. Calls in the table are looked up by name; the others
+//! have numbers per architecture.
 
 use timeloom_calls::number;
 

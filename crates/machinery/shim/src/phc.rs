@@ -1,8 +1,8 @@
-//! Hardware clocks (`/dev/ptpN`): the session's time, as measured by the device.
+//! PTP hardware clocks (`/dev/ptpN`): they show the session's time, as measured by the device.
 //!
 //! The kernel reads the device, and the machine's clocks before and after. The supervisor knows the
-//! session's time at those instants. It converts the device's reading to true virtual time and the
-//! others to this host's clocks.
+//! session's time at those instants. It converts the device's reading to true virtual time, and the
+//! readings of the machine's clocks to the clocks of this host.
 
 use timeloom_calls::ImageCall;
 
@@ -10,12 +10,12 @@ use crate::abi::{NS_PER_S, Timespec};
 use crate::clock::{monotonic_ns, page};
 use crate::sys::{ask, errno, nr, syscall};
 
-/// Returns true if the clock is a device, given by the descriptor in its identifier.
+/// Returns true if the clock is a device. Its identifier then contains a file descriptor.
 pub(crate) fn is_device(id: u32) -> bool {
     (id as i32) < 0 && id & 3 == CLOCK_BY_DESCRIPTOR
 }
 
-/// `clock_gettime(id, out)` of a device.
+/// Handles `clock_gettime(id, out)` of a hardware clock.
 pub(crate) fn clock_gettime(id: u32, out: *mut Timespec) -> isize {
     let before_ns = monotonic_ns();
     // SAFETY: the kernel checks the pointer.
@@ -37,7 +37,8 @@ pub(crate) fn clock_gettime(id: u32, out: *mut Timespec) -> isize {
     0
 }
 
-/// `ioctl(fd, command, argument)` for the commands that compare a device with the machine's clocks.
+/// Handles `ioctl(fd, command, argument)` for the commands that compare a hardware clock with the
+/// machine's clocks.
 pub(crate) fn ioctl(args: [usize; 6]) -> isize {
     // SAFETY: the program's own call; the kernel checks the pointer.
     let result = unsafe { syscall(nr::IOCTL, args) };
@@ -52,5 +53,5 @@ pub(crate) fn ioctl(args: [usize; 6]) -> isize {
     }
 }
 
-/// CLOCKFD, in the lowest bits of a negative identifier.
+/// CLOCKFD: value of the lowest bits of an identifier that contains a file descriptor.
 const CLOCK_BY_DESCRIPTOR: u32 = 3;

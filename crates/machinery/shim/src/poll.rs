@@ -1,15 +1,16 @@
-//! `poll`, `ppoll` and the `epoll_wait` family.
+//! Handlers of `poll`, `ppoll` and the `epoll_wait` family.
 
 use crate::abi::Timespec;
 use crate::intercepted::kernel_mask;
 use crate::sys::{errno, nr, readable, syscall};
 use crate::wait::{Deadline, Turn, until};
 
-/// `ppoll(fds, count, timeout, mask, mask_size)`.
+/// Handles `ppoll(fds, count, timeout, mask, mask_size)`.
 pub(crate) fn ppoll(args: [usize; 6]) -> isize {
     let [fds, count, timeout, mask, mask_size, _] = args;
     let (Ok(deadline), Ok(mask)) = (deadline_of(timeout), SignalMask::load(mask, mask_size)) else {
-        // SAFETY: invalid, so that the kernel refuses; it checks the pointers.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call; it checks the
+        // pointers.
         return unsafe { syscall(nr::PPOLL, args) };
     };
     let result = until(deadline, 0, |turn| {
@@ -19,35 +20,36 @@ pub(crate) fn ppoll(args: [usize; 6]) -> isize {
     result
 }
 
-/// `epoll_pwait(epoll, events, count, timeout_ms, mask, mask_size)`, under the mask `usual` if the
-/// program gives none.
+/// Handles `epoll_pwait(epoll, events, count, timeout_ms, mask, mask_size)`. If the program gives
+/// no mask, waits under the mask `usual`.
 pub(crate) fn epoll_pwait(args: [usize; 6], usual: u64) -> isize {
     match SignalMask::load(args[4], args[5]) {
         Ok(mask) => epoll(args, after_ms(args[3]), mask.or(usual)),
-        // SAFETY: invalid, so that the kernel refuses.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call.
         Err(Invalid) => unsafe { syscall(nr::EPOLL_PWAIT, args) },
     }
 }
 
-/// `epoll_pwait2(epoll, events, count, timeout, mask, mask_size)`.
+/// Handles `epoll_pwait2(epoll, events, count, timeout, mask, mask_size)`, like [`epoll_pwait`].
 pub(crate) fn epoll_pwait2(args: [usize; 6], usual: u64) -> isize {
     match (deadline_of(args[3]), SignalMask::load(args[4], args[5])) {
         (Ok(deadline), Ok(mask)) => epoll(args, deadline, mask.or(usual)),
-        // SAFETY: invalid, so that the kernel refuses.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call.
         _ => unsafe { syscall(nr::EPOLL_PWAIT2, args) },
     }
 }
 
-/// Waits for the events of `epoll(args[0], args[1], args[2])` under `mask`.
+/// Waits for events of the epoll set `args[0]`, up to `deadline`, under `mask`. The first three of
+/// `args` are those of `epoll_pwait`.
 ///
 /// Uses the kernel's own queue, in which an exclusive event wakes one thread (EPOLLEXCLUSIVE, or
 /// several threads that wait on one set). Between turns all signals are blocked, as at the start of
-/// the SIGSYS handler: no signal is handled outside of the wait, which would not notice it.
+/// the SIGSYS handler. A signal handled outside of the wait would not end the wait.
 pub(crate) fn epoll(args: [usize; 6], deadline: Deadline, mask: u64) -> isize {
     let mask = &raw const mask as usize;
     let in_ms = |turn: &Turn, timeout_ms: usize| {
         let args = [args[0], args[1], args[2], timeout_ms, mask, 8];
-        // SAFETY: the kernel checks the program's pointer; the mask is the image's.
+        // SAFETY: the kernel checks the program's pointer; the mask is in the image's memory.
         unsafe { turn.block(nr::EPOLL_PWAIT, args) }
     };
     until(deadline, 0, |turn| {
@@ -56,9 +58,9 @@ pub(crate) fn epoll(args: [usize; 6], deadline: Deadline, mask: u64) -> isize {
         };
         let wall = wall as *const Timespec as usize;
         let args = [args[0], args[1], args[2], wall, mask, 8];
-        // SAFETY: as above; `wall` is the image's.
+        // SAFETY: the same as above; `wall` is in the image's memory.
         match unsafe { turn.block(nr::EPOLL_PWAIT2, args) } {
-            // A filter of the program may allow only the older call.
+            // A filter of the program may allow only the older call, `epoll_pwait`.
             errno::ENOSYS | errno::EPERM => {
                 let ms = turn.wall_ns.saturating_add(999_999) / 1_000_000;
                 in_ms(turn, ms.min(i64::from(i32::MAX)) as usize)
@@ -68,27 +70,27 @@ pub(crate) fn epoll(args: [usize; 6], deadline: Deadline, mask: u64) -> isize {
     })
 }
 
-/// Performs one turn of a wait for descriptors.
+/// Performs one turn of a wait for descriptors. The other arguments are those of `ppoll`.
 pub(crate) fn ppoll_turn(turn: &Turn, fds: usize, count: usize, mask: usize) -> isize {
     // The kernel writes the remaining time into its argument, so a copy is passed.
     let mut wall = turn.wall;
     let timeout = wall
         .as_mut()
         .map_or(0, |wall| wall as *mut Timespec as usize);
-    // SAFETY: `fds` and `mask` are checked by the kernel, `wall` is the image's.
+    // SAFETY: the kernel checks `fds` and `mask`; `wall` is in the image's memory.
     unsafe { turn.block(nr::PPOLL, [fds, count, timeout, mask, 8, 0]) }
 }
 
-/// A mask argument that is effective only while the call waits.
+/// Signal mask that is in force only while a call waits.
 pub(crate) enum SignalMask {
-    /// No mask given.
+    /// The program gave no mask.
     Unchanged,
-    /// The program's mask in the kernel's form: a handler that runs under the mask makes trapped
-    /// calls too, and a trap while SIGSYS is blocked kills the process.
+    /// The program's mask, converted to the kernel's form. A handler that runs under the mask makes
+    /// trapped calls too, and a trap while SIGSYS is blocked kills the process.
     During(u64),
 }
 
-/// Error for an argument that the kernel would refuse.
+/// Error for a mask argument that the kernel would refuse.
 pub(crate) struct Invalid;
 
 impl SignalMask {
@@ -99,12 +101,12 @@ impl SignalMask {
         if size != 8 || !readable(address, 8) {
             return Err(Invalid);
         }
-        // SAFETY: the kernel has just read it.
+        // SAFETY: the kernel has just read the mask.
         let mask = unsafe { (address as *const u64).read_unaligned() };
         Ok(Self::During(kernel_mask(mask)))
     }
 
-    /// Returns the mask, or `usual` if there is none.
+    /// Returns the mask in the kernel's form, or `usual` if the program gave none.
     pub(crate) fn or(&self, usual: u64) -> u64 {
         match self {
             Self::Unchanged => usual,
@@ -112,7 +114,8 @@ impl SignalMask {
         }
     }
 
-    /// Returns the address for a system call's argument; valid as long as `self`.
+    /// Returns the address to pass to a system call, which is valid as long as `self`. Returns null
+    /// if the program gave no mask.
     pub(crate) fn address(&self) -> usize {
         match self {
             Self::Unchanged => 0,
@@ -121,7 +124,7 @@ impl SignalMask {
     }
 }
 
-/// Returns the deadline for a relative `timespec` argument; a null pointer means none.
+/// Returns the deadline for a relative `timespec` at address `timeout`; a null pointer means none.
 pub(crate) fn deadline_of(timeout: usize) -> Result<Deadline, Invalid> {
     if timeout == 0 {
         return Ok(Deadline::Never);
@@ -132,9 +135,9 @@ pub(crate) fn deadline_of(timeout: usize) -> Result<Deadline, Invalid> {
         .ok_or(Invalid)
 }
 
-/// Writes the remaining virtual time into the program's timeout, as the kernel does (like the
-/// kernel, without an error if the memory is read-only). `unit_ns` is the unit of the second field:
-/// 1 for a `timespec`, 1000 for a `timeval`.
+/// Writes the remaining virtual time into the program's timeout, as the kernel does. Like the
+/// kernel, does nothing if the memory is read-only. `unit_ns` is the unit of the second field in
+/// nanoseconds: 1 for a `timespec`, 1000 for a `timeval`.
 pub(crate) fn store_left(timeout: usize, deadline: Deadline, unit_ns: i64) {
     if timeout == 0 {
         return;
@@ -146,12 +149,13 @@ pub(crate) fn store_left(timeout: usize, deadline: Deadline, unit_ns: i64) {
             s: left.s,
             ns: left.ns / unit_ns,
         };
-        // SAFETY: writable, as just tested.
+        // SAFETY: the memory is writable, as just tested.
         unsafe { (timeout as *mut Timespec).write_unaligned(left) };
     }
 }
 
-/// Returns the deadline for a timeout of `int` milliseconds; a negative one means none.
+/// Returns the deadline for a timeout that is an `int` in milliseconds; a negative value means
+/// none.
 pub(crate) fn after_ms(timeout_ms: usize) -> Deadline {
     match timeout_ms as i32 {
         ..0 => Deadline::Never,

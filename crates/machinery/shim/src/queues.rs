@@ -1,4 +1,4 @@
-//! Timed waits on message queues, semaphores, signals and several datagrams.
+//! Timed waits for message queues, semaphores, signals and several datagrams.
 
 use crate::abi::Timespec;
 use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns};
@@ -8,16 +8,17 @@ use crate::socket::{MESSAGE_BYTES, receive_one};
 use crate::sys::{errno, nr, readable, syscall};
 use crate::wait::{Deadline, Turn, until};
 
-/// `mq_timedsend` and `mq_timedreceive`: absolute, on CLOCK_REALTIME. The kernel restarts them
-/// after a freeze.
+/// Handles `mq_timedsend` and `mq_timedreceive`, whose timeout is absolute, on CLOCK_REALTIME. The
+/// kernel restarts both calls after a freeze.
 pub(crate) fn message_queue(call: usize, args: [usize; 6]) -> isize {
     let Some(deadline) = absolute(args[4], 0) else {
-        // SAFETY: invalid, so that the kernel refuses; it checks the pointers.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call; it checks the
+        // pointers.
         return unsafe { syscall(call, args) };
     };
     until(deadline, errno::ETIMEDOUT, |turn| {
         let wall = Timespec::from_ns(turn.wall_ns.saturating_add(machine_realtime_ns()));
-        // SAFETY: the kernel checks the program's pointers; `wall` is the image's.
+        // SAFETY: the kernel checks the program's pointers; `wall` is in the image's memory.
         unsafe {
             turn.block(
                 call,
@@ -34,7 +35,7 @@ pub(crate) fn message_queue(call: usize, args: [usize; 6]) -> isize {
     })
 }
 
-/// `futex_waitv(words, count, flags, timeout, clock)` with a timeout.
+/// Handles `futex_waitv(words, count, flags, timeout, clock)` with a timeout.
 pub(crate) fn futex_waitv(args: [usize; 6]) -> isize {
     let clock = args[4] as u32;
     let deadline = match clock {
@@ -42,13 +43,13 @@ pub(crate) fn futex_waitv(args: [usize; 6]) -> isize {
         _ => None,
     };
     let Some(deadline) = deadline else {
-        // SAFETY: invalid, so that the kernel refuses.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call.
         return unsafe { syscall(nr::FUTEX_WAITV, args) };
     };
     until(deadline, errno::ETIMEDOUT, |turn| {
         let wall = Timespec::from_ns(turn.wall_ns.saturating_add(monotonic_ns() as i64));
         let monotonic = 1;
-        // SAFETY: the kernel checks the program's pointers; `wall` is the image's.
+        // SAFETY: the kernel checks the program's pointers; `wall` is in the image's memory.
         unsafe {
             turn.block(
                 nr::FUTEX_WAITV,
@@ -65,7 +66,7 @@ pub(crate) fn futex_waitv(args: [usize; 6]) -> isize {
     })
 }
 
-/// `futex_wait(word, value, mask, flags, timeout, clock)` with a timeout.
+/// Handles `futex_wait(word, value, mask, flags, timeout, clock)` with a timeout.
 pub(crate) fn futex_wait(args: [usize; 6]) -> isize {
     let [word, value, mask, flags, timeout, clock] = args;
     let deadline = match clock as u32 {
@@ -73,19 +74,19 @@ pub(crate) fn futex_wait(args: [usize; 6]) -> isize {
         _ => None,
     };
     let Some(deadline) = deadline else {
-        // SAFETY: invalid, so that the kernel refuses.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call.
         return unsafe { syscall(nr::FUTEX_WAIT, args) };
     };
     until(deadline, errno::ETIMEDOUT, |turn| {
         let wall = Timespec::from_ns(turn.wall_ns.saturating_add(monotonic_ns() as i64));
         let wall = &raw const wall as usize;
         let monotonic = 1;
-        // SAFETY: the kernel checks the program's pointer; `wall` is the image's.
+        // SAFETY: the kernel checks the program's pointer; `wall` is in the image's memory.
         unsafe { turn.block(nr::FUTEX_WAIT, [word, value, mask, flags, wall, monotonic]) }
     })
 }
 
-/// `rt_sigtimedwait(set, info, timeout, size)`, with or without a timeout.
+/// Handles `rt_sigtimedwait(set, info, timeout, size)`, with or without a timeout.
 pub(crate) fn rt_sigtimedwait(mut args: [usize; 6]) -> isize {
     let Some(set) = intercepted::awaited(args[0]) else {
         return relative(nr::RT_SIGTIMEDWAIT, args, 2);
@@ -95,12 +96,13 @@ pub(crate) fn rt_sigtimedwait(mut args: [usize; 6]) -> isize {
     intercepted::renamed(result, args[1])
 }
 
-/// `semtimedop(id, operations, count, timeout)`, and `semop` with its first three arguments.
+/// Handles `semtimedop(id, operations, count, timeout)`, and `semop`, which has the first three of
+/// these arguments.
 pub(crate) fn semtimedop(args: [usize; 6]) -> isize {
     relative(nr::SEMTIMEDOP, args, 3)
 }
 
-/// Makes a call with a relative timeout.
+/// Makes a call whose argument number `timeout` points to a relative timeout.
 fn relative(call: usize, args: [usize; 6], timeout: usize) -> isize {
     let given = args[timeout];
     let deadline = if given == 0 {
@@ -108,7 +110,7 @@ fn relative(call: usize, args: [usize; 6], timeout: usize) -> isize {
     } else {
         match Timespec::load(given).and_then(Timespec::to_ns) {
             Some(ns) => Deadline::after_ns(ns),
-            // SAFETY: invalid, so that the kernel refuses.
+            // SAFETY: the arguments are invalid, so the kernel refuses the call.
             None => return unsafe { syscall(call, args) },
         }
     };
@@ -118,17 +120,17 @@ fn relative(call: usize, args: [usize; 6], timeout: usize) -> isize {
             .wall
             .as_ref()
             .map_or(0, |wall| wall as *const Timespec as usize);
-        // SAFETY: the kernel checks the program's pointers; `wall` is the image's.
+        // SAFETY: the kernel checks the program's pointers; `wall` is in the image's memory.
         unsafe { turn.block(call, args) }
     })
 }
 
-/// `recvmmsg(fd, messages, count, flags, timeout)`. The kernel checks the timeout only after each
-/// message. So does this function, on the virtual clock.
+/// Handles `recvmmsg(fd, messages, count, flags, timeout)`. The kernel checks the timeout only
+/// after each message; so does this function, on the virtual clock.
 pub(crate) fn recvmmsg(args: [usize; 6]) -> isize {
     let [fd, messages, count, flags, timeout, _] = args;
     let Ok(deadline) = deadline_of(timeout) else {
-        // SAFETY: invalid, so that the kernel refuses.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call.
         return unsafe { syscall(nr::RECVMMSG, args) };
     };
     let mut flags = flags;
@@ -154,7 +156,7 @@ pub(crate) fn recvmmsg(args: [usize; 6]) -> isize {
     received as isize
 }
 
-/// `sysinfo(info)`: the uptime is virtual.
+/// Handles `sysinfo(info)`: replaces the uptime by the virtual one.
 pub(crate) fn sysinfo(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::SYSINFO, args) };
@@ -166,7 +168,7 @@ pub(crate) fn sysinfo(args: [usize; 6]) -> isize {
     result
 }
 
-/// Returns the deadline for an absolute `timespec` on clock `id`.
+/// Returns the deadline for an absolute `timespec` at this address, on the clock `id`.
 fn absolute(address: usize, id: u32) -> Option<Deadline> {
     if !readable(address, 16) {
         return None;

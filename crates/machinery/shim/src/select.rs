@@ -1,4 +1,4 @@
-//! `select` and `pselect6`.
+//! Handlers of `select` and `pselect6`.
 //!
 //! The kernel overwrites the descriptor sets, and clears them on a timeout. A wait of several turns
 //! therefore uses copies and stores the last result.
@@ -8,10 +8,10 @@ use crate::poll::{Invalid, SignalMask, deadline_of, store_left};
 use crate::sys::{errno, nr, readable, syscall};
 use crate::wait::{Deadline, Turn, until};
 
-/// `pselect6(count, read, write, except, timespec, [mask, mask_size])`.
+/// Handles `pselect6(count, read, write, except, timespec, [mask, mask_size])`.
 pub(crate) fn pselect6(args: [usize; 6]) -> isize {
     let (Ok(deadline), Ok(mask)) = (deadline_of(args[4]), packed_mask(args[5])) else {
-        // SAFETY: invalid, so that the kernel refuses.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call.
         return unsafe { syscall(nr::PSELECT6, args) };
     };
     let result = wait(args, deadline, &mask);
@@ -19,7 +19,7 @@ pub(crate) fn pselect6(args: [usize; 6]) -> isize {
     result
 }
 
-/// Waits for both calls; their first four arguments are the same.
+/// Waits for both `select` and `pselect6`, whose first four arguments are the same.
 pub(crate) fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> isize {
     let [count, sets @ .., _, _] = args;
     let bytes = (count as i32).max(0).unsigned_abs().div_ceil(64) as usize * 8;
@@ -28,8 +28,8 @@ pub(crate) fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> i
             .iter()
             .any(|&set| set != 0 && bytes > 0 && !readable(set, bytes))
     {
-        // Bad pointers, or more than 65,536 descriptors, for which there is no space for copies:
-        // one turn on the originals.
+        // There are no copies for bad pointers, and for more than 65,536 descriptors there is no
+        // space for copies. The wait then is one turn on the original sets.
         return until(deadline, errno::ENOSYS, |turn| {
             turn_on(turn, count, sets, mask)
         });
@@ -39,7 +39,7 @@ pub(crate) fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> i
         let copy_all = |from: [usize; 3], to: [usize; 3]| {
             for (from, to) in from.into_iter().zip(to) {
                 if from != 0 {
-                    // SAFETY: both are `bytes` long; the program's memory was tested.
+                    // SAFETY: both buffers are `bytes` long; the program's memory was tested.
                     unsafe { core::ptr::copy(from as *const u8, to as *mut u8, bytes) };
                 }
             }
@@ -55,20 +55,20 @@ pub(crate) fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> i
     })
 }
 
-/// Runs `body` with space for three sets of `bytes` each.
+/// Runs `body` with the address of a buffer for three sets of `bytes` each.
 fn with_space(bytes: usize, body: impl FnOnce(usize) -> isize) -> isize {
     if bytes <= SMALL_BYTES {
         let mut space = [0u64; 3 * SMALL_BYTES / 8];
         return body(space.as_mut_ptr() as usize);
     }
-    // PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS
-    // SAFETY: an anonymous mapping of our own.
+    // Arguments: PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS. SAFETY: an anonymous mapping of
+    // the image.
     let space = unsafe { syscall(nr::MMAP, [0, 3 * bytes, 3, 0x22, usize::MAX, 0]) };
     if space < 0 {
         return space;
     }
     let result = body(space as usize);
-    // SAFETY: the mapping made above.
+    // SAFETY: the mapping was made above.
     unsafe { syscall(nr::MUNMAP, [space as usize, 3 * bytes, 0, 0, 0, 0]) };
     result
 }
@@ -79,7 +79,7 @@ fn turn_on(turn: &Turn, count: usize, sets: [usize; 3], mask: &SignalMask) -> is
         .as_mut()
         .map_or(0, |wall| wall as *mut Timespec as usize);
     let packed = [mask.address(), 8];
-    // SAFETY: the kernel checks the sets; the rest is the image's.
+    // SAFETY: the kernel checks the sets; the other arguments are in the image's memory.
     unsafe {
         turn.block(
             nr::PSELECT6,
@@ -95,7 +95,7 @@ fn turn_on(turn: &Turn, count: usize, sets: [usize; 3], mask: &SignalMask) -> is
     }
 }
 
-/// Loads the sixth argument of `pselect6`: a pointer to (mask, size).
+/// Loads the sixth argument of `pselect6`: a pointer to the pair (mask, size).
 fn packed_mask(address: usize) -> Result<SignalMask, Invalid> {
     if address == 0 {
         return Ok(SignalMask::Unchanged);
@@ -103,12 +103,13 @@ fn packed_mask(address: usize) -> Result<SignalMask, Invalid> {
     if !readable(address, 16) {
         return Err(Invalid);
     }
-    // SAFETY: the kernel has just read it.
+    // SAFETY: the kernel has just read the pair.
     let [mask, size] = unsafe { (address as *const [usize; 2]).read_unaligned() };
     SignalMask::load(mask, size)
 }
 
-/// Sets of 1,024 descriptors (FD_SETSIZE) are copied to the stack.
+/// Size in bytes of a set of 1,024 descriptors (FD_SETSIZE). Sets up to this size are copied to the
+/// stack.
 const SMALL_BYTES: usize = 128;
-/// Larger sets are copied to a mapping, up to 65,536 descriptors.
+/// Size in bytes of a set of 65,536 descriptors. Sets up to this size are copied to a mapping.
 const MOST_BYTES: usize = 8192;

@@ -1,8 +1,8 @@
 //! Signal masks and actions: conversion between the program's and the kernel's form.
 //!
-//! A trapped call would kill the process if SIGSYS were blocked, or handled by the program. So no
-//! mask contains SIGSYS and no action replaces the image's; the program's settings are stored
-//! elsewhere (`intercepted.rs`).
+//! A trapped call would kill the process if SIGSYS were blocked, or if the program handled it. So
+//! no mask in the kernel contains SIGSYS, and no action of the program replaces the image's. The
+//! program's settings are stored elsewhere (`intercepted.rs`).
 
 use crate::arch::{self, Context};
 use crate::intercepted::{self, SIGSYS, home_of, kernel_mask, program_mask};
@@ -10,9 +10,9 @@ use crate::poll::SignalMask;
 use crate::sys::{errno, nr, readable, syscall};
 use crate::wait::at_each_rate;
 
-/// `rt_sigprocmask(how, set, old, size)`: changes the mask of the interrupted context, which takes
-/// effect at the return from the image's handler. (A change in the handler itself would be undone
-/// by that return.)
+/// Handles `rt_sigprocmask(how, set, old, size)`: changes the mask of the interrupted context,
+/// which takes effect when the image's handler returns. (That return would undo a change of the
+/// mask inside the handler.)
 pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
     let [how, set, old, size, ..] = context.arguments();
     if size != 8 {
@@ -23,7 +23,7 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
         if !readable(set, 8) {
             return errno::EFAULT;
         }
-        // SAFETY: the kernel has just read it.
+        // SAFETY: the kernel has just read the set.
         let set = unsafe { (set as *const u64).read_unaligned() };
         let after = match how as i32 {
             SIG_BLOCK => before | set,
@@ -39,8 +39,8 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
     if old == 0 {
         return 0;
     }
-    // A call without a new set checks the pointer and writes the mask now in force, which is the
-    // interrupted context's old one. SAFETY: the kernel checks the pointer.
+    // A call without a new set checks the pointer and writes the mask now in force; the program
+    // must see the interrupted context's old mask instead. SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::RT_SIGPROCMASK, [0, 0, old, 8, 0, 0]) };
     if result == 0 {
         // SAFETY: the kernel has just written there.
@@ -49,7 +49,7 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
     result
 }
 
-/// Returns the kernel's current signal mask.
+/// Returns the calling thread's signal mask in the kernel.
 pub(crate) fn mask() -> u64 {
     let mut mask = 0u64;
     let address = &raw mut mask as usize;
@@ -59,22 +59,22 @@ pub(crate) fn mask() -> u64 {
 }
 
 /// Handles `rt_sigreturn()` made by the program itself, from the frame at its stack pointer. The
-/// image makes the call in its place, once no mask in that frame blocks SIGSYS.
+/// image makes the call instead of the program, once no mask in that frame blocks SIGSYS.
 pub(crate) fn rt_sigreturn(context: &mut Context) -> isize {
     let frame = arch::frame_at(context.stack_pointer());
-    // If there is no frame, the kernel ends the program.
+    // If there is no frame at the stack pointer, the kernel ends the program.
     let mask = frame as usize + core::mem::offset_of!(Context, mask);
     if readable(mask, 8) {
-        // SAFETY: the kernel has just read it; the program may write its own frame.
+        // SAFETY: the kernel has just read the mask; the program may write its own frame.
         unsafe { timeloom_repair_mask(&mut *frame) };
     }
     context.set_instruction(arch::restorer());
     context.result()
 }
 
-/// Converts the mask that a frame is about to restore to the kernel's form. Called with the frame
-/// from which the program's handlers return (`timeloom_restorer`), if its mask blocks a signal
-/// reserved by the image.
+/// Converts the mask that a frame is about to restore to the kernel's form. `timeloom_restorer`
+/// calls this with the frame from which a handler of the program returns, if its mask blocks a
+/// signal reserved by the image.
 ///
 /// # Safety
 /// The frame must be readable, and writable if it has to be changed.
@@ -90,14 +90,14 @@ unsafe extern "C" fn timeloom_repair_mask(frame: &mut Context) {
     }
 }
 
-/// Handles `ptrace(PTRACE_GETSIGMASK | PTRACE_SETSIGMASK, thread, size, mask)` of a tracee that has
-/// an image of its own.
+/// Handles `ptrace(PTRACE_GETSIGMASK | PTRACE_SETSIGMASK, thread, size, mask)`. The tracee has an
+/// image too, so its mask is in the kernel's form.
 pub(crate) fn ptrace(args: [usize; 6]) -> isize {
     let [request, thread, size, mask, ..] = args;
     // SAFETY: the kernel checks the pointer.
     let native = |mask: usize| unsafe { syscall(nr::PTRACE, [request, thread, size, mask, 0, 0]) };
     if request == PTRACE_SETSIGMASK && size == 8 && readable(mask, 8) {
-        // SAFETY: the kernel has just read it.
+        // SAFETY: the kernel has just read the mask.
         let kernel = kernel_mask(unsafe { (mask as *const u64).read_unaligned() });
         return native(&raw const kernel as usize);
     }
@@ -110,9 +110,9 @@ pub(crate) fn ptrace(args: [usize; 6]) -> isize {
     result
 }
 
-/// Sets the kernel's mask at once, in the handler too.
+/// Sets the calling thread's mask in the kernel. This takes effect at once, inside the handler.
 pub(crate) fn set_mask(mask: u64) {
-    // SAFETY: the kernel reads eight bytes of the image's.
+    // SAFETY: the kernel reads eight bytes of the image's memory.
     unsafe {
         syscall(
             nr::RT_SIGPROCMASK,
@@ -121,9 +121,9 @@ pub(crate) fn set_mask(mask: u64) {
     };
 }
 
-/// Blocks these signals at once, in the handler too.
+/// Blocks these signals in the kernel. This takes effect at once, inside the handler.
 pub(crate) fn block(signals: u64) {
-    // SAFETY: the kernel reads eight bytes of the image's.
+    // SAFETY: the kernel reads eight bytes of the image's memory.
     unsafe {
         syscall(
             nr::RT_SIGPROCMASK,
@@ -133,8 +133,8 @@ pub(crate) fn block(signals: u64) {
 }
 
 /// Returns true if one of these pending signals would interrupt a wait: it has a handler, or ends
-/// the program. A signal that is ignored, by the program or by default, or that stops the process,
-/// does not.
+/// the program. A signal does not interrupt a wait if it is ignored, by the program or by default,
+/// or if it stops the process.
 pub(crate) fn interrupts(pending: u64) -> bool {
     (1..=64).any(|signal| {
         if pending & (1 << (signal - 1)) == 0 {
@@ -148,7 +148,7 @@ pub(crate) fn interrupts(pending: u64) -> bool {
     })
 }
 
-/// Returns the kernel's action of a signal.
+/// Returns the action that the kernel stores for a signal.
 pub(crate) fn action(signal: usize) -> Action {
     let mut action = Action::DEFAULT;
     let address = &raw mut action as usize;
@@ -157,11 +157,11 @@ pub(crate) fn action(signal: usize) -> Action {
     action
 }
 
-/// `rt_sigaction(signal, action, old, size)`.
+/// Handles `rt_sigaction(signal, action, old, size)`.
 pub(crate) fn rt_sigaction(args: [usize; 6]) -> isize {
     let [signal, action, old, size, ..] = args;
     if size != 8 {
-        // SAFETY: invalid, so that the kernel refuses.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call.
         return unsafe { syscall(nr::RT_SIGACTION, args) };
     }
     let mut wanted = 0;
@@ -171,7 +171,7 @@ pub(crate) fn rt_sigaction(args: [usize; 6]) -> isize {
         if !readable(action, size_of::<Action>()) {
             return errno::EFAULT;
         }
-        // SAFETY: the kernel has just read both ends of it.
+        // SAFETY: the kernel has just read both ends of the structure.
         program = unsafe { (action as *const Action).read_unaligned() };
         kernel = intercepted::kernel_action(signal, &program);
         wanted = &raw const kernel as usize;
@@ -179,7 +179,7 @@ pub(crate) fn rt_sigaction(args: [usize; 6]) -> isize {
     if intercepted::is_stand_in(signal) {
         return answer_as_default(old);
     }
-    // SAFETY: the kernel checks `old`; `wanted` is the image's.
+    // SAFETY: the kernel checks `old`; `wanted` is in the image's memory.
     let result = unsafe { syscall(nr::RT_SIGACTION, [home_of(signal), wanted, old, 8, 0, 0]) };
     if result == 0 && old != 0 {
         let old = old as *mut Action;
@@ -201,12 +201,12 @@ pub(crate) fn rt_sigaction(args: [usize; 6]) -> isize {
     result
 }
 
-/// Reports success without an effect; returns the default action as the old one.
+/// Reports success without an effect; stores the default action at `old` as the previous one.
 fn answer_as_default(old: usize) -> isize {
     if old == 0 {
         return 0;
     }
-    // A query for any other signal tests that `old` is writable. SAFETY: the kernel checks the
+    // A query for any other signal tests if `old` is writable. SAFETY: the kernel checks the
     // pointer.
     let result = unsafe { syscall(nr::RT_SIGACTION, [1, 0, old, 8, 0, 0]) };
     if result == 0 {
@@ -216,22 +216,23 @@ fn answer_as_default(old: usize) -> isize {
     result
 }
 
-/// `rt_sigsuspend(mask, size)`.
+/// Handles `rt_sigsuspend(mask, size)`.
 pub(crate) fn rt_sigsuspend(args: [usize; 6]) -> isize {
     match SignalMask::load(args[0], args[1]) {
-        // A signal that only this mask admits may arrive as its stand-in: another turn follows.
+        // A signal that only this mask admits may arrive as its stand-in. Another turn follows
+        // then.
         Ok(mask @ SignalMask::During(_)) => {
-            // SAFETY: the mask is the image's and lives until the call returns.
+            // SAFETY: the mask is in the image's memory and outlives the call.
             at_each_rate(|turn| unsafe {
                 turn.block(nr::RT_SIGSUSPEND, [mask.address(), 8, 0, 0, 0, 0])
             })
         }
-        // SAFETY: invalid, so that the kernel refuses.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call.
         _ => unsafe { syscall(nr::RT_SIGSUSPEND, args) },
     }
 }
 
-/// The kernel's `struct sigaction`.
+/// Signal action in the kernel's layout: `struct sigaction`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Action {
@@ -251,7 +252,8 @@ impl Action {
     };
 }
 
-// SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU.
+// Signals whose default action does not end the program: SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP,
+// SIGTTIN, SIGTTOU.
 const SIGCHLD: usize = 17;
 const SIGTTOU: usize = 22;
 const SIGURG: usize = 23;

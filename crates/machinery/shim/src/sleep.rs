@@ -1,4 +1,4 @@
-//! `nanosleep` and `clock_nanosleep`.
+//! Handlers of `nanosleep` and `clock_nanosleep`.
 
 use timeloom_time::Instant;
 
@@ -9,12 +9,12 @@ use crate::cpu_timer;
 use crate::sys::{errno, nr, syscall};
 use crate::wait::{Deadline, until};
 
-/// `nanosleep(request, remaining)`.
+/// Handles `nanosleep(request, remaining)`.
 pub(crate) fn nanosleep(args: [usize; 6]) -> isize {
     clock_nanosleep([CLOCK_MONOTONIC, 0, args[0], args[1], 0, 0])
 }
 
-/// `clock_nanosleep(clock, flags, request, remaining)`.
+/// Handles `clock_nanosleep(clock, flags, request, remaining)`.
 pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     let [clock, flags, request, remaining, ..] = args;
     if is_cpu_clock(clock as u32) {
@@ -23,13 +23,14 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     let (_, offset) = read(|copy| offset_ns(clock as u32, copy));
     let wanted = Timespec::load(request).and_then(Timespec::to_ns);
     let (Some(_), Some(wanted_ns)) = (offset, wanted) else {
-        // A clock without a fixed offset, or an error: left to the kernel. SAFETY: the kernel
-        // checks the pointers.
+        // The kernel handles clocks without a fixed offset, and invalid arguments. SAFETY: the
+        // kernel checks the pointers.
         return unsafe { syscall(nr::CLOCK_NANOSLEEP, args) };
     };
     if !matches!(clock as u32, REALTIME | MONOTONIC | BOOTTIME | TAI) {
-        // A clock may be readable but not support sleeping: without an alarm chip, without a
-        // privilege, or at all. A sleep that expires at once makes the kernel check this.
+        // A clock may be readable but not support sleeping: an alarm clock without an alarm chip or
+        // without the privilege, or another clock. A sleep that expires at once makes the kernel
+        // check this.
         let past = Timespec { s: 0, ns: 0 };
         // SAFETY: the kernel only reads `past`.
         let result = unsafe {
@@ -50,7 +51,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     };
     let result = until(deadline, 0, |turn| match &turn.wall {
         Some(wall) if turn.wall_ns > 0 => {
-            // SAFETY: reads 16 bytes of `wall`, writes nothing.
+            // SAFETY: the call reads 16 bytes of `wall`, and writes nothing.
             unsafe {
                 turn.block(
                     nr::CLOCK_NANOSLEEP,
@@ -66,15 +67,16 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     result
 }
 
-/// Returns the result of an interrupted sleep, after storing the remaining time.
+/// Stores the remaining time, in nanoseconds, of an interrupted sleep at address `remaining`.
+/// Returns the result of the sleep.
 pub(crate) fn store_remaining(left_ns: i64, remaining: usize) -> isize {
-    // `rt_sigpending` writes 8 bytes and so tests that the memory is writable. SAFETY: the kernel
-    // checks the pointer.
+    // `rt_sigpending` writes 8 bytes, and thereby tests if the memory is writable. SAFETY: the
+    // kernel checks the pointer.
     if unsafe { syscall(nr::RT_SIGPENDING, [remaining, 8, 0, 0, 0, 0]) } < 0 {
         return errno::EFAULT;
     }
     let left = Timespec::from_ns(left_ns);
-    // SAFETY: writable, as just tested.
+    // SAFETY: the memory is writable, as just tested.
     unsafe { (remaining as *mut Timespec).write_unaligned(left) };
     errno::EINTR
 }

@@ -1,12 +1,12 @@
-//! Sockets with a timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`) and with timestamps.
+//! Socket calls with a timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`) and with timestamps.
 //!
-//! The kernel stores the timeout, so that `getsockopt` returns its native value, but never waits by
-//! it. Each call is first tried without blocking. On EAGAIN, `ppoll` waits for the descriptor in
-//! virtual time, and the call is tried again. Only processes that have set such an option have
-//! these calls trapped (`extra.rs`).
+//! The kernel stores the timeout, so that `getsockopt` returns its native value, but the kernel
+//! never waits for it. The image first tries each call without blocking. On EAGAIN, it waits by
+//! `ppoll` for the descriptor, in virtual time, and tries the call again. These calls trap only in
+//! processes that have set such an option (`extra.rs`).
 //!
-//! Calls on a socket without a timeout, calls that do not block, and calls on other kinds of
-//! descriptors are left to the kernel.
+//! The kernel handles calls on a socket without a timeout, calls that do not block, and calls on
+//! other kinds of descriptors.
 
 mod waiting;
 
@@ -18,13 +18,13 @@ use crate::stamps::translate;
 use crate::sys::{errno, nr, syscall};
 use waiting::{Timeout, is_stream, set_status_flags, status_flags, waiting};
 
-/// `setsockopt(fd, SOL_SOCKET, option, value, length)` of a time-related option.
+/// Handles `setsockopt(fd, SOL_SOCKET, option, value, length)` of a time-related option.
 pub(crate) fn setsockopt(args: [usize; 6]) -> isize {
     let extra = match args[2] as i32 {
         SO_RCVTIMEO | SO_SNDTIMEO | SO_RCVTIMEO_NEW | SO_SNDTIMEO_NEW => Extra::Timeouts,
         _ => Extra::Stamps,
     };
-    // Before the option is set: another thread may be about to use the socket.
+    // The filter must come before the option: another thread may be about to use the socket.
     if !install(extra) {
         return errno::ENOPROTOOPT;
     }
@@ -32,22 +32,22 @@ pub(crate) fn setsockopt(args: [usize; 6]) -> isize {
     unsafe { syscall(nr::SETSOCKOPT, args) }
 }
 
-/// `recvmsg(fd, header, flags)`.
+/// Handles `recvmsg(fd, header, flags)`.
 pub(crate) fn recvmsg(args: [usize; 6]) -> isize {
     let [fd, header, flags, ..] = args;
     let result = waiting(fd, flags, |wait| {
         let args = [fd, header, flags | wait.flag(), 0, 0, 0];
-        // SAFETY: the kernel checks the header and what it points to.
+        // SAFETY: the kernel checks the header and the buffers that it points to.
         unsafe { syscall(nr::RECVMSG, args) }
     });
     if result >= 0 {
-        // SAFETY: the kernel has just filled it.
+        // SAFETY: the kernel has just filled the header.
         unsafe { translate(header) };
     }
     result
 }
 
-/// Receives one message of a `recvmmsg`, with its length: returns 1 or an error.
+/// Receives one message of a `recvmmsg`, and stores its length. Returns 1 or an error.
 pub(crate) fn receive_one(fd: usize, message: usize, flags: usize) -> isize {
     let result = waiting(fd, flags, |wait| {
         let args = [fd, message, 1, flags | wait.flag(), 0, 0];
@@ -55,13 +55,13 @@ pub(crate) fn receive_one(fd: usize, message: usize, flags: usize) -> isize {
         unsafe { syscall(nr::RECVMMSG, args) }
     });
     if result > 0 {
-        // SAFETY: the kernel has just filled it; the header comes first.
+        // SAFETY: the kernel has just filled the message, which begins with the header.
         unsafe { translate(message) };
     }
     result
 }
 
-/// `recvfrom(fd, buffer, length, flags, address, address_length)`.
+/// Handles `recvfrom(fd, buffer, length, flags, address, address_length)`.
 pub(crate) fn recvfrom(args: [usize; 6]) -> isize {
     let [fd, buffer, length, flags, address, address_length] = args;
     let whole = flags & (MSG_WAITALL | MSG_PEEK | MSG_TRUNC) == MSG_WAITALL;
@@ -79,7 +79,7 @@ pub(crate) fn recvfrom(args: [usize; 6]) -> isize {
             unsafe { syscall(nr::RECVFROM, args) }
         });
         if result <= 0 {
-            // If data was received already, its length is returned, as by the kernel.
+            // If data was already received, the result is its length, as in the kernel.
             return if received > 0 {
                 received as isize
             } else {
@@ -93,10 +93,10 @@ pub(crate) fn recvfrom(args: [usize; 6]) -> isize {
     }
 }
 
-/// `read(fd, buffer, length)`.
+/// Handles `read(fd, buffer, length)`.
 pub(crate) fn read(args: [usize; 6]) -> isize {
     let [fd, buffer, length, ..] = args;
-    // Reading nothing from a socket does not block; receiving nothing does.
+    // Reading zero bytes from a socket does not block; receiving zero bytes does.
     match Timeout::of(fd, SO_RCVTIMEO, 0) {
         Some(_) if length > 0 => recvfrom([fd, buffer, length, 0, 0, 0]),
         // SAFETY: the program's own call.
@@ -104,7 +104,7 @@ pub(crate) fn read(args: [usize; 6]) -> isize {
     }
 }
 
-/// `readv(fd, parts, count)`.
+/// Handles `readv(fd, parts, count)`.
 pub(crate) fn readv(args: [usize; 6]) -> isize {
     let [fd, parts, count, ..] = args;
     match Timeout::of(fd, SO_RCVTIMEO, 0) {
@@ -117,8 +117,9 @@ pub(crate) fn readv(args: [usize; 6]) -> isize {
     }
 }
 
-/// `accept` and `accept4`. These have no flag for non-blocking operation: if another thread takes
-/// the connection between the poll and the call, the call blocks in real time, up to the timeout.
+/// Handles `accept` and `accept4`, which have no flag for non-blocking operation. If another thread
+/// takes the connection between the poll and the call, the call blocks in real time, up to the
+/// timeout.
 pub(crate) fn accept(call: usize, args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointers.
     let accept = || unsafe { syscall(call, args) };
@@ -137,7 +138,7 @@ pub(crate) fn accept(call: usize, args: [usize; 6]) -> isize {
     }
 }
 
-/// `connect(fd, address, length)`, which uses the send timeout.
+/// Handles `connect(fd, address, length)`, to which the send timeout applies.
 pub(crate) fn connect(args: [usize; 6]) -> isize {
     let fd = args[0];
     // SAFETY: the kernel checks the pointer.
@@ -156,7 +157,7 @@ pub(crate) fn connect(args: [usize; 6]) -> isize {
                 1.. => {}
                 interrupted => return interrupted,
             },
-            // A UNIX socket whose listener has a full queue.
+            // EAGAIN means a UNIX socket whose listener has a full queue.
             errno::EAGAIN => match timeout.nap() {
                 0 => {}
                 result => return result,
@@ -166,7 +167,7 @@ pub(crate) fn connect(args: [usize; 6]) -> isize {
     }
 }
 
-/// `sendto(fd, buffer, length, flags, address, address_length)`.
+/// Handles `sendto(fd, buffer, length, flags, address, address_length)`.
 pub(crate) fn sendto(args: [usize; 6]) -> isize {
     let [fd, buffer, length, flags, address, address_length] = args;
     let Some(timeout) = Timeout::of(fd, SO_SNDTIMEO, flags) else {
@@ -182,7 +183,7 @@ pub(crate) fn sendto(args: [usize; 6]) -> isize {
     })
 }
 
-/// `write(fd, buffer, length)`.
+/// Handles `write(fd, buffer, length)`.
 pub(crate) fn write(args: [usize; 6]) -> isize {
     let [fd, buffer, length, ..] = args;
     match Timeout::of(fd, SO_SNDTIMEO, 0) {
@@ -192,7 +193,7 @@ pub(crate) fn write(args: [usize; 6]) -> isize {
     }
 }
 
-/// `writev(fd, parts, count)`.
+/// Handles `writev(fd, parts, count)`.
 pub(crate) fn writev(args: [usize; 6]) -> isize {
     let [fd, parts, count, ..] = args;
     match Timeout::of(fd, SO_SNDTIMEO, 0) {
@@ -205,7 +206,7 @@ pub(crate) fn writev(args: [usize; 6]) -> isize {
     }
 }
 
-/// `sendmsg(fd, header, flags)`.
+/// Handles `sendmsg(fd, header, flags)`.
 pub(crate) fn sendmsg(args: [usize; 6]) -> isize {
     let [fd, header, flags, ..] = args;
     let Some(timeout) = Timeout::of(fd, SO_SNDTIMEO, flags) else {
@@ -233,7 +234,7 @@ pub(crate) fn sendmsg(args: [usize; 6]) -> isize {
     })
 }
 
-/// `sendmmsg(fd, messages, count, flags)`.
+/// Handles `sendmmsg(fd, messages, count, flags)`.
 pub(crate) fn sendmmsg(args: [usize; 6]) -> isize {
     let [fd, messages, count, flags, ..] = args;
     if Timeout::of(fd, SO_SNDTIMEO, flags).is_none() {
@@ -248,15 +249,15 @@ pub(crate) fn sendmmsg(args: [usize; 6]) -> isize {
             return if sent > 0 { sent as isize } else { result };
         }
         let length = message.wrapping_add(size_of::<MessageHeader>()) as *mut u32;
-        // SAFETY: the kernel has read the header just before it; the program passed the structure
-        // to be written.
+        // SAFETY: the kernel has just read the header; the program passed the structure so that it
+        // is written to.
         unsafe { length.write_unaligned(result as u32) };
         sent += 1;
     }
     sent as isize
 }
 
-/// Sends all data if the socket is a stream. `attempt` receives the number of bytes sent so far and
+/// Sends all data if the socket is a stream. `attempt` takes the number of bytes sent so far and
 /// flags, and returns `None` to stop.
 fn send(
     mut timeout: Timeout,
@@ -266,7 +267,7 @@ fn send(
     let mut sent = 0usize;
     loop {
         let mut gave_up = false;
-        // SIGPIPE and an error are only for a call that has sent nothing.
+        // Only a call that has sent nothing may raise SIGPIPE and return an error.
         let quiet = if sent > 0 { MSG_NOSIGNAL } else { 0 };
         let result = timeout.retry(POLLOUT, || {
             attempt(sent, MSG_DONTWAIT | quiet).unwrap_or_else(|| {
@@ -285,8 +286,8 @@ fn send(
     }
 }
 
-/// Writes the parts of a message after the first `sent` bytes to `rest`, and returns their number.
-/// `None` if nothing remains, or more than there is space for.
+/// Writes those parts of a message that follow the first `sent` bytes to `rest`, and returns their
+/// number. Returns `None` if nothing remains, or if there are more parts than `rest` has space for.
 ///
 /// # Safety
 /// The kernel must have just read the parts.
@@ -314,7 +315,7 @@ unsafe fn parts_behind(
     (count > 0).then_some(count)
 }
 
-/// `struct iovec`.
+/// Part of a message, by address and length: `struct iovec`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Part {
@@ -322,11 +323,12 @@ struct Part {
     length: usize,
 }
 
-/// `struct mmsghdr`.
+/// Size of a `struct mmsghdr` in bytes.
 pub(crate) const MESSAGE_BYTES: usize = 64;
-/// UIO_MAXIOV, also the maximum number of messages of one call.
+/// UIO_MAXIOV: maximum number of parts of a message, and of messages of one call.
 const MOST_PARTS: usize = 1024;
-/// Parts for which there is space on the stack; a message of more parts is sent in part.
+/// Number of parts for which there is space on the stack. A message of more parts may be sent
+/// incompletely.
 const FEW_PARTS: usize = 32;
 const SOL_SOCKET: usize = 1;
 const SO_RCVTIMEO: i32 = 20;

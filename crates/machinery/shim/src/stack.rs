@@ -1,10 +1,10 @@
 //! Alternate stacks without enough space for a trapped call.
 //!
-//! A signal's frame and the image's own frames are on the stack of the program's handlers. On
-//! x86-64 the kernel checks that its frame fits; the image must check its own. On 64-bit ARM the
-//! kernel writes its frame of 4704 bytes below the stack without a check, over whatever is there,
-//! before the image's first instruction. In both cases the image writes nothing more, ends the
-//! program, and reports the cause.
+//! The frame of a signal and the image's own frames are on the stack on which the program's
+//! handlers run. On x86-64 the kernel checks that its frame fits; the image must check its own. On
+//! 64-bit ARM the kernel writes its frame of 4704 bytes below the stack without a check, over any
+//! data there, before the image's first instruction. In both cases the image writes nothing more,
+//! ends the program, and reports the cause.
 
 use timeloom_calls::Handler;
 
@@ -14,8 +14,9 @@ use crate::nr;
 use crate::signal::Action;
 use crate::sys::syscall;
 
-/// Ends the program if the signal's frame, which begins at `frame`, is on an alternate stack or
-/// should be, and the space below it does not suffice for the call.
+/// Ends the program if the space on an alternate stack does not suffice for the call. The signal's
+/// frame begins at `frame`, on the alternate stack or below it; the space counts from the stack's
+/// lowest address to the frame.
 pub(crate) fn check(handler: Option<Handler>, context: &Context, frame: usize) {
     let [bottom, size] = context.alternate_stack();
     let was_on_it = context.stack_pointer().wrapping_sub(bottom).wrapping_sub(1) < size;
@@ -27,22 +28,23 @@ pub(crate) fn check(handler: Option<Handler>, context: &Context, frame: usize) {
     }
 }
 
-/// Space that the assembly in front of the handlers checks before anything is written: enough for
-/// signals that are not traps, and for this module.
+/// Space in bytes that the assembly at the entry of the handlers checks before anything is written.
+/// It suffices for signals that are not traps, and for this module.
 pub(crate) const LEAST_ROOM: usize = 320;
 
-/// Target of that assembly if there is less.
+/// Ends the program. The assembly at the entry jumps here if there is less space than
+/// [`LEAST_ROOM`].
 #[cold]
 #[unsafe(no_mangle)]
 extern "C" fn timeloom_end_for_want_of_stack() -> ! {
     end()
 }
 
-/// Ends the program as the kernel does if the stack has no space for a signal.
+/// Ends the program as the kernel does if a stack has no space for a signal.
 #[cold]
 fn end() -> ! {
     let action = Action::DEFAULT;
-    // SAFETY: the memory written and read is the image's.
+    // SAFETY: the calls read and write memory of the image.
     unsafe {
         syscall(
             nr::WRITE,
@@ -55,7 +57,7 @@ fn end() -> ! {
         let process = syscall(nr::GETPID, [0; 6]) as usize;
         syscall(nr::KILL, [process, SIGSEGV, 0, 0, 0, 0]);
         loop {
-            // Reached if the signal was blocked.
+            // This is reached if the signal was blocked.
             syscall(nr::EXIT_GROUP, [128 + SIGSEGV, 0, 0, 0, 0, 0]);
         }
     }

@@ -1,11 +1,11 @@
 //! Packet timestamps, which the kernel returns in ancillary messages.
 //!
 //! The kernel stamps a packet with the machine's CLOCK_REALTIME on arrival or departure, and a
-//! program compares the stamp with the virtual clock that it reads. After each `recvmsg` the stamps
-//! in the control buffer are therefore converted to the virtual CLOCK_REALTIME at the instant of
-//! the stamp.
+//! program compares the stamp with the virtual clock that it reads. After each `recvmsg` the image
+//! therefore converts the stamps in the control buffer to the virtual CLOCK_REALTIME at the instant
+//! of the stamp.
 //!
-//! Stamps of a network card's own clock stay unchanged.
+//! Stamps by a network card's own clock stay unchanged.
 
 use crate::abi::{MessageHeader, NS_PER_S, Timespec};
 use timeloom_time::Instant;
@@ -13,8 +13,8 @@ use timeloom_time::Instant;
 use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, page, realtime_ns_at};
 use crate::sys::{nr, syscall};
 
-/// `ioctl(fd, command, stamp)` for the time of a socket's last packet or, since both are one call,
-/// of a hardware clock.
+/// Handles `ioctl(fd, command, stamp)` that returns the time of a socket's last packet. Since
+/// `ioctl` is one call, this also receives the commands of hardware clocks.
 pub(crate) fn ioctl(args: [usize; 6]) -> isize {
     let unit_ns = match args[1] as u32 {
         SIOCGSTAMP | SIOCGSTAMP_NEW => 1_000,
@@ -31,7 +31,7 @@ pub(crate) fn ioctl(args: [usize; 6]) -> isize {
 }
 
 /// Converts a reading of the machine's CLOCK_REALTIME to the virtual CLOCK_REALTIME at that
-/// instant. Never later than the present virtual time.
+/// instant, both in nanoseconds. The result is never later than the present virtual time.
 pub(crate) fn shown_ns(machine_ns: i64) -> i64 {
     let ahead_ns = realtime_ahead_ns(|| {
         let before_ns = monotonic_ns() as i64;
@@ -40,7 +40,7 @@ pub(crate) fn shown_ns(machine_ns: i64) -> i64 {
     });
     let wall = Instant::from_ns(machine_ns.wrapping_sub(ahead_ns));
     let realtime_ns = realtime_ns_at(page().past.at(wall));
-    // The readings above are not simultaneous.
+    // The readings above are not simultaneous, so the result is limited to the present time.
     let now_ns = now_ns(0).unwrap_or(realtime_ns);
     if realtime_ns < now_ns {
         realtime_ns
@@ -49,9 +49,9 @@ pub(crate) fn shown_ns(machine_ns: i64) -> i64 {
     }
 }
 
-/// Returns the offset of the machine's CLOCK_REALTIME from its CLOCK_MONOTONIC, from a reading of
-/// one between two of the other. The thread may have been stopped between them, so the readings are
-/// repeated until they are close together; the closest are used.
+/// Returns the machine's CLOCK_REALTIME minus its CLOCK_MONOTONIC, in nanoseconds. `read_ns` reads
+/// one of them between two readings of the other. The thread may have been stopped between these
+/// readings, so they are repeated until they are close together; the closest are used.
 fn realtime_ahead_ns(read_ns: impl Fn() -> [i64; 3]) -> i64 {
     let (mut closest_ns, mut ahead_ns) = (u64::MAX, 0);
     for _ in 0..TRIES {
@@ -70,11 +70,11 @@ fn realtime_ahead_ns(read_ns: impl Fn() -> [i64; 3]) -> i64 {
 }
 
 const TRIES: u32 = 10;
-/// Readings at most this far apart are accepted without another try; undisturbed, the three system
-/// calls take a few hundred nanoseconds.
+/// Maximum distance in nanoseconds of readings that are accepted without another try. Undisturbed,
+/// the three system calls take a few hundred nanoseconds.
 const CLOSE_NS: u64 = 2_000;
 
-/// Translates the stamps that a successful `recvmsg` has left.
+/// Converts the stamps in the ancillary messages of a successful `recvmsg`.
 ///
 /// # Safety
 /// The kernel must have just filled the header at this address, with success.
@@ -84,7 +84,7 @@ pub(crate) unsafe fn translate(header: usize) {
     let end = header.control.wrapping_add(header.control_length);
     let mut at = header.control;
     while at != 0 && end.wrapping_sub(at) as isize >= HEADER_BYTES as isize {
-        // SAFETY: within the bytes written by the kernel.
+        // SAFETY: the address is within the bytes written by the kernel.
         let message = unsafe { (at as *const ControlHeader).read_unaligned() };
         let length = message.length;
         if length < HEADER_BYTES || length > end.wrapping_sub(at) {
@@ -94,12 +94,12 @@ pub(crate) unsafe fn translate(header: usize) {
             let unit_ns = match message.kind {
                 SO_TIMESTAMP | SO_TIMESTAMP_NEW => 1_000,
                 SO_TIMESTAMPNS | SO_TIMESTAMPNS_NEW => 1,
-                // The first of three is the kernel's, the others a card's.
+                // The first of three stamps is the kernel's; the others are a card's.
                 SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => 1,
                 _ => 0,
             };
             if unit_ns != 0 {
-                // SAFETY: the message holds these 16 bytes at least.
+                // SAFETY: the message holds at least these 16 bytes.
                 unsafe { translate_one((at + HEADER_BYTES) as *mut Timespec, unit_ns) };
             }
         }
@@ -107,6 +107,9 @@ pub(crate) unsafe fn translate(header: usize) {
     }
 }
 
+/// Converts one stamp of the machine's CLOCK_REALTIME. `unit_ns` is the unit of its second field,
+/// in nanoseconds.
+///
 /// # Safety
 /// `stamp` must be readable and writable.
 unsafe fn translate_one(stamp: *mut Timespec, unit_ns: i64) {
@@ -129,7 +132,7 @@ unsafe fn translate_one(stamp: *mut Timespec, unit_ns: i64) {
     }
 }
 
-/// `struct cmsghdr`.
+/// Header of an ancillary message: `struct cmsghdr`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct ControlHeader {

@@ -1,11 +1,12 @@
-//! System calls made from inside the image, which the filter passes.
+//! System calls made from inside the image, which the filter lets pass.
 
 use timeloom_calls::{IMAGE_CALL, ImageCall};
 
 pub(crate) use crate::arch::{syscall, syscall_as_program};
 pub(crate) use crate::nr;
 
-/// Returns the supervisor's answer: a value, or a negated errno. `ENOSYS` without a supervisor.
+/// Asks the supervisor. Returns its answer: a value, or a negated errno; `ENOSYS` if there is no
+/// supervisor.
 #[inline(always)]
 pub(crate) fn ask(question: ImageCall<usize>) -> isize {
     // SAFETY: the filter passes this number to the supervisor, which checks the pointers.
@@ -14,9 +15,10 @@ pub(crate) fn ask(question: ImageCall<usize>) -> isize {
 
 /// Returns true if the program may read `length` bytes (8 or more) at `address`.
 ///
-/// A handler that dereferences a bad pointer of the program would raise SIGSEGV where the kernel
-/// returns EFAULT. The kernel therefore checks the memory: `rt_sigprocmask` with an invalid `how`
-/// reads the set first (EFAULT) and then refuses (EINVAL), without changing anything.
+/// A handler that dereferences a bad pointer of the program would raise SIGSEGV, where a system
+/// call returns EFAULT. The image therefore lets the kernel check the memory: `rt_sigprocmask` with
+/// an invalid `how` reads the set first (EFAULT) and then refuses (EINVAL), without changing
+/// anything.
 pub(crate) fn readable(address: usize, length: usize) -> bool {
     let probe = |at: usize| {
         // SAFETY: the call changes nothing, for any address.

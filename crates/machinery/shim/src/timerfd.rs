@@ -1,8 +1,8 @@
 //! timerfds that report clock changes (`TFD_TIMER_CANCEL_ON_SET`).
 //!
 //! In a session, a timerfd is an eventfd kept by the supervisor. The supervisor writes
-//! [`CLOCK_WAS_SET`] to it when the kernel's `read` would fail with ECANCELED; reads trap in
-//! processes that have set such a timer (`extra.rs`).
+//! [`CLOCK_WAS_SET`] to it when the kernel's `read` would fail with ECANCELED. In processes that
+//! have set such a timer, reads trap (`extra.rs`).
 
 use timeloom_calls::{Extra, ImageCall};
 use timeloom_page::CLOCK_WAS_SET;
@@ -11,11 +11,11 @@ use crate::extra::install;
 use crate::socket;
 use crate::sys::{ask, errno, nr, readable, syscall};
 
-/// `timerfd_settime(fd, flags, new, old)` with the flag.
+/// Handles `timerfd_settime(fd, flags, new, old)` with the flag TFD_TIMER_CANCEL_ON_SET.
 pub(crate) fn settime(args: [usize; 6]) -> isize {
     let [fd, flags, new, old, ..] = args;
-    // If no more filters can be added (the program has disabled this), an expiration wakes the
-    // reader.
+    // If no more filters can be added because the program has disabled this, a change of the clock
+    // wakes the reader like an expiration.
     let question = ImageCall::SetTimer {
         descriptor: fd as i32,
         flags: flags as i32,
@@ -24,28 +24,28 @@ pub(crate) fn settime(args: [usize; 6]) -> isize {
         is_told: install(Extra::Reads),
     };
     match ask(question) {
-        // Not a timer of the session. SAFETY: the program's own call.
+        // The descriptor is not a timer of the session. SAFETY: the program's own call.
         errno::ENOSYS => unsafe { syscall(nr::TIMERFD_SETTIME, args) },
         result => result,
     }
 }
 
-/// `read(fd, buffer, length)`.
+/// Handles `read(fd, buffer, length)`.
 pub(crate) fn read(args: [usize; 6]) -> isize {
     let result = socket::read(args);
     // SAFETY: the kernel has just written that many bytes there.
     unsafe { look(result, args[0], args[1]) }
 }
 
-/// `readv(fd, parts, count)`.
+/// Handles `readv(fd, parts, count)`.
 pub(crate) fn readv(args: [usize; 6]) -> isize {
     let [fd, parts, ..] = args;
     let result = socket::readv(args);
     if result != EXPIRATIONS_BYTES || !readable(parts, 16) {
         return result;
     }
-    // (Programs do not split a number of eight bytes among several parts.) SAFETY: just tested;
-    // `struct iovec`.
+    // (Programs do not split a number of eight bytes among several parts.) SAFETY: the memory, a
+    // `struct iovec`, was just tested.
     let [buffer, length] = unsafe { (parts as *const [usize; 2]).read_unaligned() };
     if (length as isize) < EXPIRATIONS_BYTES {
         return result;
@@ -54,7 +54,7 @@ pub(crate) fn readv(args: [usize; 6]) -> isize {
     unsafe { look(result, fd, buffer) }
 }
 
-/// Returns the result for a read that returned `result`.
+/// Returns the result to give the program for a read that returned `result`.
 ///
 /// # Safety
 /// The read must have just written its bytes to `buffer`.
@@ -71,7 +71,7 @@ unsafe fn look(result: isize, fd: usize, buffer: usize) -> isize {
     if ask(ImageCall::IsTimer { descriptor }) < 0 {
         return result; // a file that holds this number
     }
-    // SAFETY: as above. (The previous contents are lost.)
+    // SAFETY: the same as above. (The previous contents of the buffer are lost.)
     unsafe { number.write_unaligned(0) };
     errno::ECANCELED
 }

@@ -1,4 +1,4 @@
-//! The handler of SIGSYS: entry of trapped calls.
+//! Handler of SIGSYS, where trapped calls enter the image.
 
 use timeloom_calls::verdict::{JUDGED, STRICT};
 use timeloom_calls::{Handler, KICK_CODE, TRAP_MARK, handler_of};
@@ -12,15 +12,15 @@ use crate::{
     poll, queues, select, signal, sleep, socket, stack, stamps, timerfd, wait,
 };
 
-/// Handler of SIGSYS, installed by the launcher, with SA_SIGINFO, SA_ONSTACK, SA_NODEFER, a full
-/// mask (except for faults) and `timeloom_restorer`.
+/// Handles SIGSYS. The launcher installs this function with SA_SIGINFO, SA_ONSTACK, SA_NODEFER, a
+/// full mask (except for faults) and `timeloom_restorer`.
 ///
-/// A kick must be handled before the program's handlers run, hence the mask. A trapped call must
-/// let them run as the call itself would: it waits under the program's mask, either from the start
-/// or while it is in the kernel.
+/// A kick (SIGSYS from the supervisor) must be handled before the program's handlers run, hence the
+/// full mask. A trapped call must let the program's handlers run as the call itself would: it waits
+/// under the program's mask, either from the start or while it is in the kernel.
 ///
 /// # Safety
-/// To be called only by the kernel.
+/// Only the kernel may call this function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn timeloom_trapped(_: i32, info: *mut SignalInfo, context: *mut Context) {
     // SAFETY: the kernel gives valid pointers to both, for this call.
@@ -46,12 +46,12 @@ unsafe extern "C" fn timeloom_trapped(_: i32, info: *mut SignalInfo, context: *m
         let result = match handler {
             Some(handler) if !is_native(handler) => dispatch(handler, call, context),
             // The program was released from the session, and uses the machine's time; or the call
-            // is not in the table, and was trapped by a filter of the program. SAFETY: the
-            // program's own call, on its own behalf.
+            // is not in the table, and a filter of the program trapped it. SAFETY: the program's
+            // own call, on its own behalf.
             _ => unsafe { syscall(call, context.arguments()) },
         };
-        // A handler of the program ran during the wait, on a frame whose mask it may have changed
-        // for the interrupted code.
+        // A handler of the program ran during the wait. It may have changed, in its frame, the mask
+        // of the interrupted code.
         if result == errno::EINTR && !keeps_signals_out {
             context.mask = signal::mask();
         }
@@ -65,7 +65,8 @@ unsafe extern "C" fn timeloom_trapped(_: i32, info: *mut SignalInfo, context: *m
     }
 }
 
-/// Returns true if the program's own filters allow a call; otherwise carries out their verdict.
+/// Returns true if the program's own filters allow a call. Otherwise performs their action and
+/// returns false.
 #[cold]
 #[inline(never)]
 fn is_allowed(info: &mut SignalInfo, context: &mut Context) -> bool {
@@ -80,20 +81,20 @@ fn is_allowed(info: &mut SignalInfo, context: &mut Context) -> bool {
     false
 }
 
-/// Returns true if the supervisor sent the signal. The kernel sends a signal without its
-/// information if its user has too many signals queued; such a signal is treated as the
-/// supervisor's too.
+/// Returns true if the supervisor sent the signal. If a user has too many signals queued, the
+/// kernel sends a signal without its information; such a signal counts as the supervisor's too.
 fn is_kick(info: &SignalInfo) -> bool {
     info.code == KICK_CODE || (info.code == SI_USER && info.call_address == 0)
 }
 
-/// Returns true if the kernel must handle the call: the program was released from its session.
+/// Returns true if the kernel must execute the call because the program was released from its
+/// session.
 fn is_native(handler: Handler) -> bool {
     clock::page().is_released() && !handler.guards_image()
 }
 
-/// Executes a call. The match has no wildcard: a handler in the table without an arm here does not
-/// compile.
+/// Executes a call by its handler. The match has no wildcard: a handler in the table without an arm
+/// here does not compile.
 fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
     let args = context.arguments();
     match handler {

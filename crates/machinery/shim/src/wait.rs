@@ -1,4 +1,4 @@
-//! Waits until the page shows an instant.
+//! Waits until the page shows a given time.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -11,26 +11,26 @@ use crate::arch::Context;
 use crate::clock::{offset_ns, page, read};
 use crate::sys::{errno, nr, syscall};
 
-/// End of a wait.
+/// Instant at which a wait ends.
 #[derive(Clone, Copy)]
 pub(crate) enum Deadline {
-    /// None (the call is trapped only for its signal mask).
+    /// No deadline. (The call traps only for its signal mask.)
     Never,
-    /// Instant on the page.
+    /// Instant of the time on the page.
     At(Instant<Shown>),
-    /// Instant of a settable clock, by the clock's number: the corresponding instant on the page is
-    /// recomputed for each turn.
+    /// Instant of a settable clock, given by the clock's number, in nanoseconds since its zero. The
+    /// corresponding instant of page time is computed anew for each turn.
     OnClock { clock: u32, ns: i64 },
 }
 
 impl Deadline {
-    /// Returns the deadline `ns` nanoseconds from now, in page time.
+    /// Returns the deadline `ns` nanoseconds of page time from now.
     pub(crate) fn after_ns(ns: i64) -> Self {
         Self::At(read(|_| ()).0 + Duration::from_ns(ns))
     }
 
-    /// Returns the deadline at which `clock` shows `ns`. `None` for clocks without a fixed offset
-    /// from the page time.
+    /// Returns the deadline at which `clock` shows `ns` nanoseconds. Returns `None` for clocks
+    /// without a fixed offset from the page time.
     pub(crate) fn on_clock(clock: u32, ns: i64) -> Option<Self> {
         let offset = read(|copy| offset_ns(clock, copy)).1?;
         Some(match clock {
@@ -44,7 +44,7 @@ impl Deadline {
         self.at().map(|at| (at - read(|_| ()).0).as_ns())
     }
 
-    /// Returns the deadline in page time, by the present offsets.
+    /// Returns the deadline in page time, by the clocks' present offsets.
     fn at(self) -> Option<Instant<Shown>> {
         match self {
             Self::Never => None,
@@ -61,14 +61,14 @@ const REALTIME: u32 = 0;
 const REALTIME_ALARM: u32 = 8;
 const TAI: u32 = 11;
 
-/// A turn of a wait: the length of the wait in the kernel, and the epoch of the map from which
-/// the length was computed.
+/// A turn of a wait: the length of one wait in the kernel, and the epoch of the clock map from
+/// which that length was computed.
 pub(crate) struct Turn {
-    /// Kernel timeout; `None` means no timeout. Zero: poll without blocking.
+    /// Timeout for the kernel. `None` means no timeout; zero polls without blocking.
     pub(crate) wall: Option<Timespec>,
-    /// The same in wall nanoseconds.
+    /// The same timeout in wall nanoseconds.
     pub(crate) wall_ns: i64,
-    /// The deadline, for the supervisor to read.
+    /// Deadline in page time, which the supervisor reads from the thread's stack.
     deadline: Instant<Shown>,
     epoch: u32,
 }
@@ -77,8 +77,8 @@ impl Turn {
     /// Makes the blocking system call of this turn, unless the clock was changed since the turn was
     /// computed.
     ///
-    /// Returns the kernel's result or [`KICKED`]. [`KICKED`] also replaces an EINTR during which no
-    /// handler ran: the process was stopped and resumed.
+    /// Returns the kernel's result or [`KICKED`]. It also returns [`KICKED`] for an EINTR during
+    /// which no handler ran: the process was stopped and resumed.
     ///
     /// # Safety
     /// Same requirements as [`syscall`].
@@ -96,17 +96,18 @@ impl Turn {
     }
 }
 
-/// Calls `turn` until the deadline has passed or the result is not `timed_out`, the result of an
-/// expired kernel timeout.
+/// Calls `turn` until the deadline has passed, or until the result is not `timed_out`, which is the
+/// result of an expired kernel timeout.
 ///
 /// A turn's timeout assumes that the clock keeps its present rate. If the clock was paused or
-/// slowed during the turn, the deadline has not passed and another turn follows; if it was made
-/// faster, or was set, the supervisor sends a kick.
+/// slowed during the turn, the deadline has not passed and another turn follows. If the clock was
+/// made faster, or was set, the supervisor interrupts the thread.
 ///
-/// Natively a timer's signal is sent at its instant, and interrupts a wait that lasts longer, or is
-/// pending at its end. In a session the supervisor sends the signal, and may be late. A wait
-/// therefore does not end before the signals are sent that were due when its deadline was found to
-/// have passed: it continues in short turns, which a signal interrupts.
+/// Natively the kernel sends a timer's signal at the timer's instant. The signal interrupts a wait
+/// that lasts longer, or is pending at its end. In a session the supervisor sends the signal, and
+/// may be late. A wait therefore does not end before all signals have been sent that were due when
+/// its deadline was found to have passed. Until then it continues in short turns, which a signal
+/// interrupts.
 pub(crate) fn until(
     deadline: Deadline,
     timed_out: isize,
@@ -144,7 +145,7 @@ pub(crate) fn until(
     }
 }
 
-/// Calls `turn` until its result is not [`KICKED`]: for waits that do not end by virtual time, but
+/// Calls `turn` until its result is not [`KICKED`]. For waits that do not end by virtual time, but
 /// depend on the clock's rate.
 pub(crate) fn at_each_rate(mut turn: impl FnMut(&Turn) -> isize) -> isize {
     loop {
@@ -160,8 +161,8 @@ pub(crate) fn at_each_rate(mut turn: impl FnMut(&Turn) -> isize) -> isize {
     }
 }
 
-/// Waits until the timer signals due by now have been sent: for calls that query signals without
-/// waiting.
+/// Waits until the timer signals that are due now have been sent. For calls that query signals
+/// without waiting.
 pub(crate) fn for_due_signals() {
     if page().next_signal() == Instant::FAR_FUTURE {
         return;
@@ -179,8 +180,9 @@ pub(crate) fn for_due_signals() {
             deadline: now,
             epoch: page().epoch.load(Acquire),
         };
-        // A `futex` that no thread wakes, since filters of confined programs usually allow this
-        // call. SAFETY: the kernel only reads both, which are the image's.
+        // The wait is a `futex` that no thread wakes, since filters of confined programs usually
+        // allow this call. SAFETY: the kernel only reads the word and the timeout, both in the
+        // image's memory.
         unsafe { turn.block(nr::FUTEX, [word, FUTEX_WAIT_PRIVATE, 0, timeout, 0, 0]) };
     }
 }
@@ -190,23 +192,24 @@ fn is_signal_due(now: Instant<Shown>) -> bool {
     page().next_signal() <= now
 }
 
-/// Returns the length of a turn that waits for a signal to be sent, in page time. The next turn is
-/// twice as long: with many waiting threads, turns of constant length would take the processor from
-/// the supervisor, which needs it to send the signal.
+/// Returns the length, in page time, of a turn that waits for a signal to be sent, and doubles it
+/// for the next turn. With many waiting threads, turns of constant length would take the processor
+/// from the supervisor, which needs it to send the signal.
 fn lengthen(short: &mut Duration) -> Duration {
     let turn = *short;
     *short = (turn + turn).min(LONGEST_SHORT);
     turn
 }
 
-/// Lengths of the first such turn, and of the longest.
+/// Lengths of the first turn that waits for a signal, and of the longest.
 const SHORT: Duration = Duration::from_us(50);
 const LONGEST_SHORT: Duration = Duration::from_ms(20);
 const FUTEX_WAIT_PRIVATE: usize = 128;
 
-/// Returns the part of a wait for one turn: all of it, unless a daemon may change the clock's rate
-/// during the turn, for which no kick is sent. Then most of it, so that after a few turns the rest
-/// is too short for the change to matter.
+/// Returns the part of a wait for one turn, in nanoseconds. This is the whole wait, unless a daemon
+/// may change the clock's rate during the turn, for which the supervisor does not interrupt the
+/// thread. Then it is most of the wait, so that after a few turns the rest is too short for the
+/// change to matter.
 fn one_turn_ns(whole_ns: i64) -> i64 {
     if whole_ns > 10_000_000 && page().steered.load(Relaxed) != 0 {
         whole_ns - whole_ns / 8
@@ -215,7 +218,8 @@ fn one_turn_ns(whole_ns: i64) -> i64 {
     }
 }
 
-/// Rounded up: a wait must not end before its deadline.
+/// Converts a length of page time to wall nanoseconds. Rounds up, since a wait must not end before
+/// its deadline.
 fn to_wall_ns(left: Duration, wall_per_shown_32_32: u64) -> i64 {
     if left <= Duration::ZERO {
         return 0;
@@ -229,19 +233,19 @@ fn to_wall_ns(left: Duration, wall_per_shown_32_32: u64) -> i64 {
     }
 }
 
-/// Result of [`Turn::block`] if the wait must start anew: outside the range of the kernel's results
-/// for the calls used here.
+/// Result of [`Turn::block`] if the wait must start anew. The kernel never returns this value for
+/// the calls used here.
 pub(crate) const KICKED: isize = -0x1000_0000;
 
 // Implemented in assembly (`arch`): the only instruction at which guests block. The code clears a
-// word below the stack that the kernel overwrites when it runs a handler: an EINTR without a
+// word below the stack that the kernel overwrites when it runs a handler. An EINTR without a
 // handler is thereby detected. (The image runs on the alternate stack if there is one, as do
-// handlers.) Between `begin` and `end` are a check and the call; a kick that arrives there must not
-// be lost. The kick's handler therefore moves a thread that it interrupted before the call, or
-// whose call it interrupted, to `kicked`.
+// handlers.) Between `begin` and `end` are a check and the call. A kick (SIGSYS from the
+// supervisor) that arrives there must not be lost. If it interrupted the thread before the call, or
+// interrupted the call, the kick's handler therefore moves the thread to `kicked`.
 //
 // While a thread blocks, its deadline is at the top of its stack. The supervisor learns the stack
-// pointer from /proc and reads the deadline to determine the instant to which time may skip. No
+// pointer from /proc and reads the deadline, to determine the instant to which time may skip. So no
 // table of waiters is needed, which a killed thread could leave inconsistent.
 unsafe extern "C" {
     fn timeloom_wait(
@@ -255,12 +259,13 @@ unsafe extern "C" {
     static timeloom_wait_kicked: u8;
 }
 
-/// Applies a kick to the context that it interrupted.
+/// Ends the wait of the context that a kick (SIGSYS from the supervisor) interrupted.
 ///
-/// A signal of the program that arrives together with the kick keeps its EINTR: if a signal is
-/// pending that the context admits, the result stays. Such a signal is still pending here, because
-/// the handler's mask blocks it: if its handler ran first, the end of the wait by the signal could
-/// not be detected. (A signal that only the wait's mask admits is handled in the next turn.)
+/// If a signal of the program arrives together with the kick, its EINTR must stay: if a signal is
+/// pending that the context admits, the result is not changed. Such a signal is still pending here,
+/// because the handler's mask blocks it. If its handler had run first, it could not be detected
+/// that the signal ended the wait. (A signal that only the wait's mask admits is handled in the
+/// next turn.)
 pub(crate) fn handle_kick(context: &mut Context) {
     let begin = &raw const timeloom_wait_begin as usize;
     let end = &raw const timeloom_wait_end as usize;

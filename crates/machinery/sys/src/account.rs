@@ -1,4 +1,4 @@
-//! Users of the machine's user database, given by name or number.
+//! Users of the machine's user database, looked up by name or number.
 
 use std::ffi::{CStr, CString, OsString};
 use std::fmt;
@@ -8,16 +8,16 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// User as given: a name or numbers.
+/// User as a caller specifies it: by name or by numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserName {
-    /// Name in the machine's user database.
+    /// Name of a user in the machine's user database.
     Named(String),
-    /// Number of a user, and of its group if that differs from the database's.
+    /// User and, optionally, group by number.
     Numbered {
         /// User number.
         user: u32,
-        /// Group number.
+        /// Group number; `None` for the user's group in the database.
         group: Option<u32>,
     },
 }
@@ -43,7 +43,7 @@ impl FromStr for UserName {
 
     fn from_str(text: &str) -> Result<Self, BadUserName> {
         let bad = || BadUserName(text.to_owned());
-        // The kernel takes the greatest number to mean "unchanged".
+        // The kernel takes the greatest number to mean "unchanged", so it is not accepted.
         let number = |part: &str| {
             let is_digits = part.bytes().all(|c| c.is_ascii_digit());
             let number = part.parse().ok().filter(|id| is_digits && *id != u32::MAX);
@@ -85,15 +85,15 @@ pub struct Account {
     pub user: u32,
     /// Group number.
     pub group: u32,
-    /// All groups, including `group`.
+    /// All group numbers of the user, including `group`.
     pub groups: Vec<u32>,
-    /// Name and home directory, if the user is in the database.
+    /// Name and home directory; `None` if the user is not in the database.
     pub known: Option<(OsString, PathBuf)>,
 }
 
 impl Account {
-    /// Returns the account of `name`, or `None` if the database has no such name. Numbers need not
-    /// be in the database; the group defaults to the user's number.
+    /// Returns the account of `name`, or `None` if the database has no user of this name. A user
+    /// given by number need not be in the database; its group then defaults to its user number.
     ///
     /// # Errors
     /// Fails if the database cannot be read.
@@ -104,7 +104,8 @@ impl Account {
                     return Ok(None);
                 };
                 let found = entry(|entry, buffer, found| {
-                    // SAFETY: a C string, room for the entry and its texts, and their length.
+                    // SAFETY: passes a C string, space for the entry and its strings, and the
+                    // length of that space.
                     unsafe {
                         let (at, length) = (buffer.as_mut_ptr().cast(), buffer.len());
                         libc::getpwnam_r(name.as_ptr(), entry, at, length, found)
@@ -114,7 +115,8 @@ impl Account {
             }
             UserName::Numbered { user, group } => {
                 let found = entry(|entry, buffer, found| {
-                    // SAFETY: room for the entry and its texts, and their length.
+                    // SAFETY: passes space for the entry and its strings, and the length of that
+                    // space.
                     unsafe {
                         let (at, length) = (buffer.as_mut_ptr().cast(), buffer.len());
                         libc::getpwuid_r(*user, entry, at, length, found)
@@ -137,12 +139,12 @@ impl Account {
 }
 
 impl Account {
-    /// Returns true if this process runs as that user.
+    /// Returns true if this process runs as this user.
     pub fn is_own(&self) -> bool {
         rustix::process::geteuid().as_raw() == self.user
     }
 
-    /// Returns the message for a user without permission to execute `program`.
+    /// Returns the error message for this user's lack of permission to execute `program`.
     pub fn may_not_execute(&self, program: &str) -> String {
         let user = self.user;
         format!(
@@ -151,7 +153,8 @@ impl Account {
         )
     }
 
-    /// Returns the variables that identify the user to programs, for a user of the database.
+    /// Returns the environment variables that identify the user to programs. Empty if the user is
+    /// not in the database.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, OsString)> + '_ {
         self.known.iter().flat_map(|(name, home)| {
             [
@@ -183,7 +186,7 @@ impl Entry {
     }
 }
 
-/// Queries the database, with a buffer that is long enough.
+/// Queries the database by `ask`, with a buffer that is long enough for the entry.
 fn entry(
     mut ask: impl FnMut(*mut libc::passwd, &mut [u8], *mut *mut libc::passwd) -> libc::c_int,
 ) -> io::Result<Option<Entry>> {
@@ -196,7 +199,7 @@ fn entry(
             libc::EINTR => {}
             _ if found.is_null() => return Ok(None),
             0 => {
-                // SAFETY: the entry was found, so it is initialised, and its texts lie in the
+                // SAFETY: the entry was found, so it is initialised, and its strings are in the
                 // buffer.
                 return Ok(Some(unsafe {
                     let entry = entry.assume_init();
@@ -214,12 +217,12 @@ fn entry(
     }
 }
 
-/// Returns all groups of a user.
+/// Returns the numbers of all groups of a user.
 fn groups(name: &CStr, group: u32) -> io::Result<Vec<u32>> {
     let mut groups = vec![0; 64];
     loop {
         let mut count = libc::c_int::try_from(groups.len()).map_err(io::Error::other)?;
-        // SAFETY: a C string, and room for `count` groups.
+        // SAFETY: passes a C string, and space for `count` groups.
         let done = unsafe {
             libc::getgrouplist(name.as_ptr(), group, groups.as_mut_ptr(), &raw mut count)
         };
@@ -235,7 +238,7 @@ fn groups(name: &CStr, group: u32) -> io::Result<Vec<u32>> {
     }
 }
 
-/// Upper bound: no entry is longer, and no user has more groups (NGROUPS_MAX).
+/// Upper bound of a buffer's size: no entry is longer, and no user has more groups (NGROUPS_MAX).
 const MOST_BYTES: usize = 1 << 17;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Several datagrams or frames per system call, and sending of datagram trains (GSO).
+//! Transfers of several datagrams or frames per system call, and of datagram trains (GSO).
 
 use core::ptr::{from_mut, null_mut};
 use std::io;
@@ -9,14 +9,14 @@ use rustix::net::RecvFlags;
 use crate::control::{self, ControlMessage};
 use crate::option::{done, set};
 
-/// Buffers for `N` datagrams or frames, with the results of the last call.
+/// Buffers for `N` datagrams or frames, and the results of the last receive call.
 #[derive(Debug)]
 pub struct Batch<const N: usize> {
     room: usize,
-    /// Packet bytes, one packet every `room` bytes.
+    /// Packet bytes. Each packet has `room` bytes.
     storage: Vec<u8>,
     envelopes: Box<[Envelope; N]>,
-    /// True if frames are received; their addresses give the direction.
+    /// True if the socket receives frames. The address of a frame gives its direction.
     frames: bool,
     filled: usize,
 }
@@ -30,26 +30,28 @@ struct Envelope {
     length: usize,
 }
 
-/// Control messages start at multiples of 8.
+/// Area for control messages, which start at multiples of 8 bytes.
 #[repr(C, align(8))]
 #[derive(Debug, Clone, Copy)]
 struct Area([u8; CONTROL_LEN]);
 
-/// Buffer for the one control message of a train that is sent.
+/// Buffer for the one control message that accompanies a datagram train on sending.
 #[repr(C, align(8))]
 struct Short([u8; 32]);
 
-/// Size of the control area: a timestamp takes 32 bytes, auxiliary data 40, a train's length 24.
+/// Size of the control area in bytes. A timestamp takes 32 bytes, auxiliary data 40, the length of
+/// a train's datagrams 24.
 const CONTROL_LEN: usize = 128;
 
 /// Datagram or frame of a [`Batch`].
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    /// Bytes received, as far as they fit.
+    /// Bytes received, truncated to the size of the buffer.
     pub bytes: &'a [u8],
-    /// Original length; equal to that of `bytes` unless [`RecvFlags::TRUNC`] was set.
+    /// Original length of the packet; equal to the length of `bytes` unless [`RecvFlags::TRUNC`]
+    /// was set.
     pub length: usize,
-    /// True for a frame that was sent by its interface.
+    /// True for a frame that this machine sent by the interface.
     pub is_outgoing: bool,
     control: &'a [u8],
 }
@@ -73,7 +75,7 @@ impl<const N: usize> Batch<N> {
         };
         Self {
             room,
-            // Zeroed memory from the system is not touched before it is used.
+            // The system provides zeroed memory, which is not touched before it is used.
             storage: vec![0; room * N],
             envelopes: Box::new([empty; N]),
             frames: false,
@@ -122,8 +124,9 @@ impl<const N: usize> Batch<N> {
             header.msg_control = envelope.control.0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL_LEN as _;
         }
-        // SAFETY: every header points to a buffer, a control area and, if any, an address of the
-        // stated sizes, all alive and untouched until the call returns; there are `N` of them.
+        // SAFETY: every header points to a buffer, a control area and, for frames, an address, each
+        // of the stated size. All are alive and not otherwise accessed until the call returns;
+        // there are `N` of each.
         let answer = unsafe {
             libc::recvmmsg(
                 socket.as_fd().as_raw_fd(),
@@ -142,7 +145,7 @@ impl<const N: usize> Batch<N> {
         Ok(self.filled)
     }
 
-    /// Returns the packets of the last call, in the order of arrival.
+    /// Returns the packets of the last receive call, in the order of arrival.
     pub fn received(&self) -> impl Iterator<Item = Received<'_>> {
         let rooms = self.storage.chunks_exact(self.room);
         let filled = rooms.zip(self.envelopes.iter()).take(self.filled);
@@ -155,7 +158,7 @@ impl<const N: usize> Batch<N> {
     }
 }
 
-/// Permits the kernel to deliver datagrams of equal length as trains
+/// Permits the kernel to deliver several datagrams of equal length at once, as a train
 /// ([`ControlMessage::Segments`]).
 ///
 /// # Errors
@@ -164,8 +167,8 @@ pub fn take_trains(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_UDP, libc::UDP_GRO, &1)
 }
 
-/// Makes the kernel split all data sent on this socket into datagrams of `segment` bytes; 0
-/// disables it.
+/// Makes the kernel split all data sent on this socket into datagrams of `segment` bytes. A value
+/// of 0 disables the splitting.
 ///
 /// # Errors
 /// Fails before Linux 4.18.
@@ -195,8 +198,8 @@ pub fn send_train(socket: impl AsFd, bytes: &[u8], segment: Option<u16>) -> io::
     message.msg_iovlen = 1;
     if let Some(segment) = segment {
         message.msg_control = (&raw mut control).cast();
-        // SAFETY: `control` has room for one message of two bytes and is
-        // aligned; the macros compute places within it.
+        // SAFETY: `control` is aligned and has space for one message of two bytes; the macros
+        // compute addresses within it.
         unsafe {
             message.msg_controllen = libc::CMSG_SPACE(2) as _;
             let header = libc::CMSG_FIRSTHDR(&raw const message);
@@ -207,8 +210,8 @@ pub fn send_train(socket: impl AsFd, bytes: &[u8], segment: Option<u16>) -> io::
         }
     }
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the header points to `vector` and `control`, which live; the
-    // kernel only reads `bytes`.
+    // SAFETY: the header points to `vector` and `control`, which outlive the call; the kernel only
+    // reads `bytes`.
     let sent = unsafe { libc::sendmsg(fd, &raw const message, libc::MSG_DONTWAIT) };
     done(if sent < 0 { -1 } else { 0 })
 }

@@ -5,11 +5,11 @@ use std::io;
 pub use rustix::time::ClockId;
 use timeloom_time::{ClockMap, Duration, Instant, Utc, Wall};
 
-/// Returns the present instant of the wall scale: CLOCK_MONOTONIC, nanoseconds since boot.
+/// Returns the present instant of the wall scale: CLOCK_MONOTONIC, in nanoseconds since boot.
 ///
 /// All programs of a machine share this clock, and it is never set. The standard library's
-/// `Instant` reads the same clock but does not expose its number, and records of several programs
-/// must be comparable.
+/// `Instant` reads the same clock but does not expose the nanoseconds, which are needed to compare
+/// the records of several programs.
 #[inline]
 pub fn wall_now() -> Instant<Wall> {
     Instant::from_ns(read_ns(ClockId::Monotonic))
@@ -27,44 +27,45 @@ pub fn thread_time() -> Duration {
     Duration::from_ns(read_ns(ClockId::ThreadCPUTime))
 }
 
-/// Reads any of the machine's clocks, in nanoseconds since its zero; in a session, the host's
-/// clock.
+/// Reads `clock` of the machine, in nanoseconds since that clock's zero. In a program that runs in
+/// a session, this reads the host's virtual clock.
 ///
-/// Calls the C library, which uses the vDSO that the program was launched with. `rustix` looks for
-/// the kernel's own.
+/// The function calls the C library, which uses the vDSO of the program's auxiliary vector.
+/// `rustix` would look for the kernel's own vDSO.
 #[inline]
 pub fn read_ns(clock: ClockId) -> i64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the call writes a timespec there. It cannot fail for a clock that has a name.
+    // SAFETY: the call writes a timespec to `now`. It cannot fail for a clock that has a name.
     unsafe { libc::clock_gettime(clock as libc::clockid_t, &raw mut now) };
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// Returns the kernel's tick, the unit of its timers.
+/// Returns the length of the kernel's tick, the unit of its timers.
 pub fn tick() -> Duration {
     let tick = rustix::time::clock_getres(ClockId::RealtimeCoarse);
     Duration::from_ns((tick.tv_sec * 1_000_000_000 + tick.tv_nsec).max(1))
 }
 
-/// Difference of civil and monotonic time, with its error bound.
+/// Difference between civil time (CLOCK_REALTIME) and monotonic time (CLOCK_MONOTONIC), with its
+/// error bound.
 ///
-/// Linux steers both clocks with the same frequency, so their difference is constant until the
-/// civil clock is set. The two cannot be read at once: the civil clock is read between two readings
-/// of the monotonic one, and half the gap between those is the error.
+/// Linux steers both clocks by the same frequency, so their difference is constant until the civil
+/// clock is set. The two cannot be read at once: the civil clock is read between two readings of
+/// the monotonic one, and the error is half the time between those two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CivilOffset {
-    /// Civil minus monotonic time.
+    /// Civil time minus monotonic time.
     pub offset: Duration,
-    /// Error bound, unless the civil clock was set between the readings.
+    /// Error bound. It does not hold if the civil clock was set between the readings.
     pub error: Duration,
 }
 
 impl CivilOffset {
-    /// Measures the offset by the tightest of three brackets; one of them may have been
-    /// interrupted.
+    /// Measures the offset three times and returns the measurement with the smallest error, since a
+    /// measurement may have been interrupted.
     pub fn measure() -> Self {
         let brackets: [Self; 3] = core::array::from_fn(|_| Self::bracket());
         brackets
@@ -73,7 +74,7 @@ impl CivilOffset {
             .expect("three brackets")
     }
 
-    /// Measures the offset by one bracket, for callers that accept a coarse value.
+    /// Measures the offset once, for callers that accept a coarse value.
     pub fn bracket() -> Self {
         let before_ns = read_ns(ClockId::Monotonic);
         let civil_ns = read_ns(ClockId::Realtime);
@@ -85,13 +86,13 @@ impl CivilOffset {
         }
     }
 
-    /// Converts a time of the civil clock to the wall scale.
+    /// Converts an instant of the civil clock to the wall scale.
     pub fn to_wall(&self, civil: Instant<Utc>) -> Instant<Wall> {
         ClockMap::ahead_by(-self.offset).at(civil)
     }
 
-    /// Returns the step of the civil clock since `earlier`, or `None` if the difference is within
-    /// both error bounds plus `noise`.
+    /// Returns the step of the civil clock since the measurement `earlier`. Returns `None` if the
+    /// difference is within the sum of both error bounds and `noise`.
     pub fn step_since(&self, earlier: &Self, noise: Duration) -> Option<Duration> {
         let moved = self.offset - earlier.offset;
         let bound = self.error + earlier.error + noise;
@@ -99,7 +100,7 @@ impl CivilOffset {
     }
 }
 
-/// Steps the civil clock by `length`, forwards or backwards.
+/// Steps the civil clock by `length`: forwards if it is positive, otherwise backwards.
 ///
 /// # Errors
 /// Fails without CAP_SYS_TIME.
@@ -107,17 +108,18 @@ pub fn step_civil(length: Duration) -> io::Result<()> {
     adjust(&mut step_request(length)).map(drop)
 }
 
-/// Returns the frequency correction of the civil clock: parts per million, scaled by 2^16.
+/// Returns the frequency correction of the civil clock, in parts per million multiplied by 2^16.
 ///
 /// # Errors
-/// Fails if the kernel refuses, for which no reason is known.
+/// Fails if the kernel refuses the query. No reason for that is known.
 pub fn civil_frequency() -> io::Result<i64> {
     let mut request = blank();
     adjust(&mut request)?;
     Ok(request.freq)
 }
 
-/// Sets [`civil_frequency`]; the kernel accepts at most 500 parts per million.
+/// Sets the frequency correction of the civil clock, in the unit of [`civil_frequency`]. The kernel
+/// accepts at most 500 parts per million.
 ///
 /// # Errors
 /// Fails without CAP_SYS_TIME.
@@ -131,9 +133,9 @@ pub fn set_civil_frequency(scaled_ppm: i64) -> io::Result<()> {
 /// State of the kernel's civil clock (adjtimex(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CivilState {
-    /// Time of the clock, in nanoseconds since 1970.
+    /// CLOCK_REALTIME, in nanoseconds since 1970.
     pub realtime_ns: i64,
-    /// Maximum error, as set by the synchronisation program and widened since by the kernel.
+    /// Maximum error, as set by the synchronisation program. The kernel has increased it since.
     pub max_error: Duration,
     /// TAI minus UTC in seconds; zero if it was never set.
     pub tai_offset_s: i32,
@@ -142,7 +144,7 @@ pub struct CivilState {
 }
 
 /// Reads the state of the kernel's civil clock; changes nothing.
-///
+/// Fails if the kernel refuses the query. No reason for that is known.
 /// # Errors
 /// Fails if the kernel refuses, for which no reason is known.
 pub fn civil_state() -> io::Result<CivilState> {
@@ -162,7 +164,8 @@ pub fn civil_state() -> io::Result<CivilState> {
 }
 
 fn blank() -> libc::timex {
-    // SAFETY: numbers, for which zero is a valid value; with `modes` zero nothing is set.
+    // SAFETY: a timex consists of numbers, for which zero is a valid value; with `modes` zero
+    // nothing is set.
     unsafe { core::mem::zeroed() }
 }
 
@@ -175,8 +178,8 @@ fn adjust(request: &mut libc::timex) -> io::Result<libc::c_int> {
     Ok(state)
 }
 
-/// Builds the request for a step. With ADJ_NANO the kernel reads `tv_usec` as nanoseconds, which
-/// are not negative even if the seconds are.
+/// Builds the request for a step. With ADJ_NANO the kernel reads `tv_usec` as nanoseconds. These
+/// must not be negative, even if the seconds are.
 fn step_request(length: Duration) -> libc::timex {
     let mut request = blank();
     request.modes = libc::ADJ_SETOFFSET | libc::ADJ_NANO;

@@ -1,5 +1,5 @@
-//! Preparation of a child between fork and exec, where only async-signal-safe calls are allowed (no
-//! allocation, no locks), and descriptors that a child inherits.
+//! Preparation of a child process between fork and exec, and descriptors that a child inherits.
+//! Between fork and exec only async-signal-safe calls are allowed (no allocation, no locks).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -11,25 +11,25 @@ pub use rustix::process::Signal;
 use rustix::process::{getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
-/// Makes the kernel kill the child of `command` when the *thread* that started it ends, for any
-/// reason. The child gets the descriptor limit that this process was started with.
+/// Makes the kernel kill the child of `command` when the *thread* that started the child ends, for
+/// any reason. Also gives the child the descriptor limit that this process was started with.
 pub fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let prepare = move || {
         crate::limit::restore_descriptors();
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // If the parent died before that call, the signal would never be sent. A parent in another
-        // PID namespace is reported as none.
+        // If the parent died before the call above, the kernel would never send the signal. A
+        // parent in another PID namespace is reported as none.
         if getppid().is_some_and(|now| now != parent) {
             return Err(Errno::SRCH.into());
         }
         Ok(())
     };
-    // SAFETY: two system calls; an `io::Error` from an errno is a plain number.
+    // SAFETY: makes two system calls; an `io::Error` from an errno is a plain number.
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Restricts the child of `command` to these rights. Must be called before [`die_with_parent`]: a
+/// Restricts the child of `command` to `rights`. Must be called before [`die_with_parent`]: a
 /// change of user clears the parent-death signal.
 pub fn restrict(command: &mut Command, rights: Rights) {
     let take = move || Ok(rights.take()?);
@@ -37,16 +37,16 @@ pub fn restrict(command: &mut Command, rights: Rights) {
     unsafe { command.pre_exec(take) };
 }
 
-/// Makes the child of `command` the leader of a new session without a terminal: it can neither read
-/// from nor type into ours. It leads a process group, too.
+/// Makes the child of `command` the leader of a new session without a terminal: the child can
+/// neither read from our terminal nor insert input into it. It also leads a process group.
 pub fn lead_session(command: &mut Command) {
     let lead = || Ok(rustix::process::setsid().map(drop)?);
     // SAFETY: one system call; an `io::Error` from an errno is a plain number.
     unsafe { command.pre_exec(lead) };
 }
 
-/// Makes the child of `command` inherit no descriptors but its standard streams and those passed by
-/// [`inherit`], which must be called after this.
+/// Makes the child of `command` inherit no descriptors except its standard streams and those passed
+/// to [`inherit`]. Calls of [`inherit`] must come after this one.
 pub fn inherit_nothing(command: &mut Command) {
     let close = || {
         // SAFETY: no memory is used; the child's exec closes its descriptors.
@@ -63,7 +63,7 @@ pub fn inherit_nothing(command: &mut Command) {
 const CLOEXEC: libc::c_uint = libc::CLOSE_RANGE_CLOEXEC;
 
 /// Makes the child of `command` inherit `descriptor`, under its present number. No other child
-/// inherits it. The command holds it until it is dropped.
+/// inherits it. `command` owns the descriptor and closes it when dropped.
 pub fn inherit(command: &mut Command, descriptor: OwnedFd) {
     let prepare = move || Ok(fcntl_setfd(&descriptor, FdFlags::empty())?);
     // SAFETY: one system call; an `io::Error` from an errno is a plain number.
@@ -78,16 +78,16 @@ pub fn enter_network(command: &mut Command, network: OwnedFd) {
     unsafe { command.pre_exec(enter) };
 }
 
-/// Runs the child of `command` in a cgroup from the beginning: the one whose file `cgroup.procs`,
-/// open for writing, is `door`. The command holds it until it is dropped.
+/// Runs the child of `command` in a control group from its first instruction. `door` is the file
+/// `cgroup.procs` of that group, open for writing. `command` owns it and closes it when dropped.
 pub fn enter_cgroup(command: &mut Command, door: OwnedFd) {
-    // Zero denotes the writing process.
+    // Writing zero moves the writing process itself.
     let enter = move || Ok(rustix::io::write(&door, b"0").map(drop)?);
     // SAFETY: one system call; an `io::Error` from an errno is a plain number.
     unsafe { command.pre_exec(enter) };
 }
 
-/// Makes this process, and all that it starts from now on, ignore `signal`.
+/// Makes this process ignore `signal`. Children started from now on inherit this.
 pub fn ignore(signal: Signal) {
     // SAFETY: no handler is installed, only the disposition changes.
     unsafe { libc::signal(signal.as_raw(), libc::SIG_IGN) };
@@ -106,6 +106,6 @@ pub fn into_network(network: impl AsFd) -> Result<(), Errno> {
 /// # Errors
 /// Fails without CAP_SYS_ADMIN, or on a kernel without network namespaces.
 pub fn into_new_network() -> Result<(), Errno> {
-    // SAFETY: the hazard of this call is unsharing descriptors; they stay shared.
+    // SAFETY: the hazard of this call is unsharing descriptors; here they stay shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
 }

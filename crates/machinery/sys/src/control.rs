@@ -1,5 +1,5 @@
-//! Control messages of `recvmsg`, decoded. Layouts: cmsg(3), timestamping.rst, linux/if_packet.h,
-//! linux/errqueue.h.
+//! Decoding of the control messages that `recvmsg` returns. Layouts: cmsg(3), timestamping.rst,
+//! linux/if_packet.h, linux/errqueue.h.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -10,12 +10,12 @@ use timeloom_time::Duration;
 
 use crate::option::set;
 
-/// Control message.
+/// Control message that accompanies a received datagram or frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlMessage {
-    /// Arrival time by the civil clock, in nanoseconds since 1970 (SCM_TIMESTAMPNS).
+    /// Arrival time by CLOCK_REALTIME, in nanoseconds since 1970 (SCM_TIMESTAMPNS).
     Arrived {
-        /// `None` if the kernel had no timestamp.
+        /// Arrival time; `None` if the kernel had no timestamp.
         realtime_ns: Option<i64>,
     },
     /// Arrival or departure time by two clocks (SCM_TIMESTAMPING).
@@ -23,46 +23,49 @@ pub enum ControlMessage {
         /// The kernel's software timestamp by CLOCK_REALTIME, in nanoseconds since 1970; `None` if
         /// there is none.
         software_ns: Option<i64>,
-        /// By the card's clock.
+        /// Timestamp by the network card's clock, in nanoseconds since that clock's zero; `None` if
+        /// there is none.
         hardware_ns: Option<i64>,
     },
     /// VLAN tag that the kernel has removed from the frame (PACKET_AUXDATA).
     Vlan {
-        /// Priority and identifier.
+        /// Priority and VLAN identifier, in the layout of the tag.
         tci: u16,
         /// Ethertype of the tag.
         tpid: u16,
     },
-    /// Length of the datagrams of a train, except for the last (UDP_GRO).
+    /// Length in bytes of each datagram of a train, except for the last (UDP_GRO).
     Segments(usize),
-    /// Error of a sent packet, or the departure that a timestamp belongs to (IP_RECVERR).
+    /// Error of a sent packet, or the report of a departure to which a timestamp belongs
+    /// (IP_RECVERR).
     Error {
-        /// The errno.
+        /// Error number.
         errno: i32,
         /// Type and code of the ICMP message.
         kind: (u8, u8),
         /// Additional information of the ICMP message, such as the path MTU.
         info: u32,
-        /// Sequence number of a timestamp.
+        /// Sequence number of the packet to which a timestamp belongs.
         data: u32,
         /// Sender of the ICMP message; `None` if there is no such message.
         by: Option<Ipv4Addr>,
     },
 }
 
-/// Buffer for control messages, with the result of the last call.
+/// Buffer for control messages, with the result of the last receive call.
 #[derive(Clone, Debug)]
 pub struct Control {
     area: Area,
     used: usize,
 }
 
-/// Control messages start at multiples of 8.
+/// Area for control messages, which start at multiples of 8 bytes.
 #[repr(C, align(8))]
 #[derive(Clone, Debug)]
 struct Area([u8; CONTROL_LEN]);
 
-/// Size of the control area: three timestamps take 64 bytes, auxiliary data 40, an error report 48.
+/// Size of the control area in bytes. Three timestamps take 64 bytes, auxiliary data 40, an error
+/// report 48.
 const CONTROL_LEN: usize = 256;
 
 impl Default for Control {
@@ -75,13 +78,13 @@ impl Default for Control {
 }
 
 impl Control {
-    /// Returns the messages received, of the kinds known here.
+    /// Returns those messages of the last receive call that [`ControlMessage`] can represent.
     pub fn messages(&self) -> impl Iterator<Item = ControlMessage> + '_ {
         messages(&self.area.0[..self.used])
     }
 }
 
-/// Makes a UDP socket report ICMP errors, as [`ControlMessage::Error`] in its error queue.
+/// Makes a UDP socket report ICMP errors in its error queue, as [`ControlMessage::Error`].
 ///
 /// # Errors
 /// No cause of failure is known.
@@ -89,8 +92,8 @@ pub fn hear_errors(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::IPPROTO_IP, libc::IP_RECVERR, &1)
 }
 
-/// Receives one datagram or frame with `flags`; bytes beyond `buffer` are cut. Returns the number
-/// of bytes received (with [`RecvFlags::TRUNC`]: the original length).
+/// Receives one datagram or frame with `flags`; truncates it to the size of `buffer`. Returns the
+/// number of bytes received, or with [`RecvFlags::TRUNC`] the original length.
 ///
 /// # Errors
 /// Fails as recvmsg(2) does.
@@ -111,8 +114,8 @@ pub fn receive(
     header.msg_control = control.area.0.as_mut_ptr().cast();
     header.msg_controllen = CONTROL_LEN as _;
     let flags = flags.bits().cast_signed();
-    // SAFETY: the header points to one buffer and a control area of the stated
-    // sizes, alive and otherwise untouched until the call returns.
+    // SAFETY: the header points to one buffer and a control area of the stated sizes. Both are
+    // alive and not otherwise accessed until the call returns.
     let got = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut header, flags) };
     control.used = 0;
     let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
@@ -120,7 +123,7 @@ pub fn receive(
     Ok(got)
 }
 
-/// Decodes the messages of a control area, of the kinds known here.
+/// Decodes those messages of a control area that [`ControlMessage`] can represent.
 pub(crate) fn messages(area: &[u8]) -> impl Iterator<Item = ControlMessage> + '_ {
     raw_messages(area).filter_map(|(level, kind, data)| match (level, kind) {
         (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => Some(ControlMessage::Arrived {
@@ -141,8 +144,9 @@ pub(crate) fn messages(area: &[u8]) -> impl Iterator<Item = ControlMessage> + '_
     })
 }
 
-/// Walks `struct cmsghdr`: length (with this header), level, kind, data, and padding to the next
-/// multiple of 8. Yields level, kind and data of each; a length beyond the area ends the walk.
+/// Iterates over the `struct cmsghdr`s of `area`: length (including this header), level, kind,
+/// data, and padding to the next multiple of 8. Yields level, kind and data of each. A length that
+/// exceeds the area ends the iteration.
 fn raw_messages(mut area: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
     core::iter::from_fn(move || {
         let (len, rest) = area.split_first_chunk::<8>()?;
@@ -159,7 +163,8 @@ const HEADER_LEN: usize = size_of::<libc::cmsghdr>();
 /// Control messages are decoded in the layout of a 64-bit kernel.
 const _: () = assert!(size_of::<usize>() == 8 && HEADER_LEN == 16);
 
-/// Returns the nanoseconds in a `struct timespec` of a 64-bit machine; zero means no timestamp.
+/// Returns the nanoseconds of a `struct timespec` of a 64-bit machine, or `None` if it is zero,
+/// which means no timestamp.
 fn timespec_ns(data: &[u8]) -> Option<i64> {
     let (s, rest) = data.split_first_chunk::<8>()?;
     let (ns, _) = rest.split_first_chunk::<8>()?;
@@ -185,8 +190,8 @@ fn vlan(data: &[u8]) -> Option<ControlMessage> {
     Some(ControlMessage::Vlan { tci, tpid })
 }
 
-/// Decodes `struct sock_extended_err`: errno `u32`, origin, type, code, padding `u8`, info, data
-/// `u32`; then, for an ICMP message, the `sockaddr_in` of its sender.
+/// Decodes `struct sock_extended_err`: errno `u32`; origin, type, code, padding `u8`; info, data
+/// `u32`. For an ICMP message the `sockaddr_in` of its sender follows.
 fn error(data: &[u8]) -> Option<ControlMessage> {
     let word = |at: usize| Some(*data.get(at..)?.first_chunk::<4>()?);
     let by = if *data.get(4)? == libc::SO_EE_ORIGIN_ICMP {

@@ -1,4 +1,4 @@
-//! Passing of a descriptor between processes, over a pair of local sockets.
+//! Passing of descriptors between processes, over a pair of UNIX sockets.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -10,8 +10,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// Sends a byte with a descriptor. Makes only one system call, and allocates nothing: a forked
-/// child may call it.
+/// Sends a byte with a descriptor. Makes only one system call and allocates nothing, so a forked
+/// child may call it before its exec.
 ///
 /// # Errors
 /// Fails if the peer has closed its end.
@@ -24,7 +24,8 @@ pub fn send(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) -> Result<(), Er
     sendmsg(socket, &byte, &mut ancillary, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Receives a byte, and a descriptor if one came with it; `None` if the peer has closed its end.
+/// Receives a byte, with a descriptor if one was sent. Returns `None` if the peer has closed its
+/// end.
 pub fn receive(socket: impl AsFd) -> Option<(u8, Option<OwnedFd>)> {
     let mut byte = [0u8];
     let mut space = [MaybeUninit::uninit(); ROOM];

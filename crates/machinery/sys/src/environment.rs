@@ -1,12 +1,12 @@
 //! Environment variables that a program inherits by default: those of its user, language and
-//! terminal. Others may contain secrets, or determine what it loads.
+//! terminal. Other variables may contain secrets, or determine what the program loads.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::account::Account;
 
-/// Names that a program of the same user inherits.
+/// Names of variables that a program of the same user inherits.
 pub const USUAL: &[&str] = &[
     "PATH",
     "HOME",
@@ -20,14 +20,15 @@ pub const USUAL: &[&str] = &[
     "COLORTERM",
     "TMPDIR",
     "XDG_RUNTIME_DIR",
-    // The executable, for scripts that control the run.
+    // Path of the timeloom executable, for scripts that control the run.
     "TIMELOOM",
 ];
 
-/// Prefixes of such names.
+/// Prefixes of further names of variables that a program inherits.
 pub const USUAL_PREFIXES: &[&str] = &["LC_", "TIMELOOM_"];
 
-/// Names in [`USUAL`] that belong to a user: another user has its own value, or none.
+/// Those names in [`USUAL`] whose value depends on the user: another user has another value, or
+/// none.
 const OF_USER: &[&str] = &[
     "HOME",
     "USER",
@@ -37,7 +38,8 @@ const OF_USER: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
-/// Returns true if a program inherits the variable `name` by default.
+/// Returns true if a program inherits the variable `name` by default. `of_another_user` is true if
+/// the program runs as another user than this process.
 pub fn is_usual(name: &OsStr, of_another_user: bool) -> bool {
     let is_named = USUAL.iter().any(|usual| name == *usual);
     let begins = |prefix: &str| name.as_bytes().starts_with(prefix.as_bytes());
@@ -47,7 +49,7 @@ pub fn is_usual(name: &OsStr, of_another_user: bool) -> bool {
 }
 
 /// Returns the variables of this process that a program of `account` inherits by default, and those
-/// that identify the account. Without an account: those for our own user.
+/// that identify the account. Without an account, the program runs as this process's user.
 pub fn usual(account: Option<&Account>) -> impl Iterator<Item = (OsString, OsString)> + '_ {
     let of_another = account.is_some_and(|account| !account.is_own());
     let ours = std::env::vars_os().filter(move |(name, _)| is_usual(name, of_another));
@@ -55,8 +57,9 @@ pub fn usual(account: Option<&Account>) -> impl Iterator<Item = (OsString, OsStr
     ours.chain(theirs.map(|(name, value)| (name.into(), value)))
 }
 
-/// Returns the variables of this process that a program of `account` gets: the usual ones and
-/// those that `inherit` names, as in [`is_wanted`]. Without an account: of this process's user.
+/// Returns the variables of this process that a program of `account` receives: the usual ones and
+/// those that match `inherit` as in [`is_wanted`]. Without an account, the program runs as this
+/// process's user.
 pub fn given<'a>(
     account: Option<&'a Account>,
     inherit: &'a [String],
@@ -65,7 +68,8 @@ pub fn given<'a>(
     usual(account).chain(wanted)
 }
 
-/// Returns true if one of `wanted` matches the variable. A `*` at the end matches any suffix.
+/// Returns true if one of the patterns `wanted` matches `name`. A `*` at the end of a pattern
+/// matches any suffix.
 pub fn is_wanted(name: &OsStr, wanted: &[String]) -> bool {
     wanted.iter().any(|one| match one.strip_suffix('*') {
         Some(beginning) => name.as_bytes().starts_with(beginning.as_bytes()),

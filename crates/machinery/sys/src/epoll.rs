@@ -1,4 +1,4 @@
-//! Waiting for many descriptors with nanosecond timeouts.
+//! Waits for many descriptors at once, with nanosecond timeouts.
 //!
 //! `rustix::event::epoll` rounds its timeouts up to milliseconds.
 
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use timeloom_time::Duration;
 
-/// Set of descriptors, each with a number.
+/// Set of descriptors to wait for, each identified by a number of the caller's choice.
 #[derive(Debug)]
 pub struct Epoll {
     fd: OwnedFd,
@@ -16,7 +16,7 @@ pub struct Epoll {
 }
 
 impl Epoll {
-    /// Creates an empty set. One [`Epoll::wait`] reports at most `most` descriptors.
+    /// Creates an empty set. One [`Epoll::wait`] returns at most `most` descriptors.
     ///
     /// # Errors
     /// Fails if the process has no descriptors left.
@@ -27,8 +27,8 @@ impl Epoll {
         })
     }
 
-    /// Duplicates the set for a second waiter. One [`Epoll::wait`] on it reports at most `most`
-    /// descriptors.
+    /// Returns a second handle to the same set, for another waiting thread. One [`Epoll::wait`] on
+    /// it returns at most `most` descriptors.
     ///
     /// # Errors
     /// Fails as [`Epoll::new`] does.
@@ -39,8 +39,8 @@ impl Epoll {
         })
     }
 
-    /// Reports `number` whenever `descriptor` is readable. A descriptor that is closed leaves the
-    /// set.
+    /// Adds `descriptor` to the set. [`Epoll::wait`] returns `number` whenever it is readable. A
+    /// descriptor that is closed leaves the set.
     ///
     /// # Errors
     /// Fails if the set has the descriptor already, or if it cannot be polled.
@@ -49,7 +49,7 @@ impl Epoll {
         Ok(epoll::add(&self.fd, descriptor, data, EventFlags::IN)?)
     }
 
-    /// Removes a descriptor.
+    /// Removes a descriptor from the set.
     ///
     /// # Errors
     /// Fails if the descriptor is not in the set.
@@ -57,8 +57,8 @@ impl Epoll {
         Ok(epoll::delete(&self.fd, descriptor)?)
     }
 
-    /// Waits until a descriptor is readable, for at most `nap` (without it: forever), and returns
-    /// the numbers of the readable ones. A signal ends the wait with none.
+    /// Waits until a descriptor is readable, for at most `nap` (`None`: without limit), and returns
+    /// the numbers of the readable descriptors. If a signal interrupts the wait, returns none.
     ///
     /// # Errors
     /// No cause of failure is known.
@@ -73,8 +73,8 @@ impl Epoll {
         let timeout = timeout
             .as_ref()
             .map_or(core::ptr::null(), core::ptr::from_ref);
-        // SAFETY: the events are ours and as many as stated; the timeout lives until the call
-        // returns; there is no signal mask.
+        // SAFETY: the event buffer is ours and has the stated length; the timeout outlives the
+        // call; there is no signal mask.
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,

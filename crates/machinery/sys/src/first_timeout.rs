@@ -1,11 +1,12 @@
 //! Initial retransmission timeout of TCP connections.
 //!
-//! It is one second (TCP_TIMEOUT_INIT), and no setting changes it. The kernel asks a BPF program
-//! attached to a control group for the value, for each socket created in that group or below it:
-//! type SOCK_OPS, operation BPF_SOCK_OPS_TIMEOUT_INIT. It asks for a SYN and, on a listening
-//! socket, for a SYN-ACK. The program here replies with a number, and ignores all other operations.
+//! The timeout is one second (TCP_TIMEOUT_INIT), and no setting changes it. But the kernel asks a
+//! BPF program attached to a control group for the value, for each socket created in that group or
+//! below it: type SOCK_OPS, operation BPF_SOCK_OPS_TIMEOUT_INIT. The kernel asks for a SYN and, on
+//! a listening socket, for a SYN-ACK. The BPF program of this module replies with a number, and
+//! ignores all other operations.
 //!
-//! A runner uses this where seconds of the machine and of its programs differ.
+//! Runs in which a second of the programs differs from a second of the machine use this.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +17,8 @@ use std::time::Duration;
 use crate::bpf_call::{BPF_LINK_CREATE, BPF_LINK_UPDATE, BPF_PROG_LOAD, LICENCE, LinkCreate, bpf};
 use crate::clock::tick;
 
-/// Timeout of one control group. It holds until this is dropped, or its process ends.
+/// Initial TCP timeout of one control group. It applies until this value is dropped, or its process
+/// ends.
 #[derive(Debug)]
 pub struct FirstTimeout {
     link: OwnedFd,
@@ -24,8 +26,8 @@ pub struct FirstTimeout {
 
 impl FirstTimeout {
     /// Sets the timeout for the sockets of `cgroup` (version 2), and of the groups below it that
-    /// have none of their own: in whole kernel ticks, at most two minutes. Connections being opened
-    /// already are not affected.
+    /// have no timeout of their own. The value is rounded up to whole kernel ticks and limited to
+    /// two minutes. Connections that are already being opened are not affected.
     ///
     /// # Errors
     /// Fails if the kernel has no BPF, or none for control groups (CONFIG_CGROUP_BPF), or is older
@@ -39,16 +41,16 @@ impl FirstTimeout {
             attach_type: BPF_CGROUP_SOCK_OPS,
             flags: 0,
         };
-        // SAFETY: the command reads its attributes, and returns a descriptor that is ours.
+        // SAFETY: the command reads its attributes, and returns a descriptor that we own.
         let link = unsafe { OwnedFd::from_raw_fd(bpf(BPF_LINK_CREATE, &link)?) };
         Ok(Self { link })
     }
 
-    /// Replaces the timeout from now on.
+    /// Replaces the timeout for connections opened from now on.
     ///
     /// # Errors
-    /// Fails as the kernel does, for example if the group was removed; the old timeout then
-    /// remains.
+    /// Fails as the kernel does, for example if the group was removed. The previous timeout then
+    /// remains in force.
     pub fn change(&self, timeout: Duration) -> io::Result<()> {
         let program = load(timeout)?;
         let update = LinkUpdate {
@@ -62,7 +64,7 @@ impl FirstTimeout {
     }
 }
 
-/// Loads the program, which the kernel verifies.
+/// Loads the BPF program with this timeout; the kernel verifies it.
 fn load(timeout: Duration) -> io::Result<OwnedFd> {
     let instructions = answering(ticks(timeout));
     let mut name = [0; 16];
@@ -77,13 +79,13 @@ fn load(timeout: Duration) -> io::Result<OwnedFd> {
         flags: 0,
         name,
     };
-    // SAFETY: the command reads its attributes and the data they point at, which outlives it, and
-    // returns a descriptor that is ours.
+    // SAFETY: the command reads its attributes and the data they point to, which outlives the call,
+    // and returns a descriptor that we own.
     Ok(unsafe { OwnedFd::from_raw_fd(bpf(BPF_PROG_LOAD, &load)?) })
 }
 
-/// Builds the program. The kernel runs that of the socket's own group before those above it; the
-/// first reply stands.
+/// Builds the BPF program, which replies with `ticks`. The kernel runs the program of the socket's
+/// own group before those of the groups above it; the first reply counts.
 fn answering(ticks: i32) -> [Instruction; 8] {
     [
         Instruction::load(QUESTION, CONTEXT, QUESTION_OFFSET),
@@ -97,18 +99,18 @@ fn answering(ticks: i32) -> [Instruction; 8] {
     ]
 }
 
-/// Converts to ticks: rounded up, and at least one.
+/// Converts a timeout to kernel ticks. Rounds up; returns at least one.
 fn ticks(timeout: Duration) -> i32 {
     let tick_ns = u128::from(tick().as_ns().unsigned_abs());
     let ticks = timeout.as_nanos().div_ceil(tick_ns).max(1);
     ticks.try_into().unwrap_or(i32::MAX)
 }
 
-/// Linux, include/uapi/linux/bpf.h: struct bpf_insn.
+/// BPF instruction: `struct bpf_insn` of include/uapi/linux/bpf.h.
 #[repr(C)]
 struct Instruction {
     code: u8,
-    /// Destination register in the lower half, source in the upper.
+    /// Destination register in the low four bits, source register in the high four.
     registers: u8,
     offset: i16,
     immediate: i32,
@@ -125,17 +127,18 @@ impl Instruction {
         Self::new(0x63, at | (what << 4), offset, 0)
     }
 
-    /// Skips the next `count` instructions unless equal: BPF_JMP | BPF_JNE | BPF_K.
+    /// Skips the next `count` instructions unless `register` equals `to`: BPF_JMP | BPF_JNE |
+    /// BPF_K.
     const fn skip_unless_equal(register: u8, to: i32, count: i16) -> Self {
         Self::new(0x55, register, count, to)
     }
 
-    /// BPF_ALU64 | BPF_MOV | BPF_K.
+    /// Sets a register to a constant: BPF_ALU64 | BPF_MOV | BPF_K.
     const fn set(register: u8, to: i32) -> Self {
         Self::new(0xb7, register, 0, to)
     }
 
-    /// BPF_JMP | BPF_EXIT.
+    /// Ends the program: BPF_JMP | BPF_EXIT.
     const fn exit() -> Self {
         Self::new(0x95, 0, 0, 0)
     }
@@ -150,13 +153,13 @@ impl Instruction {
     }
 }
 
-// Roles of the registers; a program finds its context in the first.
+// Roles of the registers. A program receives its context in the first argument register.
 const RESULT: u8 = 0;
 const CONTEXT: u8 = 1;
 const QUESTION: u8 = 2;
 const ANSWER: u8 = 3;
 
-// Offsets in the context, struct bpf_sock_ops: `op` and `reply`.
+// Byte offsets of `op` and `reply` in the context, a `struct bpf_sock_ops`.
 const QUESTION_OFFSET: i16 = 0;
 const ANSWER_OFFSET: i16 = 4;
 
@@ -165,7 +168,7 @@ const BPF_PROG_TYPE_SOCK_OPS: u32 = 13;
 const BPF_CGROUP_SOCK_OPS: u32 = 3;
 const BPF_SOCK_OPS_TIMEOUT_INIT: i32 = 1;
 
-/// Name shown by `bpftool`.
+/// Name of the BPF program, as `bpftool` shows it.
 const NAME: &[u8] = b"first_timeout";
 
 /// union bpf_attr, as the commands read it; bytes beyond it count as zero.
@@ -175,7 +178,8 @@ struct ProgramLoad {
     length: u32,
     instructions: u64,
     licence: u64,
-    /// No log: its level, its size, and its address (64 bits).
+    /// Level, size and address (64 bits) of the verifier's log: all zero, since no log is
+    /// requested.
     log: [u32; 4],
     kernel_version: u32,
     flags: u32,

@@ -1,5 +1,5 @@
-//! Network interfaces, by the ioctls that every Linux has (netdevice(7)). All act on the network
-//! namespace in which their socket was opened.
+//! Network interfaces, controlled by the ioctls that every Linux has (netdevice(7)). Each call acts
+//! on the network namespace in which its socket was opened.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -9,7 +9,7 @@ use rustix::net::netdevice::name_to_index;
 
 use crate::option::{done, set};
 
-/// Handle to an interface, for queries and settings.
+/// Handle of a network interface, for queries and settings.
 #[derive(Debug)]
 pub struct Interface {
     socket: UdpSocket,
@@ -17,8 +17,8 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Creates a handle for `name` in the calling thread's network namespace, without looking it
-    /// up.
+    /// Creates a handle for the interface `name` in the calling thread's network namespace. Does
+    /// not check if the interface exists.
     ///
     /// # Errors
     /// Fails with [`io::ErrorKind::InvalidInput`] if no interface can have this name.
@@ -122,7 +122,7 @@ impl Interface {
         done(unsafe { libc::ioctl(socket, libc::SIOCADDRT, &raw const route) })
     }
 
-    /// Disables an offload.
+    /// Disables an offload: the kernel then does the work in software.
     ///
     /// # Errors
     /// Fails if the driver cannot disable it.
@@ -136,8 +136,8 @@ impl Interface {
         self.ask_with(SIOCETHTOOL, &mut value)
     }
 
-    /// Returns the number of the interface's PTP clock, as in `/dev/ptpN`, or `None` if it has
-    /// none.
+    /// Returns the number of the interface's PTP hardware clock, as in `/dev/ptpN`. Returns `None`
+    /// if the interface has none.
     ///
     /// # Errors
     /// Fails if the driver does not support the query.
@@ -151,10 +151,11 @@ impl Interface {
         Ok(u32::try_from(info.phc_index).ok())
     }
 
-    /// Makes the card timestamp every departure, and the arrivals of this kind.
+    /// Makes the card timestamp every departing packet, and the arriving packets that `arrivals`
+    /// selects.
     ///
     /// # Errors
-    /// Fails without CAP_NET_ADMIN, or if the card cannot.
+    /// Fails without CAP_NET_ADMIN, or if the card does not support this.
     pub fn stamp(&self, arrivals: Arrivals) -> io::Result<()> {
         let mut config = TimestampConfig {
             flags: 0,
@@ -171,9 +172,9 @@ impl Interface {
         request(&self.name)
     }
 
-    /// Issues an ioctl. All commands used here take an ifreq.
+    /// Issues an ioctl that takes an ifreq, as all commands used here do.
     fn ask(&self, command: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
-        // SAFETY: an ifreq, which lives until the call returns.
+        // SAFETY: passes an ifreq, which outlives the call.
         done(unsafe {
             libc::ioctl(
                 self.socket.as_raw_fd(),
@@ -183,8 +184,8 @@ impl Interface {
         })
     }
 
-    /// Issues an ioctl whose ifreq points to a structure of its own: the one that linux/ethtool.h
-    /// or linux/net_tstamp.h states for the command.
+    /// Issues an ioctl whose ifreq points to the structure `with`. `T` must be the structure that
+    /// linux/ethtool.h or linux/net_tstamp.h states for the command.
     fn ask_with<T>(&self, command: libc::Ioctl, with: &mut T) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_data = core::ptr::from_mut(with).cast();
@@ -192,18 +193,19 @@ impl Interface {
     }
 }
 
-/// Offload: work that the kernel leaves to the card.
+/// Offload: protocol work that the kernel leaves to the network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
     /// Checksums of sent packets.
     TransmitChecksum,
     /// TCP segmentation.
     TcpSegmentation,
-    /// Segmentation of any kind, which the kernel does late.
+    /// Segmentation of any protocol, which the kernel postpones until it hands packets to the
+    /// driver.
     GenericSegmentation,
 }
 
-/// Arrivals that a card timestamps.
+/// Arriving packets that a card timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// Event messages of PTP version 2, by any transport.
@@ -236,13 +238,13 @@ pub fn highest_index() -> u32 {
         at = unsafe { at.add(1) };
     }
     if !list.is_null() {
-        // SAFETY: from if_nameindex, freed once.
+        // SAFETY: the list is from if_nameindex, and is freed only here.
         unsafe { libc::if_freenameindex(list) };
     }
     highest
 }
 
-/// Restricts `socket` to this interface, for sending and receiving.
+/// Restricts `socket` to the interface `name`, for sending and receiving.
 ///
 /// # Errors
 /// Fails if there is no interface of this name.
@@ -251,7 +253,7 @@ pub fn bind_to(socket: impl AsFd, name: &str) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name)
 }
 
-/// Returns the name as a C string, in an array of the kernel's size.
+/// Returns an interface's name as a C string, in an array of the kernel's size (IFNAMSIZ).
 pub(crate) fn c_name(name: &str) -> io::Result<[libc::c_char; libc::IFNAMSIZ]> {
     let mut place = [0; libc::IFNAMSIZ];
     if name.is_empty() || name.len() >= place.len() || name.contains('\0') {
@@ -271,7 +273,7 @@ pub(crate) fn request(name: &[libc::c_char; libc::IFNAMSIZ]) -> libc::ifreq {
     request
 }
 
-/// Builds a `sockaddr_in` in the form of a `sockaddr`: a port, then the address.
+/// Builds a `sockaddr_in` for an address, in the form of a `sockaddr`: a port, then the address.
 fn internet(own: Ipv4Addr) -> libc::sockaddr {
     address(libc::AF_INET as u16, 2, &own.octets())
 }
@@ -287,14 +289,14 @@ fn address(family: u16, at: usize, bytes: &[u8]) -> libc::sockaddr {
     address
 }
 
-/// `struct ethtool_value`, linux/ethtool.h.
+/// Argument of an ethtool command: `struct ethtool_value`, linux/ethtool.h.
 #[repr(C)]
 struct EthtoolValue {
     command: u32,
     data: u32,
 }
 
-/// `struct ethtool_ts_info`, linux/ethtool.h.
+/// Timestamping abilities of an interface: `struct ethtool_ts_info`, linux/ethtool.h.
 #[repr(C)]
 #[derive(Default)]
 struct TimestampInfo {
@@ -309,7 +311,7 @@ struct TimestampInfo {
 
 const _: () = assert!(size_of::<TimestampInfo>() == 44);
 
-/// `struct hwtstamp_config`, linux/net_tstamp.h.
+/// Timestamping settings of an interface: `struct hwtstamp_config`, linux/net_tstamp.h.
 #[repr(C)]
 struct TimestampConfig {
     flags: libc::c_int,

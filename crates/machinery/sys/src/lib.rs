@@ -1,8 +1,8 @@
-//! The system layer: Linux interfaces that other crates need and `rustix` lacks.
+//! The system layer: Linux interfaces that other crates need and that `rustix` lacks.
 //!
 //! A crate that needs a system call uses the standard library, then `rustix`, and only then this
-//! crate. Everything here is safe to call: the unsafe code is inside this crate, so that the crates
-//! above can forbid it.
+//! crate. All functions of this crate are safe to call. The unsafe code is inside this crate, so
+//! that the crates that use it can forbid unsafe code.
 //!
 //! - [`clock`]: the machine's clocks, read and steered.
 //! - [`schedule`]: scheduling policy of the calling thread.

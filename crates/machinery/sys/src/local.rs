@@ -1,4 +1,4 @@
-//! Connections between processes of one machine, with bounded waits.
+//! Connections between processes of one machine (UNIX sockets), with bounded waits.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -9,11 +9,11 @@ use std::time::Duration;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// Connects to the socket at `path`, and waits for at most `patience` if its backlog is full. The
-/// same limit applies to each later read and write.
+/// Connects to the socket at `path`. If the listener's backlog is full, waits for at most
+/// `patience`. The same limit applies to each later read and write.
 ///
 /// # Errors
-/// Fails with [`io::ErrorKind::WouldBlock`] if the listener accepts no connection, and with
+/// Fails with [`io::ErrorKind::WouldBlock`] if the listener accepts no connection in time, and with
 /// [`io::ErrorKind::ConnectionRefused`] if there is no listener.
 pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let socket = rustix::net::socket_with(
@@ -22,26 +22,28 @@ pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
         SocketFlags::CLOEXEC,
         None,
     )?;
-    // For a local socket this limits the wait of `connect` too.
+    // For a UNIX socket, this also limits the wait of `connect`.
     set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     set_socket_timeout(&socket, Timeout::Recv, Some(patience))?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket.into())
 }
 
-/// Process at the other end of a connection: the one that connected or that began to listen.
+/// Process at the other end of a connection: the process that connected, or the one that began to
+/// listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Process identifier at that time; `None` for a process outside our PID namespace.
+    /// Process identifier when it connected or began to listen; `None` for a process outside our
+    /// PID namespace.
     pub pid: Option<i32>,
-    /// Effective user at that time.
+    /// Effective user number when it connected or began to listen.
     pub uid: u32,
 }
 
-/// Returns the peer of a local connection.
+/// Returns the process at the other end of a UNIX connection.
 ///
 /// # Errors
-/// Fails if the socket is not local.
+/// Fails if the socket is not a UNIX socket.
 pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
     let mut credentials = libc::ucred {
         pid: 0,

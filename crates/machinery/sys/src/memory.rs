@@ -3,20 +3,20 @@
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 
-/// Bytes that a pipe accepts at once.
+/// Maximum number of bytes that a pipe accepts in one atomic write.
 const PIPE_BUF: usize = 512;
 
-/// Copies bytes at `address` of this process to `into`, at most 512. Returns false if nothing
-/// readable is mapped there.
+/// Copies up to 512 bytes at `address` of this process's memory to `into`. Returns false if the
+/// memory there is not readable.
 ///
-/// The kernel checks the access: it copies the bytes into a pipe, and returns an error where a load
-/// would end the process. This needs neither a privilege nor /proc.
+/// The kernel copies the bytes into a pipe, and returns an error where a load instruction would end
+/// the process. This needs neither a privilege nor /proc.
 ///
 /// # Errors
 /// Fails if no pipe can be created.
 ///
 /// # Panics
-/// Panics if `into` is longer than a pipe accepts at once.
+/// Panics if `into` is longer than 512 bytes.
 pub fn copy_own(address: u64, into: &mut [u8]) -> io::Result<bool> {
     assert!(into.len() <= PIPE_BUF, "{} bytes", into.len());
     let (mut reader, writer) = io::pipe()?;

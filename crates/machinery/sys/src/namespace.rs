@@ -1,4 +1,4 @@
-//! Numbers of namespaces that the kernel never reuses. (It reuses their inodes.)
+//! Numbers of namespaces that the kernel never reuses, unlike their inode numbers.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -8,12 +8,12 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use crate::command::into_network;
 use crate::option::{self, done};
 
-/// Returns the cookie of a network namespace, as reported by a socket in it (Linux 5.14).
+/// Returns the cookie of a network namespace: a number that a socket in it reports (Linux 5.14).
 ///
 /// # Errors
 /// Fails without CAP_SYS_ADMIN, or as the kernel does.
 pub fn cookie(network: OwnedFd) -> io::Result<u64> {
-    // In a thread of its own, which is then in the wrong namespace for anything else.
+    // A thread of its own enters the namespace, since the thread is of no other use afterwards.
     let ask = move || {
         into_network(&network)?;
         let socket = socket_with(
@@ -30,7 +30,7 @@ pub fn cookie(network: OwnedFd) -> io::Result<u64> {
     thread.join().expect("nothing in it panics")
 }
 
-/// Returns the number of a mount namespace (Linux 6.11).
+/// Returns the unique number of a mount namespace (Linux 6.11).
 ///
 /// # Errors
 /// Fails if the kernel is older, or the descriptor is not one of a mount namespace.
@@ -47,7 +47,7 @@ pub fn mounts(namespace: impl AsFd) -> io::Result<u64> {
     Ok(number)
 }
 
-/// Missing in the libc crate for some targets.
+/// SO_NETNS_COOKIE, which the libc crate lacks for some targets.
 const SO_NETNS_COOKIE: libc::c_int = 71;
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Types that the kernel may read as an option's value, byte for byte.
+/// Type that the kernel may read as an option's value, byte for byte.
 ///
 /// # Safety
-/// Plain old data whose pointers, if any, lead to data that lives through the call.
+/// The type must be plain old data. Its pointers, if any, must point to data that outlives the
+/// call.
 pub(crate) unsafe trait Value {}
 // SAFETY: a number.
 unsafe impl Value for libc::c_int {}
@@ -17,14 +18,14 @@ unsafe impl Value for libc::packet_mreq {}
 // SAFETY: bytes.
 unsafe impl Value for [u8; libc::IFNAMSIZ] {}
 
-/// Sets an option whose value is a `T`.
+/// Sets a socket option whose value is a `T`.
 pub(crate) fn set<T: Value>(
     socket: impl AsFd,
     level: libc::c_int,
     name: libc::c_int,
     value: &T,
 ) -> io::Result<()> {
-    // SAFETY: a value that may be read as bytes, with its size.
+    // SAFETY: passes a value that may be read as bytes, with its size.
     done(unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -36,7 +37,7 @@ pub(crate) fn set<T: Value>(
     })
 }
 
-/// Reads an option whose value is a number of this size.
+/// Reads a socket option whose value is a 64-bit number.
 pub(crate) fn get(
     socket: impl AsFd,
     level: libc::c_int,
@@ -44,7 +45,7 @@ pub(crate) fn get(
     value: &mut u64,
 ) -> io::Result<()> {
     let mut length = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: a number to be written, with its size.
+    // SAFETY: passes a number to be written, with its size.
     done(unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

@@ -1,8 +1,9 @@
 //! Directories that are private to one user's programs.
 //!
-//! Sockets and pages of sessions and timelines have predictable names. So they lie in a directory
-//! that no other user can write to. Both the program that creates it and those that look for
-//! something there check this before they open, connect to, remove or replace anything in it.
+//! Sockets and pages of sessions and timelines have predictable names. They are therefore in a
+//! directory that no other user can write to. Both the program that creates the directory and those
+//! that look for something in it check this, before they open, connect to, remove or replace
+//! anything there.
 
 use std::fmt;
 use std::fs;
@@ -10,8 +11,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Returns the directory `name` for this user's programs: root's is in `system`, others' are below
-/// `XDG_RUNTIME_DIR`, or else in the directory for temporary files.
+/// Returns the directory for this user's programs. For root it is `system`. For other users it is
+/// `name` in `XDG_RUNTIME_DIR`, or, if that is not set, `name` with the user number in the
+/// directory for temporary files.
 pub fn meeting_place(system: &Path, name: &str) -> PathBuf {
     let user = rustix::process::geteuid();
     if user.is_root() {
@@ -23,11 +25,11 @@ pub fn meeting_place(system: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// Creates a directory with `mode`, and its parents, unless it exists. In both cases it is safe to
-/// use afterwards.
+/// Creates a directory with `mode`, and its parents, unless it exists. An existing directory is
+/// checked by [`check`], so that the directory is private in both cases.
 ///
 /// # Errors
-/// Fails as [`check`] does, or if the system refuses.
+/// Fails if an existing directory is not private ([`check`]), or if the system refuses.
 pub fn make(path: &Path, mode: u32) -> Result<(), NotOwn> {
     let system = |error| NotOwn::new(path, Why::System(error));
     if let Some(parent) = path.parent() {
@@ -39,11 +41,12 @@ pub fn make(path: &Path, mode: u32) -> Result<(), NotOwn> {
     }
 }
 
-/// Checks that no other user, except root, can put anything into a directory, or could have created
-/// the directory itself.
+/// Checks that no user except this one and root can create or replace files in a directory, or
+/// could have created the directory.
 ///
 /// # Errors
-/// [`NotOwn`] states the fix; [`NotOwn::is_absent`] is true if there is no such directory.
+/// Returns [`NotOwn`], which states the fix. [`NotOwn::is_absent`] is true if there is no such
+/// directory.
 pub fn check(path: &Path) -> Result<(), NotOwn> {
     let metadata =
         fs::symlink_metadata(path).map_err(|error| NotOwn::new(path, Why::System(error)))?;

@@ -1,4 +1,4 @@
-//! Packet sockets: raw frames of one interface (packet(7)).
+//! Packet sockets, which send and receive raw frames of one interface (packet(7)).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -7,7 +7,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::option::{done, set};
 
-/// Frames that a packet socket receives once it is bound.
+/// Frames that a packet socket receives after it was bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hears {
     /// Frames of every Ethertype.
@@ -26,7 +26,7 @@ pub fn open() -> io::Result<OwnedFd> {
     Ok(socket?)
 }
 
-/// Binds a packet socket to the interface with this number.
+/// Binds a packet socket to the interface with the number `interface`.
 ///
 /// # Errors
 /// Fails if there is no such interface.
@@ -46,14 +46,14 @@ pub fn bind(socket: impl AsFd, interface: u32, hears: Hears) -> io::Result<()> {
     })
 }
 
-/// Sends a whole frame by the interface with this number, without blocking. The Ethertype is the
-/// socket's own record of it (some filters read it).
+/// Sends a whole frame by the interface with the number `interface`, without blocking. `ethertype`
+/// is only the socket's record of the frame's Ethertype, which some filters read.
 ///
 /// # Errors
 /// Fails as sendto(2) does.
 pub fn send(socket: impl AsFd, frame: &[u8], interface: u32, ethertype: u16) -> io::Result<()> {
     let address = address(interface, ethertype);
-    // SAFETY: a buffer and an address, each with its size, alive through the call.
+    // SAFETY: passes a buffer and an address, each with its size; both outlive the call.
     let sent = unsafe {
         libc::sendto(
             socket.as_fd().as_raw_fd(),
@@ -79,7 +79,7 @@ fn address(interface: u32, protocol: u16) -> libc::sockaddr_ll {
     }
 }
 
-/// Delivers VLAN tags, which the kernel removes from the bytes, as
+/// Makes the kernel deliver VLAN tags, which it removes from a frame's bytes, as
 /// [`crate::control::ControlMessage::Vlan`].
 ///
 /// # Errors
@@ -88,7 +88,7 @@ pub fn keep_tags(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)
 }
 
-/// Excludes frames that this machine sends by the interface from reception.
+/// Stops the reception of frames that this machine itself sends by the interface.
 ///
 /// # Errors
 /// Fails before Linux 4.20.
@@ -96,8 +96,8 @@ pub fn ignore_outgoing(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)
 }
 
-/// Puts a `struct virtio_net_hdr` before every frame, both ways: the offloads that remain to be
-/// done.
+/// Puts a `struct virtio_net_hdr` before every frame, sent or received. The header states the
+/// offloads (checksum, segmentation) that remain to be done.
 ///
 /// # Errors
 /// No cause of failure is known.
@@ -105,7 +105,7 @@ pub fn use_offload_headers(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)
 }
 
-/// Destinations whose frames an interface accepts beside its own.
+/// Destination addresses whose frames an interface accepts in addition to its own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// All destinations (promiscuous mode).
@@ -114,7 +114,8 @@ pub enum Group {
     Multicast([u8; 6]),
 }
 
-/// Makes the interface with this number accept the frames of `group`, until the socket is closed.
+/// Makes the interface with the number `interface` accept the frames of `group`, until the socket
+/// is closed.
 ///
 /// # Errors
 /// Fails if there is no such interface.
@@ -134,10 +135,10 @@ pub fn join(socket: impl AsFd, interface: u32, group: Group) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, option, &membership)
 }
 
-/// Frames that a socket accepts.
+/// Frames that a packet socket accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// None from now on; frames already queued can still be read.
+    /// No frames from now on. Frames already queued can still be read.
     None,
     /// Frames with this Ethertype, after the kernel has removed a VLAN tag.
     Ethertype(u16),
@@ -187,7 +188,7 @@ fn attach(socket: impl AsFd, program: &mut [libc::sock_filter]) -> io::Result<()
     })
 }
 
-/// Returns the number of frames dropped because the socket's buffer was full, since the last call.
+/// Returns the number of frames dropped since the last call because the socket's buffer was full.
 ///
 /// # Errors
 /// No cause of failure is known.
@@ -197,7 +198,7 @@ pub fn take_drops(socket: impl AsFd) -> io::Result<u64> {
         tp_drops: 0,
     };
     let mut length = size_of_val(&statistics) as libc::socklen_t;
-    // SAFETY: the option's value is a tpacket_stats, passed with its size.
+    // SAFETY: the kernel writes a tpacket_stats, passed with its size.
     done(unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

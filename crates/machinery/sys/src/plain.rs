@@ -1,5 +1,5 @@
-//! Files named by untrusted input. One that is not a regular file could block its reader, or never
-//! end.
+//! Reads of files whose names come from untrusted input. A file that is not regular could block its
+//! reader, or never end.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -19,10 +19,10 @@ pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
 
 /// Opens a regular file and returns its metadata.
 pub(crate) fn open_plain(path: &Path) -> io::Result<(File, Metadata)> {
-    // A pipe without a writer would block here otherwise.
+    // Without NONBLOCK, opening a pipe without a writer would block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = File::from(open(path, flags, Mode::empty())?);
-    // Checked on the open file: its name may refer to another one by now.
+    // The open file is checked: by now its name may refer to another file.
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is no plain file"));
@@ -38,14 +38,14 @@ pub fn read_text(path: &Path, most_bytes: u64) -> io::Result<String> {
     text(read(path, most_bytes)?)
 }
 
-/// Returns the text of a regular file of at most `most_bytes`, and true if the opened file lies
-/// below the directory `top`, by whatever path.
+/// Returns the text of a regular file of at most `most_bytes`. Also returns true if the opened file
+/// is below the directory `top`, whatever path led to it.
 ///
 /// # Errors
-/// Fails as [`read_text`].
+/// Fails as [`read_text`] does.
 pub fn read_text_below(top: &Path, path: &Path, most_bytes: u64) -> io::Result<(String, bool)> {
     let (file, _) = open_plain(path)?;
-    // Checks the open file, since a link may have changed meanwhile.
+    // The open file is checked, since a link in the path may have changed meanwhile.
     let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let is_below = match (real, top.canonicalize()) {
         (Ok(real), Ok(top)) => real.starts_with(top),
@@ -54,8 +54,8 @@ pub fn read_text_below(top: &Path, path: &Path, most_bytes: u64) -> io::Result<(
     Ok((text(at_most(file, most_bytes)?)?, is_below))
 }
 
-/// Returns the text of a file of any kind, of at most `most_bytes`: for files named by the user,
-/// such as another program's output.
+/// Returns the text of a file of any kind, of at most `most_bytes`. For files that the user names,
+/// such as a pipe with another program's output.
 ///
 /// # Errors
 /// Fails as the kernel does, if the file is longer, or if it is not UTF-8.

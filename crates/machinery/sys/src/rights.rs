@@ -1,8 +1,8 @@
-//! Rights of a child: its user, groups and capabilities. Given by name, looked up before the fork,
-//! applied between fork and exec.
+//! Rights of a child process: its user, groups and capabilities. Callers give them by name; the
+//! names are looked up before the fork, and the rights are applied between fork and exec.
 //!
-//! [`account`](crate::account) reads the machine's user database. This module knows no programs,
-//! and decides for none which rights it has.
+//! [`account`](crate::account) reads the machine's user database. This module does not decide which
+//! rights a program has.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,12 +18,12 @@ use rustix::thread::{
 
 use crate::account::Account;
 
-/// Linux capability, by its name in capabilities(7) in small letters and without `cap_`:
+/// Linux capability, given by its name in capabilities(7) in lower case and without `cap_`, such as
 /// `net_bind_service`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability(CapabilitySet);
 
-/// Name that is not a capability's.
+/// Error for a name that no capability has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoCapability;
 
@@ -53,18 +53,19 @@ impl fmt::Display for Capability {
     }
 }
 
-/// Rights of a child, if they differ from its parent's: no exec adds privileges, and it has only
-/// the listed capabilities.
+/// Rights of a child process that differ from its parent's. The child has only the listed
+/// capabilities, and no exec adds privileges to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
-    /// User of the child; `None` for its parent's.
+    /// User of the child; `None` for its parent's user.
     account: Option<Account>,
     groups: Vec<Gid>,
     allowed: CapabilitySet,
 }
 
 impl Rights {
-    /// Creates the rights of an account, or of this process's user, with these capabilities.
+    /// Creates rights with the user of `account`, or this process's user, and the capabilities
+    /// `allowed`.
     pub fn new(account: Option<Account>, allowed: &[Capability]) -> Self {
         let groups = account.iter().flat_map(|account| account.groups.iter());
         Self {
@@ -76,22 +77,23 @@ impl Rights {
         }
     }
 
-    /// Returns the user of the child, if it is not its parent's.
+    /// Returns the user of the child, or `None` if it is its parent's user.
     pub fn account(&self) -> Option<&Account> {
         self.account.as_ref()
     }
 
-    /// Applies the rights; for a child between fork and exec, after all steps that need its
-    /// parent's rights. Makes only system calls and allocates nothing. The listed capabilities
-    /// persist through every exec of a program without privileges of its own (they are ambient).
+    /// Applies the rights to the calling process. A child calls this between fork and exec, after
+    /// all steps that need its parent's rights. The function makes only system calls and allocates
+    /// nothing. The allowed capabilities are ambient: they persist through every exec of a program
+    /// without privileges of its own.
     ///
     /// # Errors
-    /// Fails if this process may not grant them: without root, no other user and no capability that
-    /// it lacks.
+    /// Fails if this process may not grant the rights. A process that is not root can grant no
+    /// other user, and no capability that it lacks itself.
     pub fn take(&self) -> Result<(), Errno> {
         if let Some(account) = &self.account {
             let (user, group) = (Uid::from_raw(account.user), Gid::from_raw(account.group));
-            // Otherwise the change of user would clear all of them.
+            // Otherwise the change of user would clear all capabilities.
             set_keep_capabilities(true)?;
             if !is_already(account) {
                 set_thread_groups(&self.groups)?;
@@ -101,8 +103,8 @@ impl Rights {
             set_keep_capabilities(false)?;
         }
         let now = capabilities(None)?;
-        // The bounding set matters for a child that stays root, whose next exec would restore all
-        // of them. A process that may not change it has none to lose.
+        // The bounding set matters for a child that remains root: its next exec would otherwise
+        // restore all capabilities. A process that may not change the set has none to lose.
         if now.permitted.contains(CapabilitySet::SETPCAP) {
             set_capabilities(
                 None,
@@ -135,7 +137,8 @@ impl Rights {
     }
 }
 
-/// Returns true if this process is that user already, so that no change is needed.
+/// Returns true if this process already has the user and group of `account`, so that no change is
+/// needed. Always false for root.
 fn is_already(account: &Account) -> bool {
     let is_user = rustix::process::getuid().as_raw() == account.user
         && rustix::process::geteuid().as_raw() == account.user;

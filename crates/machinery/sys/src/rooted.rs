@@ -1,7 +1,7 @@
-//! Files as seen by programs with another root directory: a container.
+//! Files as seen by programs with another root directory, such as those of a container.
 //!
-//! Symbolic links are resolved within that directory and never leave it, whatever an image
-//! contains. This module changes nothing.
+//! Symbolic links are resolved within the root directory and never leave it, whatever a container
+//! image contains. This module changes no files.
 
 use std::fs::File;
 use std::io;
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
-/// Search path for programs in a container whose variables set none.
+/// Search path for programs in a container whose environment has no `PATH`.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Opens `path` as seen from the root directory `top`; the descriptor permits neither reading nor
-/// writing.
+/// Opens `path` as seen from the root directory `top`. The returned descriptor permits neither
+/// reading nor writing (O_PATH).
 ///
 /// # Errors
 /// Fails as the kernel does, for example if there is no such file.
@@ -25,9 +25,9 @@ pub fn find(top: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(openat2(top, path, flags, Mode::empty(), resolve)?)
 }
 
-/// Finds the file of a program as execvp(3) does: a name with a slash is a path from `directory`,
-/// others are looked up in `path`, separated by colons. Returns `None` if there is no such
-/// executable file.
+/// Finds the file of a program as execvp(3) does: a name with a slash is a path relative to
+/// `directory`; other names are searched for in the directories of `path`, separated by colons.
+/// Returns `None` if there is no such executable file.
 pub fn program(top: impl AsFd, name: &Path, directory: &Path, path: &str) -> Option<PathBuf> {
     let is_path = name.as_os_str().as_encoded_bytes().contains(&b'/');
     let candidates: Vec<PathBuf> = match is_path {
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(found("tool"), Some("/bin/tool".into()));
         assert_eq!(found("absolute"), Some("/bin/absolute".into()));
         assert_eq!(found("bin/tool"), Some("/bin/tool".into()));
-        // This machine has one; the directory does not.
+        // This machine has such a file; the root directory of the test does not.
         assert!(Path::new("/bin/sh").exists());
         assert_eq!(found("out"), None);
         assert_eq!(found("sh"), None);

@@ -12,13 +12,14 @@ use crate::option::done;
 pub enum Policy {
     /// The default policy.
     Ordinary,
-    /// Before all ordinary threads, and before lower priorities (1 to 99): `SCHED_FIFO`.
+    /// Runs before all ordinary threads, and before threads of lower priority (1 to 99):
+    /// `SCHED_FIFO`.
     First(u8),
-    /// After all others: `SCHED_IDLE`.
+    /// Runs only if no other thread is ready: `SCHED_IDLE`.
     Last,
 }
 
-/// Returns the calling thread's policy, or `None` if it is not one of these.
+/// Returns the calling thread's policy, or `None` if [`Policy`] cannot represent it.
 pub fn policy() -> Option<Policy> {
     let mut parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the call takes a number; 0 is the calling thread.
@@ -38,7 +39,7 @@ pub fn policy() -> Option<Policy> {
 /// Sets the calling thread's policy.
 ///
 /// # Errors
-/// Fails for [`Policy::First`] without CAP_SYS_NICE or a limit that allows it.
+/// Fails for [`Policy::First`] without CAP_SYS_NICE or a resource limit that allows it.
 pub fn set_policy(policy: Policy) -> io::Result<()> {
     let (policy, priority) = match policy {
         Policy::Ordinary => (libc::SCHED_OTHER, 0),
@@ -52,13 +53,13 @@ pub fn set_policy(policy: Policy) -> io::Result<()> {
     done(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) })
 }
 
-/// Guard that runs the calling thread before ordinary ones.
+/// Guard that runs the calling thread before ordinary threads until it is dropped.
 #[derive(Debug)]
 pub struct First(());
 
 impl First {
-    /// Returns `None` if this is not allowed, or if the thread's policy is not the default: it was
-    /// set on purpose.
+    /// Raises the calling thread's priority. Returns `None` if this is not allowed, or if the
+    /// thread's policy is not the default, since it was then set on purpose.
     pub fn go() -> Option<Self> {
         if policy() != Some(Policy::Ordinary) {
             return None;
@@ -74,13 +75,13 @@ impl Drop for First {
     }
 }
 
-/// Guard that makes the calling thread's sleeps end on time: by default the kernel may end them 50
-/// µs late, to save wake-ups.
+/// Guard that makes the calling thread's sleeps end on time. By default the kernel may end them 50
+/// µs late, to save wake-ups (timer slack).
 #[derive(Debug)]
 pub struct Exact(Option<NonZeroU64>);
 
 impl Exact {
-    /// Sets the timer slack until the guard is dropped.
+    /// Sets the calling thread's timer slack to 1 ns until the guard is dropped.
     pub fn go() -> Self {
         let before = current_timer_slack().ok().and_then(NonZeroU64::new);
         sleep_exactly();
@@ -91,15 +92,15 @@ impl Exact {
 impl Drop for Exact {
     fn drop(&mut self) {
         if let Some(before) = self.0 {
-            // The kernel accepts any number.
+            // This cannot fail: the kernel accepts any number.
             let _ = set_current_timer_slack(Some(before));
         }
     }
 }
 
-/// Sets the timer slack as [`Exact`] does, until the thread ends.
+/// Sets the calling thread's timer slack to 1 ns, as [`Exact`] does, until the thread ends.
 pub fn sleep_exactly() {
-    // The kernel accepts any number.
+    // This cannot fail: the kernel accepts any number.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 

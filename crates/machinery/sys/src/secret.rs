@@ -1,5 +1,5 @@
-//! Files with a secret, which only its owner may read or write: a secret known to others proves
-//! nothing, and one that others can change proves even less.
+//! Files with a secret that only their owner may read or write. A secret that other users know
+//! proves nothing, and one that they can change proves even less.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 
 use crate::plain::{at_most, open_plain};
 
-/// Reason why a secret is not used: the file and the fault.
+/// Reason why a secret's file is not used.
 #[derive(Debug)]
 pub struct SecretError {
     path: PathBuf,
@@ -21,11 +21,11 @@ pub struct SecretError {
 /// Fault of a file that should hold a secret.
 #[derive(Debug)]
 pub enum SecretFault {
-    /// Unreadable, not a regular file, or too long.
+    /// The file is unreadable, not regular, or too long.
     Unreadable(io::Error),
-    /// Readable or writable by others: its permissions.
+    /// Other users may read or write the file; contains its permission bits.
     Exposed(u32),
-    /// Owned by this user, which is neither root nor ours.
+    /// The file's owner, with this user number, is neither root nor this process's user.
     Foreign(u32),
 }
 
@@ -50,17 +50,18 @@ impl fmt::Display for SecretError {
 
 impl std::error::Error for SecretError {}
 
-/// Returns the content of a secret's file of at most `most_bytes`, owned by root or by our user.
+/// Returns the content of a secret's file. The file must have at most `most_bytes`, and its owner
+/// must be root or this process's user.
 ///
 /// # Errors
-/// Returns the file and the fault: see [`SecretFault`].
+/// Returns the path of the file and its [`SecretFault`].
 pub fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>, SecretError> {
     let failed = |fault| SecretError {
         path: path.to_owned(),
         fault,
     };
     let unreadable = |error| failed(SecretFault::Unreadable(error));
-    // The open file is both checked and read, even if its name changes.
+    // The file is opened once, then checked and read, so a change of its name has no effect.
     let (file, metadata) = open_plain(path).map_err(unreadable)?;
     let (mode, owner) = (metadata.mode() & 0o777, metadata.uid());
     if mode & 0o077 != 0 {

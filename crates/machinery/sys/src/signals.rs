@@ -4,7 +4,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// Guard that blocks some signals in its thread. Threads started meanwhile block them permanently.
+/// Guard that blocks some signals in its thread. A thread started while the guard exists blocks
+/// them for its whole life.
 #[derive(Debug)]
 pub struct Blocked {
     before: libc::sigset_t,
@@ -13,19 +14,19 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// Blocks signals of these numbers.
+    /// Blocks the signals with these numbers.
     ///
     /// # Errors
-    /// Fails if there is no such signal.
+    /// Fails if a number is not that of a signal.
     pub fn new(signals: &[i32]) -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: room for a set.
+        // SAFETY: passes space for a signal set.
         let mut set = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             set.assume_init()
         };
         for &signal in signals {
-            // SAFETY: a set of ours.
+            // SAFETY: passes a signal set that we own.
             if unsafe { libc::sigaddset(&raw mut set, signal) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -39,7 +40,7 @@ impl Blocked {
     /// Never fails on Linux.
     pub fn all() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: room for a set.
+        // SAFETY: passes space for a signal set.
         let set = unsafe {
             libc::sigfillset(set.as_mut_ptr());
             set.assume_init()
@@ -49,13 +50,13 @@ impl Blocked {
 
     fn of(set: &libc::sigset_t) -> io::Result<Self> {
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: a whole set to be read, and one to be written.
+        // SAFETY: passes one complete set to be read, and space for one to be written.
         let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set, before.as_mut_ptr()) };
         if failed != 0 {
             return Err(io::Error::from_raw_os_error(failed));
         }
         Ok(Self {
-            // SAFETY: written by the call, which did not fail.
+            // SAFETY: the call, which did not fail, has written the set.
             before: unsafe { before.assume_init() },
             of_this_thread: PhantomData,
         })
@@ -64,7 +65,7 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: a whole set to be read; it was this thread's.
+        // SAFETY: passes a complete set to be read: the earlier mask of this thread.
         unsafe {
             libc::pthread_sigmask(
                 libc::SIG_SETMASK,

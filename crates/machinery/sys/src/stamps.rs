@@ -5,16 +5,18 @@ use std::os::fd::AsFd;
 
 use crate::option::set;
 
-/// Source of timestamps.
+/// Source of the timestamps of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Kernel: the civil clock, when a frame is handed to the driver.
+    /// Timestamps by the kernel, on CLOCK_REALTIME. A frame is stamped when it is handed to the
+    /// driver.
     Kernel,
-    /// Clock of the card.
+    /// Timestamps by the network card's own clock.
     Card,
 }
 
-/// Requests a timestamp of every arrival, as [`crate::control::ControlMessage::Arrived`].
+/// Makes the socket deliver a timestamp of every arrival, as
+/// [`crate::control::ControlMessage::Arrived`].
 ///
 /// # Errors
 /// No cause of failure is known.
@@ -22,9 +24,9 @@ pub fn of_arrivals(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)
 }
 
-/// Requests timestamps of every arrival and every departure, as
-/// [`crate::control::ControlMessage::Stamped`]. That of a departure arrives on the error queue,
-/// with a copy of the packet, and also wakes poll with POLLPRI.
+/// Makes the socket deliver timestamps of every arrival and every departure, as
+/// [`crate::control::ControlMessage::Stamped`]. The timestamp of a departure arrives in the error
+/// queue, with a copy of the packet, and wakes poll with POLLPRI.
 ///
 /// # Errors
 /// No cause of failure is known.

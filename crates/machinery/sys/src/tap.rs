@@ -1,4 +1,5 @@
-//! TAP devices: Ethernet interfaces whose wire is a file (tuntap.rst).
+//! TAP devices: Ethernet interfaces whose frames a program reads from and writes to a file
+//! (tuntap.rst).
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,11 +9,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use crate::interface::{c_name, request};
 use crate::option::done;
 
-/// Creates `interface` in the calling thread's network namespace. It is removed when the file is
-/// closed. Reads and writes never block.
+/// Creates the TAP device `interface` in the calling thread's network namespace. The device is
+/// removed when the returned file is closed. Reads and writes of the file never block.
 ///
-/// With `offloads` every frame, both ways, has a `struct virtio_net_hdr` before it, and the kernel
-/// passes unfinished checksums and TCP trains, and UDP trains where it can (Linux 6.2).
+/// With `offloads`, every frame, read or written, has a `struct virtio_net_hdr` before it. The
+/// kernel then passes frames with unfinished checksums and TCP trains, and UDP trains where it can
+/// (Linux 6.2).
 ///
 /// # Errors
 /// Fails without `/dev/net/tun`, without CAP_NET_ADMIN, or if the name is taken.
@@ -25,12 +27,12 @@ pub fn create(interface: &str, offloads: bool) -> io::Result<File> {
     let mut request = request(&c_name(interface)?);
     let header = if offloads { libc::IFF_VNET_HDR } else { 0 };
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | header) as i16;
-    // SAFETY: TUNSETIFF takes an ifreq, which lives until the call returns.
+    // SAFETY: TUNSETIFF takes an ifreq, which outlives the call.
     done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) })?;
     if !offloads {
         return Ok(file);
     }
-    // The first set that the kernel accepts.
+    // Sets of offloads, by preference: the first that the kernel accepts is used.
     let sets = [
         TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_USO4 | TUN_F_USO6,
         TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6,
@@ -48,11 +50,11 @@ pub fn create(interface: &str, offloads: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Creates `interface` as [`create`] does. It lasts as long as the namespace, and another program
-/// may open it by its name once the file is closed.
+/// Creates the TAP device `interface` as [`create`] does. The device lasts as long as its network
+/// namespace, and another program may open it by its name once the returned file is closed.
 ///
-/// The kernel removes the contents of a namespace all at once, when the namespace ends. Removing
-/// one interface alone takes 27 ms (of a hundred, on two busy processors), for which close blocks.
+/// The kernel removes all devices of a namespace at once, when the namespace ends. Removing one
+/// device alone takes 27 ms (of a hundred, on two busy processors), during which close blocks.
 ///
 /// # Errors
 /// Fails as [`create`] does.
@@ -63,7 +65,7 @@ pub fn create_lasting(interface: &str, offloads: bool) -> io::Result<File> {
     Ok(file)
 }
 
-// linux/if_tun.h
+// Constants of linux/if_tun.h.
 const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
 const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;

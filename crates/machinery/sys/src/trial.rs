@@ -1,4 +1,4 @@
-//! Tests of the machine's abilities, by one use of each.
+//! Tests of the machine's abilities. Each test uses the ability once.
 
 use std::io;
 use std::process::Child;
@@ -6,10 +6,10 @@ use std::process::Child;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Tests if a filter may pass a system call to a supervisor (SECCOMP_RET_USER_NOTIF).
+/// Tests if a seccomp filter can pass a system call to a supervisor (SECCOMP_RET_USER_NOTIF).
 ///
 /// # Errors
-/// Fails if the kernel does not support it, or a filter of this process forbids the query.
+/// Fails if the kernel does not support this, or if a filter of this process forbids the query.
 pub fn hand_calls_to_a_supervisor() -> io::Result<()> {
     let action = libc::SECCOMP_RET_USER_NOTIF;
     // SAFETY: the call only reads the action.
@@ -24,16 +24,17 @@ pub fn hand_calls_to_a_supervisor() -> io::Result<()> {
     done(result)
 }
 
-/// Seizes `child` by ptrace(2), which neither stops nor changes it. It stays seized.
+/// Seizes `child` by ptrace(2), which neither stops nor changes the child. The child remains
+/// seized.
 ///
 /// # Errors
 /// Fails if this process may not trace others.
 pub fn seize(child: &Child) -> io::Result<()> {
-    // SAFETY: no address is handed over.
+    // SAFETY: no address is passed.
     done(unsafe { libc::ptrace(libc::PTRACE_SEIZE, child.id() as libc::pid_t, 0, 0) })
 }
 
-/// Maps and unmaps a sealed page of executable memory.
+/// Tests if the process can map a sealed page of executable memory. The page is unmapped again.
 ///
 /// # Errors
 /// Fails if the kernel or its security module refuses one of these steps.
@@ -45,7 +46,7 @@ pub fn map_sealed_code() -> io::Result<()> {
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
     fcntl_add_seals(&memory, seals)?;
     let protection = ProtFlags::READ | ProtFlags::EXEC;
-    // SAFETY: a new mapping where the kernel chooses, never run, unmapped next.
+    // SAFETY: creates a mapping where the kernel chooses. It is never executed, and unmapped next.
     unsafe {
         let at = mmap(
             core::ptr::null_mut(),

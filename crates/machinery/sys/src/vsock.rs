@@ -1,5 +1,5 @@
-//! Sockets between a virtual machine and its host (vsock(7)): streams addressed by machine and port
-//! number, without a network.
+//! Sockets between a virtual machine and its host (vsock(7)): streams addressed by a machine number
+//! and a port, without a network.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -8,13 +8,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, listen as begin, socke
 
 use crate::option::done;
 
-/// Address of the host, as seen by a virtual machine.
+/// Machine number of the host, as seen by a virtual machine.
 pub const HOST: u32 = libc::VMADDR_CID_HOST;
 
-/// First port that needs no privilege; lower ones need CAP_NET_BIND_SERVICE, as with TCP.
+/// First port that needs no privilege. Lower ports need CAP_NET_BIND_SERVICE, as with TCP.
 pub const FIRST_FREE_PORT: u32 = 1024;
 
-/// Address of the other end.
+/// Address of the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Machine number.
@@ -23,7 +23,8 @@ pub struct Peer {
     pub port: u32,
 }
 
-/// Connects a stream to `peer`, from a port below [`FIRST_FREE_PORT`] if this process may use one.
+/// Connects a stream to `peer`. The own port is below [`FIRST_FREE_PORT`] if this process may use
+/// such a port.
 ///
 /// # Errors
 /// Fails if the kernel has no such sockets, or `peer` has no listener.
@@ -34,7 +35,7 @@ pub fn connect(peer: Peer) -> io::Result<OwnedFd> {
         match bind(&socket, &own) {
             Ok(()) => break,
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            // Any port will do then; the peer may check it.
+            // Without the privilege, any port is used. The peer may check the port.
             Err(_) => break,
         }
     }
@@ -44,7 +45,7 @@ pub fn connect(peer: Peer) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Listens at `port` for connections from any machine.
+/// Listens at `port` for connections from any machine, and returns the listening socket.
 ///
 /// # Errors
 /// Fails if the kernel has no such sockets, or the port is in use.
@@ -55,7 +56,7 @@ pub fn listen(port: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Waits for the next connection and accepts it.
+/// Waits for the next connection to `listener`, and accepts it.
 ///
 /// # Errors
 /// Fails as accept(2) does.
@@ -99,7 +100,8 @@ fn bind(socket: &OwnedFd, own: &libc::sockaddr_vm) -> io::Result<()> {
 }
 
 fn address(machine: u32, port: u32) -> libc::sockaddr_vm {
-    // SAFETY: numbers alone, for which zero is a valid value; some kernels have more fields.
+    // SAFETY: the structure has only numbers, for which zero is a valid value; some kernels have
+    // more fields.
     let mut address: libc::sockaddr_vm = unsafe { std::mem::zeroed() };
     address.svm_family = libc::AF_VSOCK as libc::sa_family_t;
     address.svm_cid = machine;

@@ -1,4 +1,4 @@
-//! Bindings: a program's requirements of a timeline, with notification when they are not met.
+//! Bindings: a program states its requirement on a timeline and is notified when it is not met.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,8 @@ use timeloom_timeline_protocol::{Answer, Ask, ClientError, Connection, Event, Ne
 
 use crate::error::BindError;
 
-/// Binding to a timeline; ends when it is dropped. It has a connection of its own.
+/// Binding to a timeline, with a connection of its own to the daemon. Dropping the value ends the
+/// binding.
 #[derive(Debug)]
 pub struct Binding {
     shared: Arc<Shared>,
@@ -25,24 +26,25 @@ struct Shared {
     number: u64,
 }
 
-/// Begin or end of a violation of the requirement.
+/// Begin or end of a violation of the binding's requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The requirement is not met any more, or not yet.
     Violated {
-        /// Status of the timeline at that time; if it is not `Ok`, it is the reason.
+        /// Status of the timeline at that time. A status other than `Ok` is the cause of the
+        /// violation.
         status: Status,
-        /// Distance of true time before and after the estimate, at most; `None` without an
-        /// interval.
+        /// Maximum distance of true time before and after the estimate; `None` if the timeline has
+        /// no interval.
         sides: Option<(Duration, Duration)>,
-        /// Reason as text.
+        /// Text that describes the cause.
         why: String,
     },
-    /// The requirement is met again, or met from the start.
+    /// The requirement is met again, or is met at the time of the subscription.
     Restored,
 }
 
-/// Running subscription; ends when it is dropped.
+/// Running subscription to the changes of a binding; dropping the value ends it.
 #[derive(Debug)]
 pub struct Subscription {
     done: Arc<AtomicBool>,
@@ -69,7 +71,7 @@ impl Binding {
     /// Returns the requirement of the binding.
     ///
     /// # Errors
-    /// Fails if the daemon is gone.
+    /// Fails if the connection to the daemon is lost.
     pub fn requirement(&self) -> Result<Requirement, ClientError> {
         let binding = self.shared.number;
         match self.shared.connection().ask(Ask::Get { binding })? {
@@ -81,7 +83,7 @@ impl Binding {
     /// Changes the requirement of the binding.
     ///
     /// # Errors
-    /// Fails as binding does; the old requirement then remains.
+    /// Fails for the same reasons as creating a binding. The old requirement then remains in force.
     pub fn set_requirement(&self, requirement: Requirement) -> Result<(), BindError> {
         let (binding, need) = (self.shared.number, sensible(requirement)?);
         let answer = self.shared.connection().ask(Ask::Set { binding, need });
@@ -91,7 +93,7 @@ impl Binding {
         }
     }
 
-    /// Returns the required accuracy, of the tighter side.
+    /// Returns the required accuracy of the side with the tighter requirement.
     ///
     /// # Errors
     /// Fails as [`Self::requirement`] does.
@@ -132,13 +134,13 @@ impl Binding {
         })
     }
 
-    /// Calls `told` whenever the requirement begins or ceases to be met: edges only, the first at
-    /// once. The calls come from a thread of its own, which must not be blocked while the
-    /// subscription is needed. The end of the daemon is reported as a violation, and nothing after
-    /// it.
+    /// Calls `told` whenever the requirement begins or ceases to be met, and once at the beginning
+    /// with the present state. The calls come from a thread of the subscription. While `told`
+    /// blocks, no further change is reported. The end of the daemon is reported as a violation,
+    /// after which there are no more calls.
     ///
     /// # Errors
-    /// Fails if the daemon is gone.
+    /// Fails if the connection to the daemon is lost.
     pub fn subscribe(
         &self,
         mut told: impl FnMut(Change) + Send + 'static,
@@ -157,11 +159,11 @@ impl Binding {
         })
     }
 
-    /// Ends the binding, and reports if the daemon confirmed. Dropping does the same without a
-    /// result.
+    /// Ends the binding and waits for the daemon's confirmation. Dropping the value ends the
+    /// binding too, but reports no error.
     ///
     /// # Errors
-    /// Fails if the daemon is gone, and the binding with it.
+    /// Fails if the connection to the daemon is lost; the binding has then ended as well.
     pub fn unbind(self) -> Result<(), ClientError> {
         let binding = self.shared.number;
         self.shared
@@ -173,7 +175,7 @@ impl Binding {
 
 impl Drop for Binding {
     fn drop(&mut self) {
-        // With a subscription the connection remains; the binding must not.
+        // A subscription keeps the connection open, so the binding must be ended explicitly.
         let binding = self.shared.number;
         if Arc::strong_count(&self.shared) > 1 {
             let _ = self.shared.connection().ask(Ask::Unbind { binding });
@@ -190,9 +192,9 @@ impl Shared {
 
     fn tell(&self, stop: &AtomicBool, told: &mut dyn FnMut(Change)) {
         while !stop.load(Relaxed) {
-            // Not under the lock: other threads may send requests meanwhile. Events that came with
-            // their replies are in the connection's queue, so it is checked even if the socket is
-            // silent.
+            // The lock is not held while waiting, because other threads may send requests
+            // meanwhile. Events that arrive during a request are in the connection's queue, so the
+            // queue is checked even if the socket has no data.
             let event = self.connection().next_event(StdDuration::from_millis(1));
             match event {
                 Ok(Some(event)) => told(change(event)),
@@ -222,7 +224,8 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         self.done.store(true, Relaxed);
         if let Some(thread) = self.thread.take()
-            // Dropped by its own callback: the thread then ends by itself.
+            // If the subscription is dropped by its own callback, the thread cannot wait for
+            // itself. It ends after the callback.
             && thread.thread().id() != std::thread::current().id()
         {
             let _ = thread.join();

@@ -1,5 +1,5 @@
-//! Graceful degradation: behaviour of a controller whose time is not good enough any more, and
-//! conditions for its return to acting with others.
+//! Graceful degradation: a state machine for a controller whose time may become too inaccurate. It
+//! decides if the controller may act together with its peers, and when it may rejoin them.
 //!
 //! ```text
 //!              not good enough                 held for too long
@@ -11,9 +11,9 @@
 //!                                        good enough for `steady`
 //! ```
 //!
-//! Two sources must agree that time is good: the binding, which reports edges, and the controller's
-//! own readings. A daemon that dies reports nothing; its page ages, and the reader detects that. A
-//! controller without readings counts as one without time.
+//! Two inputs must agree that time is good: the binding, which reports changes, and the
+//! controller's own readings. A daemon that dies reports nothing, but its page ages, and the reader
+//! detects that. A controller that takes no readings counts as one without time.
 //!
 //! ```no_run
 //! use timeloom_time::{Duration, Instant};
@@ -49,9 +49,9 @@
 //! # }
 //! ```
 //!
-//! This module reads no clock, moves no arm, and knows no peer. The program defines the meaning of
-//! a mode for its machine, and may leave for reasons of its own, such as a command that came too
-//! late, by [`Degradation::withdraw`].
+//! This module reads no clock, moves no actuator, and knows no peer. The program defines what each
+//! mode means for its machine. It may also leave the coordinated mode for reasons of its own, such
+//! as a command that came too late; see [`Degradation::withdraw`].
 
 use core::fmt;
 
@@ -61,18 +61,19 @@ use timeloom_time::{Duration, Instant};
 
 use crate::binding::Change;
 
-/// Permitted behaviour of a controller.
+/// Behaviour that a controller is permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Mode {
-    /// Safe stop, and the initial mode: nothing moves until time is good again.
+    /// Safe stop, which is also the initial mode: nothing moves until time has been good for long
+    /// enough.
     Stopped = 0,
-    /// Time has been good for long enough: rejoin the others, alone and with care, then call
-    /// [`Degradation::rejoined`].
+    /// Time has been good for long enough: the controller rejoins its peers with care, and then
+    /// calls [`Degradation::rejoined`].
     Rejoining = 1,
-    /// Act with the others, by the timeline.
+    /// The controller acts together with its peers, at instants of the timeline.
     Coordinated = 2,
-    /// Hold the present state: end the move under way, begin none.
+    /// The controller holds the present state: it finishes the move under way and begins none.
     Hold = 3,
 }
 
@@ -83,43 +84,43 @@ pub enum Reason {
     Beginning,
     /// A reading did not meet the requirement.
     Reading(Shortfall),
-    /// A reading shows that the daemon is dead. However narrow the interval still is, it is not
-    /// renewed, and a violation would not be reported.
+    /// A reading shows that the daemon is dead. Even if the interval is still narrow, no daemon
+    /// renews it, and no violation would be reported.
     DaemonDead,
-    /// The binding reports a violation, with the timeline's status at that time.
+    /// The binding reported a violation; the value is the timeline's status at that time.
     Violated(Status),
     /// There was no reading for longer than `blind_after`.
     Blind,
     /// The program called [`Degradation::withdraw`].
     Withdrawn,
-    /// The mode was [`Mode::Hold`] for too long.
+    /// The mode was [`Mode::Hold`] for longer than `hold_for`.
     HeldTooLong,
-    /// Time has been good for long enough.
+    /// Time has been good for `steady` without a break.
     Steady,
     /// The program called [`Degradation::rejoined`].
     Rejoined,
 }
 
-/// Conditions for changes of mode.
+/// Conditions under which a controller changes its mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Requirement on readings while the controller is coordinated.
+    /// Requirement that readings must meet while the controller is coordinated.
     pub keep: Requirement,
-    /// Requirement on readings on the way back. It is tighter than `keep`, so that a clock at the
-    /// edge does not make the mode alternate.
+    /// Requirement that readings must meet before the controller may rejoin. It is tighter than
+    /// `keep`, so that the mode does not alternate when the accuracy is close to the limit.
     pub regain: Requirement,
-    /// Duration of [`Mode::Hold`] before [`Mode::Stopped`].
+    /// Maximum duration of [`Mode::Hold`], after which the mode is [`Mode::Stopped`].
     pub hold_for: Duration,
-    /// Duration for which time must be good, without a break, on the way back.
+    /// Duration for which time must be good, without a break, before the controller may rejoin.
     pub steady: Duration,
-    /// Longest time without a reading.
+    /// Longest time without a reading that counts as good time.
     pub blind_after: Duration,
 }
 
-/// Inconsistent policy.
+/// Reason why a policy is inconsistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPolicy {
-    /// `regain` is looser than `keep` on some side: the mode would alternate.
+    /// `regain` is looser than `keep` on one side, so the mode could alternate.
     #[error("regain must be no looser than keep, on either side")]
     LooseRegain,
     /// `hold_for` or `steady` is negative.
@@ -131,9 +132,10 @@ pub enum BadPolicy {
 }
 
 /// State machine of degradation. Instants are of the host's CLOCK_MONOTONIC, since a timeline may
-/// have no valid time; an instant before an earlier one counts as that one.
+/// have no valid time. An instant before that of an earlier call is replaced by the earlier call's
+/// instant.
 ///
-/// Every input returns the mode that it begins, if any.
+/// Every input returns the new mode if it changes the mode, and `None` otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Degradation {
     policy: Policy,
@@ -141,20 +143,20 @@ pub struct Degradation {
     reason: Reason,
     /// Instant of the last change of mode.
     since: Instant<Monotonic>,
-    /// Last instant given by the caller.
+    /// Latest instant that the caller has given.
     now: Instant<Monotonic>,
     /// Instant of the last reading.
     looked: Option<Instant<Monotonic>>,
-    /// True if the binding reports that its requirement is met; `None` if it has reported nothing,
-    /// or if there is no binding.
+    /// True if the binding's requirement is met, according to the last change that the subscription
+    /// reported; `None` before the first one, and without a binding.
     bound: Option<bool>,
-    /// Instant since when all inputs have been good by the tighter requirement.
+    /// Instant from which on all inputs have met the tighter requirement.
     good_since: Option<Instant<Monotonic>>,
 }
 
 impl Policy {
-    /// Creates a policy that leaves beyond `accuracy` on either side and returns within three
-    /// quarters of it.
+    /// Creates a policy with `accuracy` as the limit on either side while coordinated, and three
+    /// quarters of it as the limit for rejoining.
     pub fn within(accuracy: Duration) -> Self {
         Self {
             keep: Requirement::within(accuracy),
@@ -180,7 +182,7 @@ impl Policy {
 }
 
 impl Degradation {
-    /// Creates a controller in [`Mode::Stopped`], as of `now`.
+    /// Creates a controller in [`Mode::Stopped`] at instant `now`.
     ///
     /// # Errors
     /// Fails if the policy is inconsistent.
@@ -225,8 +227,9 @@ impl Degradation {
         self.settle(now, before)
     }
 
-    /// Processes a change reported by the binding's subscription. The end of a daemon is reported
-    /// as a violation and nothing after it: bind again, and continue with this value.
+    /// Processes a change reported by the binding's subscription. When a daemon ends, its
+    /// subscription reports a violation and nothing more. The program then binds again and may
+    /// continue to use this value.
     pub fn told(&mut self, now: Instant<Monotonic>, change: &Change) -> Option<Mode> {
         let before = self.mode;
         let now = self.pass(now);
@@ -240,8 +243,9 @@ impl Degradation {
         self.settle(now, before)
     }
 
-    /// Leaves for a reason of the program's own: a command that came too late, a peer that has
-    /// left. On the way back time must be good for `steady` from now on.
+    /// Leaves the coordinated mode for a reason of the program's own, such as a command that came
+    /// too late or a peer that has left. Before the controller may rejoin, time must be good for
+    /// `steady`, counted from `now`.
     pub fn withdraw(&mut self, now: Instant<Monotonic>) -> Option<Mode> {
         let before = self.mode;
         let now = self.pass(now);
@@ -249,8 +253,8 @@ impl Degradation {
         self.settle(now, before)
     }
 
-    /// Records that the program acts with the others again. Has an effect only in
-    /// [`Mode::Rejoining`].
+    /// Records that the controller acts together with its peers again. The call has an effect only
+    /// in [`Mode::Rejoining`].
     pub fn rejoined(&mut self, now: Instant<Monotonic>) -> Option<Mode> {
         let before = self.mode;
         let now = self.pass(now);
@@ -260,15 +264,15 @@ impl Degradation {
         self.settle(now, before)
     }
 
-    /// Processes the passing of time.
+    /// Performs the changes of mode that are due because time has passed.
     pub fn wake(&mut self, now: Instant<Monotonic>) -> Option<Mode> {
         let before = self.mode;
         let now = self.pass(now);
         self.settle(now, before)
     }
 
-    /// Returns the instant at which [`Self::wake`] is due, unless another input comes before;
-    /// `None` if no change is pending.
+    /// Returns the instant at which [`Self::wake`] is due if no other input comes before; `None` if
+    /// no change of mode is pending.
     pub fn next_wake(&self) -> Option<Instant<Monotonic>> {
         [self.blind_at(), self.stop_at(), self.back_at()]
             .into_iter()
@@ -276,8 +280,8 @@ impl Degradation {
             .min()
     }
 
-    /// Returns the instant at which the last reading will be too old, if that would change
-    /// anything.
+    /// Returns the instant at which the last reading becomes too old; `None` if that would not
+    /// change the mode.
     fn blind_at(&self) -> Option<Instant<Monotonic>> {
         let acts = matches!(self.mode, Mode::Coordinated | Mode::Rejoining);
         let waits = self.good_since.is_some();
@@ -295,12 +299,13 @@ impl Degradation {
         Some(good + self.policy.steady)
     }
 
-    /// Performs all changes due until `now`, each at its instant and in order, so that a late
-    /// wake-up leads to the same mode as a punctual one.
+    /// Performs all changes that are due until `now`, each at its own instant and in order, so that
+    /// a late wake-up leads to the same mode as a punctual one.
     fn pass(&mut self, now: Instant<Monotonic>) -> Instant<Monotonic> {
         self.now = self.now.max(now);
         while let Some(due) = self.next_wake().filter(|due| *due <= self.now) {
-            // A controller without a reading at that instant does not return at it.
+            // A controller whose last reading becomes too old at this instant does not rejoin at
+            // the same instant.
             if self.blind_at() == Some(due) {
                 self.looked = None;
                 self.bad(due, Reason::Blind);
@@ -313,7 +318,7 @@ impl Degradation {
         self.now
     }
 
-    /// Performs the changes that an input has made due at its own instant.
+    /// Performs the changes that an input has made due at the instant of that input.
     fn settle(&mut self, now: Instant<Monotonic>, before: Mode) -> Option<Mode> {
         self.pass(now);
         (self.mode != before).then_some(self.mode)
@@ -334,7 +339,7 @@ impl Degradation {
 }
 
 impl Mode {
-    /// All modes, in the order of their numbers.
+    /// All modes, in the order of their discriminants.
     pub const ALL: [Self; 4] = [
         Self::Stopped,
         Self::Rejoining,

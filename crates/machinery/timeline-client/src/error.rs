@@ -1,4 +1,4 @@
-//! Errors of the verbs.
+//! Errors of this crate's operations on timelines.
 
 use timeloom_clock::quality::Status;
 use timeloom_clock::timeline::Impossible;
@@ -19,19 +19,19 @@ pub enum OpenError {
     Page(Refusal),
 }
 
-/// Reason why there is no binding, or none with that requirement.
+/// Reason why there is no binding with the given requirement.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// No effort can meet the requirement; the best possible one.
+    /// No polling rate can meet the requirement; the value states the best possible accuracy.
     #[error("{0}")]
     Impossible(Impossible),
     /// The requirement is invalid: a negative length, or a resolution of zero.
     #[error("a requirement has lengths that are not negative and steps of some length")]
     Senseless,
-    /// The timeline was opened by its page alone.
+    /// The timeline was opened by its page alone, so the program has no connection to a daemon.
     #[error("{}", NO_DAEMON)]
     NoDaemon,
-    /// The daemon did not do it.
+    /// The daemon did not fulfil the request.
     #[error("{0}")]
     Daemon(ClientError),
 }
@@ -39,7 +39,7 @@ pub enum BindError {
 /// Reason why a wait ended before its instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WaitError {
-    /// The timeline has no interval any more, or had none: nothing is certain.
+    /// The timeline has no interval, so that no instant is certain.
     #[error("the timeline has no interval: {0}")]
     Void(Status),
     /// The page is refused.
@@ -50,18 +50,19 @@ pub enum WaitError {
     Senseless,
 }
 
-/// Reason why a past reading of the counter is not converted.
+/// Reason why a past reading of the counter cannot be converted.
 #[derive(Debug, thiserror::Error)]
 pub enum PastError {
     /// The timeline was opened by its page alone, which has no history.
     #[error("{}", NO_DAEMON)]
     NoDaemon,
-    /// The program runs in a virtual machine, whose counter the daemon does not know.
+    /// The program runs in a virtual machine. The daemon does not know the counter of that machine.
     #[error(
         "a past reading is not converted in a virtual machine: the daemon does not know its counter"
     )]
     Guest,
-    /// The daemon did not do it: too old, in the future, or gone.
+    /// The daemon did not convert the reading: it is too old or in the future, or the daemon is
+    /// gone.
     #[error("{0}")]
     Daemon(ClientError),
 }

@@ -1,5 +1,5 @@
-//! Client side of a timeline: the verbs of QuartzV's application interface over a page that is read
-//! without a system call.
+//! Client side of a timeline: the operations of QuartzV's application interface, on a page that is
+//! read without a system call.
 //!
 //! ```no_run
 //! use timeloom_clock::quality::Requirement;
@@ -16,12 +16,13 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A program that has only the page (in a container or virtual machine, or unknown to the daemon)
-//! opens it by path or descriptor and can use all functions that need no daemon: read, compare,
-//! wait, timers.
+//! A program that has only the page opens it by path or descriptor. Such a program may run in a
+//! container or a virtual machine, or have no access to the daemon. It can use all functions that
+//! need no daemon: reading, comparing, waiting and timers.
 //!
-//! It neither steers a clock nor schedules in real time. A wait is never too early, by the
-//! interval; its result states how late it was.
+//! The crate neither steers a clock nor gives real-time guarantees. A wait never ends before the
+//! target instant: it lasts until the whole interval is past that instant. Its result states how
+//! late it ended.
 #![forbid(unsafe_code)]
 
 mod binding;

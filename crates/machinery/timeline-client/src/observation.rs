@@ -1,4 +1,4 @@
-//! State of a timeline for display: one reading, and its daemon's report.
+//! State of a timeline for display: one reading, and a report of the timeline's daemon.
 
 use serde::Serialize;
 use timeloom_publish::{PageReader, Refusal};
@@ -8,28 +8,28 @@ use timeloom_timeline_protocol::{
     Answer, Ask, Connection, Directory, Report, StampText, TimelineName,
 };
 
-/// Observable state of a timeline.
+/// State of a timeline as seen by an observer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Observation {
     /// Name of the timeline.
     pub name: TimelineName,
-    /// Reading of its page.
+    /// Reading of the timeline's page.
     #[serde(flatten)]
     pub stamp: StampText,
-    /// Report of its daemon, if one keeps the timeline.
+    /// Report of the timeline's daemon; `None` if no daemon answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daemon: Option<Report>,
 }
 
-/// Reads the page of `name` in `directory`, without the daemon's help if there is a file.
+/// Reads the page of `name` in `directory`. The daemon is asked only if there is no file.
 ///
 /// # Errors
-/// Fails if there is no page or it is refused.
+/// Fails if there is no page, or if the page is refused.
 pub fn read(directory: &Directory, name: &TimelineName) -> Result<StampText, Refusal> {
     directory.check().map_err(|_| Refusal::Map(EPERM))?;
     match PageReader::open_path(&directory.page(name)) {
         Ok(reader) => reader.read().map(StampText::from),
-        // In the guest of a virtual machine there is no file, so the daemon is asked.
+        // In the guest of a virtual machine there is no file for the page, so the daemon passes it.
         Err(missing @ Refusal::Map(ENOENT)) => match Timeline::open_in(directory, name.as_str()) {
             Ok(timeline) => timeline.read().map(StampText::from),
             Err(OpenError::Page(refusal)) => Err(refusal),
@@ -58,8 +58,8 @@ pub fn observe(directory: &Directory, name: &TimelineName) -> Result<Observation
     })
 }
 
-/// There is no such file.
+/// Error number for a missing file.
 const ENOENT: i32 = 2;
 
-/// Other users could have put the page there.
+/// Error number for a directory in which other users could have created the page.
 const EPERM: i32 = 1;

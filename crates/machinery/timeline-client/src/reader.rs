@@ -1,9 +1,11 @@
-//! Reader of a timeline: from its page, or in a virtual machine from its host's region.
+//! Reader of a timeline: from its page, or in a virtual machine from the region that the host
+//! provides.
 
 use timeloom_clock::quality::{Stamp, TimelineId};
 use timeloom_publish::{PageReader, Reading, Refusal, RegionReader};
 
-/// Reader of a page or of a region; the branch is predictable for a processor.
+/// Reader of a page or of a region. The variant never changes, so the processor predicts the
+/// branch.
 #[derive(Debug)]
 pub(crate) enum Reader {
     Page(PageReader),

@@ -1,4 +1,4 @@
-//! Open timelines.
+//! Timelines that a program has opened.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -16,8 +16,8 @@ use crate::binding::Binding;
 use crate::error::{BindError, OpenError, PastError};
 use crate::reader::Reader;
 
-/// Open timeline: `Send + Sync`; share one between all threads. Reads take no lock and make no
-/// system call.
+/// Open timeline. It is `Send + Sync`, so that all threads can share one. Reads take no lock and
+/// make no system call.
 #[derive(Debug)]
 pub struct Timeline {
     reader: Reader,
@@ -25,12 +25,12 @@ pub struct Timeline {
     daemon: Option<Daemon>,
 }
 
-/// Connection to the timeline's daemon, and the data to renew it.
+/// Connection to the timeline's daemon, and what is needed to open it again.
 #[derive(Debug)]
 struct Daemon {
     directory: Directory,
     page: Page,
-    /// For requests; a binding has a connection of its own.
+    /// Connection for requests. Each binding has a connection of its own.
     connection: Mutex<Connection>,
 }
 
@@ -40,20 +40,21 @@ impl Daemon {
     }
 }
 
-/// Event with its local counter, so that it can be converted again when more is known.
+/// Event with the value of the local counter at which it happened, so that a better reading for
+/// that instant can be computed later ([`Timeline::convert`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Value of the page's counter.
+    /// Value of the page's counter at the event.
     pub ticks: u64,
-    /// Reading of the timeline at that time.
+    /// Reading of the timeline at the event.
     pub stamp: Stamp,
 }
 
 impl Timeline {
-    /// Opens the timeline of this name in the usual directory.
+    /// Opens the timeline of this name in the default directory ([`Directory::usual`]).
     ///
     /// # Errors
-    /// Fails if no daemon keeps the timeline, or its page cannot be read here.
+    /// Fails if no daemon keeps the timeline, or if its page cannot be read by this program.
     pub fn open(name: &str) -> Result<Self, OpenError> {
         Self::open_in(&Directory::usual(), name)
     }
@@ -68,8 +69,8 @@ impl Timeline {
         let (page, fd) = connection.page().map_err(OpenError::Daemon)?;
         let mut timeline = match page.index {
             None => Self::open_fd(&fd)?,
-            // The guest of a virtual machine: a region of its host's, and the relation of its own
-            // counter to that.
+            // In the guest of a virtual machine the daemon passes a region of the host, and the
+            // relation of the guest's counter to the host's.
             Some(index) => {
                 let relation = connection.relation().map_err(OpenError::Daemon)?;
                 let region = Region::open(&fd).map_err(OpenError::Page)?;
@@ -91,14 +92,14 @@ impl Timeline {
     /// Opens a page in a file, such as one that is mounted into a container.
     ///
     /// # Errors
-    /// Fails if the file is not a page that can be read here.
+    /// Fails if the file is not a page that this program can read.
     pub fn open_page(path: &Path) -> Result<Self, OpenError> {
         PageReader::open_path(path)
             .map(Self::of_page)
             .map_err(OpenError::Page)
     }
 
-    /// Opens a page by a descriptor, which is not kept.
+    /// Opens a page by a descriptor. The descriptor may be closed afterwards.
     ///
     /// # Errors
     /// Fails as [`Self::open_page`] does.
@@ -125,13 +126,14 @@ impl Timeline {
         self.reader.timeline()
     }
 
-    /// Returns the name, if the timeline was opened by name.
+    /// Returns the name of the timeline; `None` if it was opened by its page alone.
     pub fn name(&self) -> Option<&TimelineName> {
         self.daemon.as_ref().map(|daemon| &daemon.page.name)
     }
 
-    /// Returns TAI minus UTC in seconds, if the timeline is TAI, was opened by name, and its daemon
-    /// knew the offset then.
+    /// Returns TAI minus UTC in seconds, as the daemon knew it when the timeline was opened. `None`
+    /// if the daemon did not know it, if the timeline is not TAI, or if it was opened by its page
+    /// alone.
     pub fn tai_offset_s(&self) -> Option<i16> {
         self.daemon.as_ref()?.page.tai_offset_s
     }
@@ -145,7 +147,7 @@ impl Timeline {
         self.reader.read()
     }
 
-    /// Reads the timeline as [`Self::read`] does, as plain numbers: the fast path.
+    /// Reads the timeline as [`Self::read`] does, and returns plain numbers, which is faster.
     ///
     /// # Errors
     /// Fails as [`Self::read`] does.
@@ -154,9 +156,9 @@ impl Timeline {
         self.reader.read_ns()
     }
 
-    /// Reads the timeline such that no two readings through this value, by any thread, have
-    /// the same estimate, and later ones have later estimates. The interval's ends remain, unless
-    /// the estimate has been moved beyond them.
+    /// Reads the timeline such that each estimate is later than all earlier ones that any thread
+    /// got through this value. The ends of the interval are those of a usual reading, unless the
+    /// estimate had to be moved beyond the latest end.
     ///
     /// # Errors
     /// Fails as [`Self::read`] does.
@@ -166,7 +168,8 @@ impl Timeline {
             return Ok(stamp);
         };
         let strict = self.strict.next(interval.estimate());
-        // The ends remain, but the estimate must not lie beyond the latest.
+        // The ends of the interval remain, but the latest end must not be before the moved
+        // estimate.
         let (below, above) = (
             interval.below() + strict.moved,
             interval.above() - strict.moved,
@@ -175,14 +178,14 @@ impl Timeline {
         Ok(Stamp::new(stamp.timeline(), stamp.status(), moved))
     }
 
-    /// Returns the present value of the page's counter, from which past timestamps can be
-    /// converted.
+    /// Returns the present value of the page's counter. [`Self::convert`] converts such a value
+    /// later.
     #[inline]
     pub fn ticks(&self) -> u64 {
         self.reader.ticks()
     }
 
-    /// Timestamps an event that happens now.
+    /// Reads the timeline and the page's counter at the present instant.
     ///
     /// # Errors
     /// Fails as [`Self::read`] does.
@@ -194,10 +197,10 @@ impl Timeline {
         })
     }
 
-    /// Returns the timeline's reading for the time when the page's counter was `ticks`.
+    /// Returns the reading of the timeline for the instant at which the page's counter was `ticks`.
     ///
     /// # Errors
-    /// Fails if nothing is known of that time, or the daemon is gone.
+    /// Fails if the daemon has no record of that instant, or is gone.
     pub fn convert(&self, ticks: u64) -> Result<Stamp, PastError> {
         if matches!(self.reader, Reader::Region(_)) {
             return Err(PastError::Guest);
@@ -209,7 +212,8 @@ impl Timeline {
             .unwrap_or_else(PoisonError::into_inner);
         let ask = Ask::Convert { ticks };
         let answer = match connection.ask(ask.clone()) {
-            // A daemon closes connections that were silent for long.
+            // A daemon closes connections that have been idle for long, so the request is sent
+            // again once.
             Err(ClientError::Broken(_) | ClientError::Ended) => {
                 *connection = daemon.connect().map_err(PastError::Daemon)?;
                 connection.ask(ask)
@@ -235,12 +239,12 @@ impl Timeline {
         }
     }
 
-    /// Binds to the timeline with the program's requirement: from now on the daemon polls its
-    /// sources as often as that takes.
+    /// Binds to the timeline with the program's requirement. From then on the daemon polls its
+    /// sources often enough to meet it.
     ///
     /// # Errors
-    /// Fails if no effort can meet the requirement ([`BindError::Impossible`] states the best
-    /// possible one), or if the daemon is gone.
+    /// Fails if no polling rate can meet the requirement ([`BindError::Impossible`] states the best
+    /// possible accuracy), or if the daemon is gone.
     pub fn bind(&self, requirement: Requirement) -> Result<Binding, BindError> {
         let daemon = self.daemon.as_ref().ok_or(BindError::NoDaemon)?;
         let connection = daemon.connect().map_err(BindError::Daemon)?;

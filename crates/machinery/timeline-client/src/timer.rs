@@ -1,4 +1,4 @@
-//! Timers with a callback.
+//! Timers that call a function at instants of a timeline.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -24,9 +24,9 @@ struct Cancel {
 }
 
 impl Timer {
-    /// Calls `fire` at `first` and, with a period, at every whole period after that; in a thread of
-    /// its own, one call after the other. If the timeline is lost, `fire` gets the reason, and the
-    /// timer has ended.
+    /// Calls `fire` at `first` and, if there is a period, at every whole period after that. The
+    /// calls come from a thread of the timer, one after the other. If the timeline loses its
+    /// interval, `fire` is called with the reason, and the timer ends.
     ///
     /// # Errors
     /// Fails if no thread can be created.
@@ -62,13 +62,13 @@ impl Timer {
         })
     }
 
-    /// Cancels the timer and waits until a call under way has ended; from within its own callback
-    /// without waiting. Dropping does the same.
+    /// Cancels the timer. Waits until a call under way has returned, except when called from within
+    /// that callback. Dropping the value does the same.
     pub fn cancel(self) {}
 }
 
 impl Cancel {
-    /// Waits for `target`; returns `None` if cancelled.
+    /// Waits for the instant `target`; returns `None` if the timer was cancelled.
     fn wait(
         &self,
         timeline: &Timeline,

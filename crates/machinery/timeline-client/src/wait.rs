@@ -1,4 +1,4 @@
-//! Waiting for an instant of a timeline: never too early.
+//! Waiting for an instant of a timeline. No wait ends before the instant.
 
 use timeloom_clock::Timeline as Scale;
 use timeloom_clock::quality::Stamp;
@@ -10,11 +10,11 @@ use crate::timeline::Timeline;
 /// Result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Woken {
-    /// Target instant.
+    /// Instant that was waited for.
     pub target: Instant<Scale>,
-    /// Reading that showed the target as reached: `earliest ≥ target`.
+    /// Reading that proves that the target is reached: its earliest end is not before the target.
     pub stamp: Stamp,
-    /// Time from the target to the reading's earliest: the least lateness.
+    /// Time from the target to the earliest end of the reading; the wait was at least this late.
     pub overshoot: Duration,
 }
 
@@ -24,14 +24,15 @@ pub struct Woken {
 pub struct Schedule {
     /// Length of the period.
     pub period: Duration,
-    /// Beginning of any one period, on the timeline.
+    /// Beginning of one of the periods, on the timeline.
     pub start: Instant<Scale>,
-    /// Last beginning that was waited for; `None` at first.
+    /// Beginning of a period that was waited for last; `None` before the first wait.
     pub last: Option<Instant<Scale>>,
 }
 
 impl Schedule {
-    /// Creates a schedule with beginnings at `start` and all whole periods from there.
+    /// Creates a schedule with a beginning at `start` and at every whole number of periods from
+    /// there.
     pub fn new(period: Duration, start: Instant<Scale>) -> Self {
         Self {
             period,
@@ -40,15 +41,15 @@ impl Schedule {
         }
     }
 
-    /// Returns the first beginning after `now` that was not waited for yet; `None` if the period is
-    /// not positive, or if the beginning is out of range.
+    /// Returns the first beginning of a period that is after `now` and was not waited for yet;
+    /// `None` if the period is not positive or the result is out of range.
     pub fn next_after(&self, now: Instant<Scale>) -> Option<Instant<Scale>> {
         let period_ns = i128::from(self.period.as_ns());
         if period_ns <= 0 {
             return None;
         }
-        // A clock may be set a little back: the last beginning is then in the future by its
-        // estimate, and must not be returned twice.
+        // The timeline's estimate may be set back a little. The last beginning is then in the
+        // future again, and must not be returned twice.
         let after = self.last.map_or(now, |last| last.max(now));
         let passed_ns = i128::from(after.as_ns()) - i128::from(self.start.as_ns());
         let periods = passed_ns.div_euclid(period_ns) + 1;
@@ -61,7 +62,7 @@ impl Timeline {
     /// Waits until it is certain that the timeline has reached `target`.
     ///
     /// # Errors
-    /// Fails if the timeline has no interval, or loses it.
+    /// Fails if the timeline has no interval, or loses it during the wait.
     pub fn wait_until(&self, target: Instant<Scale>) -> Result<Woken, WaitError> {
         loop {
             match self.reached(target)? {
@@ -71,8 +72,8 @@ impl Timeline {
         }
     }
 
-    /// Waits as [`Self::wait_until`] does, sleeping by `sleep`, which may return early. If `sleep`
-    /// returns `true`, the wait is given up and the result is `None`.
+    /// Waits as [`Self::wait_until`] does, with the function `sleep`, which may return early. If
+    /// `sleep` returns `true`, the wait ends and the result is `None`.
     pub(crate) fn wait_until_unless(
         &self,
         target: Instant<Scale>,
@@ -88,9 +89,9 @@ impl Timeline {
         }
     }
 
-    /// Returns the result if `target` has certainly come, or else the sleep before the next check:
-    /// the local clock may run a little faster than the timeline, and the timeline may be lost
-    /// meanwhile.
+    /// Returns the result if `target` is certainly reached, and otherwise the time to sleep before
+    /// the next check. The sleep is limited, because the local clock may run slightly faster than
+    /// the timeline and the timeline may lose its interval meanwhile.
     fn reached(
         &self,
         target: Instant<Scale>,
@@ -109,8 +110,8 @@ impl Timeline {
         Ok(Err(core::time::Duration::from_nanos(left_ns)))
     }
 
-    /// Waits for the next beginning of a period. Those that passed while the program was busy are
-    /// skipped.
+    /// Waits for the beginning of the next period. Periods that began while the program was busy
+    /// are skipped.
     ///
     /// # Errors
     /// Fails as [`Self::wait_until`] does.
@@ -125,7 +126,7 @@ impl Timeline {
         Ok(woken)
     }
 
-    /// Waits until it is certain that `length` of the timeline has passed.
+    /// Waits until it is certain that `length` has passed on the timeline.
     ///
     /// # Errors
     /// Fails as [`Self::wait_until`] does.
@@ -135,15 +136,15 @@ impl Timeline {
         self.wait_until(now.latest() + length)
     }
 
-    /// Waits until `stamp` certainly lies in the past, for every reader of the timeline on any host
+    /// Waits until `stamp` is certainly in the past, for every reader of the timeline on any host
     /// (Spanner's commit wait).
     ///
     /// # Errors
-    /// Fails as [`Self::wait_until`] does; with [`WaitError::Void`] also if `stamp` has no
-    /// interval.
+    /// Fails as [`Self::wait_until`] does, and with [`WaitError::Void`] if `stamp` has no interval.
     ///
     /// # Panics
-    /// Panics if the stamp is of another timeline: there is no order between timelines.
+    /// Panics if the stamp is of another timeline, because instants of different timelines have no
+    /// order.
     pub fn commit_wait(&self, stamp: &Stamp) -> Result<Woken, WaitError> {
         assert_eq!(stamp.timeline(), self.id(), "a stamp of another timeline");
         let interval = stamp.interval().ok_or(WaitError::Void(stamp.status()))?;
@@ -151,7 +152,7 @@ impl Timeline {
     }
 }
 
-/// Longest sleep without a check of the timeline.
+/// Longest sleep between two checks of the timeline.
 const LOOK_AGAIN: Duration = Duration::from_ms(500);
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! Messages of the daemon: one reply to each request, and events between them.
+//! Messages from the daemon: one reply to each request, and events between the replies.
 
 use serde::{Deserialize, Serialize};
 use timeloom_clock::timeline::Impossible;
 
 use crate::{Binding, Event, Report, StampText, TimelineName};
 
-/// Message of the daemon.
+/// Message from the daemon to a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Message {
@@ -15,7 +15,7 @@ pub enum Message {
     Event(Event),
 }
 
-/// Answer with its request's number.
+/// Answer with the number of its request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
     /// Number of the request; 0 if the request could not be read.
@@ -25,27 +25,27 @@ pub struct Reply {
     pub answer: Answer,
 }
 
-/// Answer of the daemon.
+/// Answer to a request, by kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// Answer to [`crate::Ask::Open`]; the descriptor comes in the same packet.
+    /// Answer to [`crate::Ask::Open`]. The page's descriptor is in the same packet.
     Page(Page),
-    /// Answer to [`crate::Ask::Relation`]; the descriptor comes in the same packet.
+    /// Answer to [`crate::Ask::Relation`]. The page's descriptor is in the same packet.
     Relation,
-    /// Answer to [`crate::Ask::HostClock`]; the descriptor comes in the same packet.
+    /// Answer to [`crate::Ask::HostClock`]. The page's descriptor is in the same packet.
     HostClock,
     /// Answer to [`crate::Ask::Bind`].
     Bound {
-        /// Number of the new binding; never used twice by one daemon.
+        /// Number of the new binding. One daemon never uses a number twice.
         binding: u64,
     },
-    /// Answer to [`crate::Ask::Bind`] and [`crate::Ask::Set`]: no effort can meet the requirement.
-    /// An old requirement remains.
+    /// Answer to [`crate::Ask::Bind`] and [`crate::Ask::Set`]: no polling rate can meet the
+    /// requirement. If the binding existed before, its old requirement remains in force.
     Impossible {
-        /// The best accuracy that sources and oscillator allow.
+        /// Best accuracy that the sources and the oscillator allow, in nanoseconds.
         accuracy_ns: i64,
-        /// Resolution of the clock.
+        /// Resolution of the timeline's clock, in nanoseconds.
         resolution_ns: i64,
     },
     /// Answer to [`crate::Ask::Unbind`], [`crate::Ask::Set`] and [`crate::Ask::Subscribe`].
@@ -58,26 +58,26 @@ pub enum Answer {
     Report(Box<Report>),
     /// The request was refused.
     Refused {
-        /// Refusal for programs.
+        /// Machine-readable reason for the refusal.
         code: RefusalCode,
-        /// Reason as text.
+        /// Text that states the reason.
         why: String,
     },
 }
 
-/// Reason for the refusal of a request.
+/// Machine-readable reason for the refusal of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalCode {
-    /// Not JSON, too long, unknown, or with invalid values.
+    /// The packet is not JSON, is too long, has an unknown kind, or has invalid values.
     BadRequest,
-    /// This connection has no such binding.
+    /// This connection has no binding of that number.
     NoSuchBinding,
-    /// Nothing is known of that time.
+    /// The daemon has no record of that instant any more.
     TooOld,
-    /// That time is in the future.
+    /// The instant is in the future.
     InFuture,
-    /// This connection has reached its limit of bindings.
+    /// This connection has reached its maximum number of bindings.
     TooMany,
     /// The daemon is ending.
     Ending,
@@ -94,14 +94,14 @@ pub struct Page {
     pub timeline: String,
     /// Scale of the timeline's nanoseconds.
     pub scale: ScaleName,
-    /// Resolution of the clock.
+    /// Resolution of the timeline's clock, in nanoseconds.
     pub resolution_ns: i64,
-    /// The page as a file, which a successor of this daemon continues.
+    /// Path of the page's file. A later daemon for this timeline continues to write the same file.
     pub path: String,
-    /// TAI minus UTC, if the timeline is TAI and the offset is known.
+    /// TAI minus UTC in seconds, if the timeline is TAI and the offset is known.
     pub tai_offset_s: Option<i16>,
-    /// In the guest of a virtual machine: the descriptor is of a region, and this is the index of
-    /// the timeline in it, from 0 on.
+    /// Present in the guest of a virtual machine: the descriptor is that of a region, and this is
+    /// the index of the timeline in the region, counted from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
 }
@@ -110,10 +110,10 @@ pub struct Page {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScaleName {
-    /// TAI since 1970-01-01T00:00:00 TAI.
+    /// Nanoseconds of TAI since 1970-01-01T00:00:00 TAI.
     #[default]
     Tai,
-    /// A reference of the timeline's own; its zero has no meaning elsewhere.
+    /// Time scale of this timeline alone; its zero has no meaning for other timelines.
     Local,
 }
 

@@ -1,4 +1,4 @@
-//! State of a binding, and the events that report when it ceases or begins to be met.
+//! State of a binding, and the events that report when its requirement ceases or begins to be met.
 
 use serde::{Deserialize, Serialize};
 use timeloom_clock::quality::Shortfall;
@@ -10,45 +10,48 @@ use crate::{Need, StatusName};
 pub struct Binding {
     /// Number of the binding.
     pub binding: u64,
-    /// Its requirement.
+    /// Requirement of the binding.
     #[serde(flatten)]
     pub need: Need,
-    /// Reason why it is not met now; absent if it is met.
+    /// Reason why the requirement is not met now; absent if it is met.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortfall: Option<ShortfallText>,
 }
 
-/// Change of a requirement that has ceased or begun to be met. Edges only, after the first.
+/// Event that reports that a requirement ceases or begins to be met. After the first event, an
+/// event is sent only when this changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The requirement is not met any more (or not yet).
+    /// The requirement is not met any more, or not met at the time of the subscription.
     Violated {
         /// Number of the binding.
         binding: u64,
-        /// Shortfall of the reading.
+        /// Shortfall of the reading that does not meet the requirement.
         #[serde(flatten)]
         shortfall: ShortfallText,
     },
-    /// The requirement is met again (or met from the start).
+    /// The requirement is met again, or met at the time of the subscription.
     Restored {
         /// Number of the binding.
         binding: u64,
     },
 }
 
-/// Shortfall of a reading against a requirement.
+/// Difference between a reading and a requirement that it does not meet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShortfallText {
-    /// Status of the timeline at that time. If it is not `ok`, it is the reason.
+    /// Status of the timeline at that time. A status other than `ok` is the cause.
     pub status: StatusName,
-    /// Maximum distance of true time before the estimate; absent without an interval.
+    /// Maximum distance of true time before the estimate, in nanoseconds; absent without an
+    /// interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below_ns: Option<i64>,
-    /// Maximum distance of true time after the estimate; absent without an interval.
+    /// Maximum distance of true time after the estimate, in nanoseconds; absent without an
+    /// interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above_ns: Option<i64>,
-    /// Description of the shortfall as text.
+    /// Text that describes the shortfall.
     pub why: String,
 }
 

@@ -1,14 +1,14 @@
-//! Messages as packets: one JSON object each.
+//! Encoding of messages as packets, each of which is one JSON object.
 
 use serde::{Deserialize, Serialize};
 
-/// Protocol version; raised if an old client would misunderstand.
+/// Protocol version. It is raised when an old client would misunderstand a message.
 pub const VERSION: u32 = 1;
 
-/// Maximum length of a packet.
+/// Maximum length of a packet, in bytes.
 pub const MOST_BYTES: usize = 16 * 1024;
 
-/// Packet that is not a message.
+/// Reason why a packet is not a message, as text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a message of this protocol: {0}")]
 pub struct NoMessage(pub String);

@@ -11,33 +11,34 @@ use crate::{
 };
 use crate::{Directory, TimelineName};
 
-/// Connection to a timeline's daemon; its bindings end with it. Blocking.
+/// Connection to a timeline's daemon. All calls block. When the connection ends, so do the bindings
+/// made through it.
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
     last_id: u64,
-    /// Events that came while waiting for a reply.
+    /// Events that arrived while the client waited for a reply.
     events: VecDeque<Event>,
 }
 
 /// Reason why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No daemon keeps a timeline of that name there.
+    /// No daemon keeps a timeline of that name in that directory.
     #[error("no daemon keeps this timeline: {0}")]
     NoDaemon(io::Error),
     /// The connection broke.
     #[error("the connection to the daemon broke: {0}")]
     Broken(io::Error),
-    /// The daemon did not follow the protocol, or ended.
+    /// The daemon ended the connection or did not follow the protocol.
     #[error("the daemon ended the connection")]
     Ended,
     /// The daemon refused the request.
     #[error("{why}")]
     Refused {
-        /// Refusal for programs.
+        /// Machine-readable reason for the refusal.
         code: RefusalCode,
-        /// Reason as text.
+        /// Text that states the reason.
         why: String,
     },
 }
@@ -46,7 +47,7 @@ impl Connection {
     /// Connects to the daemon that keeps `name` in `directory`.
     ///
     /// # Errors
-    /// Fails with [`ClientError::NoDaemon`].
+    /// Fails with [`ClientError::NoDaemon`] if no daemon accepts the connection.
     pub fn open(directory: &Directory, name: &TimelineName) -> Result<Self, ClientError> {
         directory.check().map_err(ClientError::NoDaemon)?;
         let socket = packet::connect(&directory.socket(name), PATIENCE);
@@ -61,7 +62,7 @@ impl Connection {
     /// Sends a request and waits for the answer.
     ///
     /// # Errors
-    /// Fails if there is no answer, or it is a refusal.
+    /// Fails if no answer arrives, or if the answer is a refusal.
     pub fn ask(&mut self, ask: Ask) -> Result<Answer, ClientError> {
         self.ask_for(ask).map(|(answer, _)| answer)
     }
@@ -77,8 +78,8 @@ impl Connection {
         }
     }
 
-    /// Requests, in the guest of a virtual machine, the page that relates its counter to the
-    /// host's, for `timeloom_publish::RegionReader::open`.
+    /// Requests the page that relates the counter of this virtual machine's guest to the counter of
+    /// its host, for `timeloom_publish::RegionReader::open`. Only for programs in such a guest.
     ///
     /// # Errors
     /// Fails as [`Self::ask`] does.
@@ -89,8 +90,8 @@ impl Connection {
         }
     }
 
-    /// Requests, in the guest of a virtual machine on a host of a session, that host's clock page,
-    /// for `timeloom_publish::RegionReader::open`.
+    /// Requests the clock page of the session's host on which this virtual machine runs, for
+    /// `timeloom_publish::RegionReader::open`. Only for programs in the guest of such a machine.
     ///
     /// # Errors
     /// Fails as [`Self::ask`] does.
@@ -101,7 +102,7 @@ impl Connection {
         }
     }
 
-    /// Returns the next event, or `None` if none comes within `patience`.
+    /// Returns the next event, or `None` if none arrives within `patience`.
     ///
     /// # Errors
     /// Fails when the connection ends.
@@ -121,7 +122,7 @@ impl Connection {
         }
     }
 
-    /// Returns the socket, for waiting on several with `poll`.
+    /// Returns the socket, so that a caller can wait for several sockets with `poll`.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -149,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// Receives a message; returns `None` after `patience`.
+    /// Receives a message; returns `None` if none arrives within `patience`.
     fn receive(
         &mut self,
         patience: Option<Duration>,
@@ -168,6 +169,6 @@ impl Connection {
     }
 }
 
-/// Time limit for an answer. A running daemon needs less than a millisecond, on a machine that is
-/// not overloaded.
+/// Time limit for an answer. A daemon on a machine that is not overloaded needs less than a
+/// millisecond.
 const PATIENCE: Duration = Duration::from_secs(10);

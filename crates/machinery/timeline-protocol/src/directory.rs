@@ -1,4 +1,4 @@
-//! Directory in which programs find daemons.
+//! Directory in which programs find the daemons of timelines.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,19 @@ use timeloom_sys::own;
 
 use crate::TimelineName;
 
-/// Directory with, for each timeline NAME, `NAME.page` (the page as a file, which may be
-/// bind-mounted into a container), `NAME.sock` (the socket that hands out the page and takes
-/// bindings) and `NAME.lock` (held by the daemon).
+/// Directory with three files for each timeline NAME: `NAME.page` (the page, which may be
+/// bind-mounted into a container), `NAME.sock` (the socket that passes the page and accepts
+/// bindings) and `NAME.lock` (the lock that the daemon holds).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     path: PathBuf,
-    /// True for a directory of one user at a default place, which another user could have created
+    /// True for a user's private directory at a default path, which another user could have created
     /// first.
     private: bool,
 }
 
 impl Directory {
-    /// Uses a directory of the caller's choice.
+    /// Creates a value for a directory that the caller chose and trusts.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -27,8 +27,9 @@ impl Directory {
         }
     }
 
-    /// Returns the default directory: the one in `TIMELOOM_TIMELINES`, or `/run/timelines`, or for
-    /// a user without the right to write there, `$XDG_RUNTIME_DIR/timelines`.
+    /// Returns the default directory: the value of `TIMELOOM_TIMELINES` if it is set, otherwise
+    /// `/run/timelines`, or `$XDG_RUNTIME_DIR/timelines` for a user without the right to write
+    /// there.
     pub fn usual() -> Self {
         if let Some(path) = std::env::var_os("TIMELOOM_TIMELINES") {
             return Self::new(path);
@@ -43,26 +44,26 @@ impl Directory {
         }
     }
 
-    /// Returns its path.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Creates the directory unless it exists: others may enter and read, unless it is that of one
-    /// user.
+    /// Creates the directory unless it exists. Other users may enter and read it, unless it is the
+    /// private directory of a user.
     ///
     /// # Errors
-    /// Fails if the system refuses, or other users may write there.
+    /// Fails if the system call fails, or if other users may write to the directory.
     pub fn make(&self) -> io::Result<()> {
         let mode = if self.private { 0o700 } else { 0o755 };
         Ok(own::make(&self.path, mode)?)
     }
 
-    /// Checks that the files found here can be trusted. (A directory of the caller's choice is
-    /// trusted.)
+    /// Checks that the files in the directory can be trusted. A directory that the caller chose is
+    /// always trusted.
     ///
     /// # Errors
-    /// Fails if another user could have put them there.
+    /// Fails if another user could have created the files.
     pub fn check(&self) -> io::Result<()> {
         match self.private {
             true => Ok(own::check(&self.path)?),
@@ -70,17 +71,18 @@ impl Directory {
         }
     }
 
-    /// Returns the path of the page.
+    /// Returns the path of the timeline's page.
     pub fn page(&self, name: &TimelineName) -> PathBuf {
         self.path.join(format!("{name}.page"))
     }
 
-    /// Returns the path of the socket.
+    /// Returns the path of the timeline's socket.
     pub fn socket(&self, name: &TimelineName) -> PathBuf {
         self.path.join(format!("{name}.sock"))
     }
 
-    /// Returns the timelines that have a page or a socket here, by name; their daemons may be dead.
+    /// Returns the names of the timelines that have a page or a socket here, sorted. Their daemons
+    /// may be dead.
     pub fn names(&self) -> Vec<TimelineName> {
         if self.check().is_err() {
             return Vec::new();

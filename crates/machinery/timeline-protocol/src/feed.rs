@@ -1,50 +1,54 @@
-//! Reports of a PTP slave to a timeline, for each Sync: one JSON object per datagram.
+//! Reports that a PTP slave sends to a timeline's daemon, one JSON object per datagram and Sync
+//! message.
 //!
 //! The daemon creates a datagram socket for its source of type `ptp`, and `timeloom ptp slave
-//! --feed` sends to it (`docs/ptp.md` lists the fields). Both sides use the definition in this
+//! --feed` sends to it (`docs/ptp.md` lists the fields). Both programs use the definition in this
 //! module.
 //!
-//! Decoding checks the form and nothing else. Any program that can write to the socket can send any
-//! values, so the reader has to judge them.
+//! Decoding checks only the form. Any program that can write to the socket can send any values, so
+//! the reader has to judge them.
 
 use serde::{Deserialize, Serialize};
 use timeloom_wire::{Stamp, SyncRecord, TimeInterval, Timestamp};
 
 use crate::Nanoseconds;
 
-/// Maximum length of a datagram; ours have about 300 bytes.
+/// Maximum length of a datagram in bytes. The datagrams of `timeloom ptp slave` have about 300
+/// bytes.
 pub const MOST_FEED_BYTES: usize = 1024;
 
-/// Maximum length of a master's name in bytes; longer names are cut.
+/// Maximum length of a master's name in bytes. Longer names are truncated.
 pub const MOST_NAME_BYTES: usize = 128;
 
-/// A Sync as judged by its slave, and the slave's promises.
+/// Sync message as judged by the slave, and the error bounds that the slave promises.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FedSync {
-    /// Sender of the Sync, as named by the slave.
+    /// Name of the master that sent the Sync, as given by the slave.
     pub source: String,
-    /// Measurement and judgement of the slave. The arrival is by CLOCK_REALTIME.
+    /// Measurement and verdict of the slave. The arrival is a reading of CLOCK_REALTIME.
     pub record: SyncRecord,
-    /// Undetected error, at most, of one message's delay against the measured one.
+    /// Maximum deviation of one message's delay from the measured delay that the slave would not
+    /// detect.
     pub stamp_error: TimeInterval,
-    /// Part of the correction that needs no guarantee, by the slave's policy.
+    /// Largest part of the correction that no hop has to guarantee, under the slave's policy.
     pub unvouched: TimeInterval,
-    /// Number of hops that are responsible for a part of the correction.
+    /// Number of hops that guarantee a part of the correction.
     pub hops: u32,
-    /// Number of violations.
+    /// Number of violations that the slave found in this Sync.
     pub failures: u32,
 }
 
-/// Reason why a datagram is not one of a feed.
+/// Reason why a datagram is not a valid report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFed {
-    /// Longer than [`MOST_FEED_BYTES`].
+    /// The datagram is longer than [`MOST_FEED_BYTES`].
     #[error("the feed says more than a Sync needs")]
     TooLong,
-    /// Not one JSON object with the fields of a [`FedSync`] and no others.
+    /// The datagram is not one JSON object with exactly the fields of a [`FedSync`].
     #[error("the feed says something that is no Sync's record")]
     Malformed,
-    /// An origin that no message can carry: before the epoch, or beyond the range of nanoseconds.
+    /// The origin is before the epoch or beyond the range of nanoseconds, which no message can
+    /// carry.
     #[error("the feed's Sync left its grandmaster at an instant that no message can carry")]
     Origin,
 }
@@ -68,7 +72,7 @@ struct Text {
 }
 
 impl FedSync {
-    /// Encodes the datagram. A name longer than [`MOST_NAME_BYTES`] is cut.
+    /// Encodes the datagram. A name longer than [`MOST_NAME_BYTES`] is truncated.
     pub fn encode(&self) -> Vec<u8> {
         let record = &self.record;
         let cut = self.source.floor_char_boundary(MOST_NAME_BYTES);
@@ -92,7 +96,7 @@ impl FedSync {
     /// Decodes a datagram.
     ///
     /// # Errors
-    /// Fails if it is too long, not of this form, or has an invalid instant.
+    /// Fails if the datagram is too long, has another form, or has an invalid instant.
     pub fn decode(datagram: &[u8]) -> Result<Self, NotFed> {
         if datagram.len() > MOST_FEED_BYTES {
             return Err(NotFed::TooLong);
@@ -118,7 +122,7 @@ impl FedSync {
     }
 }
 
-/// Converts an origin, if it is unchanged when encoded again.
+/// Converts an origin timestamp; fails if encoding the result would not give the same value.
 fn origin(ns: i64) -> Result<Timestamp, NotFed> {
     let at = Timestamp::from_ns(ns);
     if at.as_ns() == ns {
@@ -137,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// Limit from which on nanoseconds of a timestamp saturate.
+    /// Largest number of nanoseconds that a timestamp converts without saturation.
     const LAST_WHOLE_NS: i64 = 9_223_372_036_000_000_000 - 1;
 
     fn length() -> impl Strategy<Value = TimeInterval> {

@@ -1,5 +1,5 @@
-//! Changes of a timeline's status as recorded by its daemon: one JSON object a line, appended to
-//! the file that `journal` of the configuration names.
+//! Changes of a timeline's status as recorded by its daemon: one JSON object per line, appended to
+//! the file that the configuration's key `journal` names.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,12 +8,12 @@ use crate::StatusName;
 /// A change of status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusChange {
-    /// Local clock of the daemon at the change, in nanoseconds: in a session its host's
-    /// CLOCK_MONOTONIC_RAW.
+    /// Instant of the change by the daemon's local clock, in nanoseconds. In a session that clock
+    /// is the CLOCK_MONOTONIC_RAW of the daemon's host.
     pub local_ns: i64,
-    /// Status from then on.
+    /// Status from that instant on.
     pub status: StatusName,
-    /// Cause, if the daemon knows one.
+    /// Cause of the change, if the daemon knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

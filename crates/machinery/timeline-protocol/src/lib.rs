@@ -1,16 +1,17 @@
-//! Protocol between programs and a timeline's daemon, and the directory in which they meet.
+//! Protocol between programs and a timeline's daemon, and the directory in which programs find it.
 //!
-//! There is a `SOCK_SEQPACKET` Unix socket per timeline (its path: [`Directory`]); every packet is
-//! one JSON object of at most [`MOST_BYTES`]. A client sends [`Request`]s, each with a number of
-//! its own; the daemon sends one [`Reply`] with that number for each, and [`Event`]s for bindings
-//! that were subscribed. When the connection ends, for any reason, the client's bindings end with
-//! it. `docs/timeline-protocol.md` describes this crate in prose.
+//! There is a `SOCK_SEQPACKET` Unix socket per timeline (its path: [`Directory`]). Every packet is
+//! one JSON object of at most [`MOST_BYTES`]. A client sends [`Request`]s, each with a number that
+//! the client chooses. The daemon answers each with one [`Reply`] that has the same number, and
+//! sends [`Event`]s for bindings to which the client has subscribed. When the connection ends for
+//! any reason, the client's bindings end with it. `docs/timeline-protocol.md` describes this crate
+//! in prose.
 //!
-//! A PTP slave reports its Syncs to a timeline by another socket ([`FedSync`]).
+//! A PTP slave reports its Sync messages to a timeline's daemon by another socket ([`FedSync`]).
 //!
-//! [`Connection`] is the simple client of the former. Readers of pages are in `timeloom-publish`, a
-//! program's verbs in `timeloom-timeline-client`, and the daemon in `timeloom-timeline`; the latter
-//! two both depend on this crate.
+//! [`Connection`] is a simple blocking client of the `SOCK_SEQPACKET` socket. Readers of pages are
+//! in `timeloom-publish`. The client library `timeloom-timeline-client` and the daemon
+//! `timeloom-timeline` both depend on this crate.
 #![forbid(unsafe_code)]
 
 mod answer;

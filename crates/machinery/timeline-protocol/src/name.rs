@@ -6,13 +6,13 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use timeloom_clock::quality::TimelineId;
 
-/// Name of a timeline: 1 to 64 of `A-Z a-z 0-9 _ . -`, not beginning with a dot, because it is also
-/// the name of files.
+/// Name of a timeline: 1 to 64 characters of `A-Z a-z 0-9 _ . -`. The first one is not a dot,
+/// because the name is also used for files.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TimelineName(String);
 
-/// Text that is not a valid name.
+/// Error for a text that is not a valid name; contains the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` is no name of a timeline: 1 to 64 letters, digits, `_`, `.` and `-`, no dot in front",
@@ -26,8 +26,9 @@ impl TimelineName {
         &self.0
     }
 
-    /// Returns the id that every host gives a timeline of this name, unless its configuration sets
-    /// another: FNV-1a of 128 bits over the name's bytes. It is not a secret and proves nothing.
+    /// Returns the id of a timeline of this name: the 128-bit FNV-1a hash of the name's bytes.
+    /// Every host uses this id unless its configuration sets another. The id is not a secret and
+    /// proves nothing.
     pub fn id(&self) -> TimelineId {
         let hash = self.0.bytes().fold(FNV_OFFSET, |hash, byte| {
             (hash ^ u128::from(byte)).wrapping_mul(FNV_PRIME)
@@ -70,7 +71,7 @@ impl fmt::Display for TimelineName {
     }
 }
 
-/// Offset basis and prime of FNV with 128 bits (RFC 9923, section 5).
+/// Offset basis of 128-bit FNV (RFC 9923, section 5); the prime follows.
 const FNV_OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 const FNV_PRIME: u128 = (1 << 88) + 0x13b;
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use timeloom_wire::TimeInterval;
 
-/// Number of nanoseconds with the sixteen digits that 2^-16 ns need: no floating-point number is
-/// involved, in either direction.
+/// Number of nanoseconds, written with the sixteen decimal digits that units of 2^-16 ns need.
+/// Neither direction of the conversion uses a floating-point number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nanoseconds(pub TimeInterval);
 
@@ -19,7 +19,7 @@ impl Serialize for Nanoseconds {
     }
 }
 
-/// Only from text in memory, such as a datagram.
+/// Deserializes only from text that is in memory, such as a datagram.
 impl<'de> Deserialize<'de> for Nanoseconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = <&RawValue>::deserialize(deserializer)?;

@@ -1,4 +1,4 @@
-//! Packets over `SOCK_SEQPACKET`, with or without a descriptor.
+//! Packets over `SOCK_SEQPACKET` sockets, each with or without a file descriptor.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,7 +12,7 @@ use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-/// Creates a socket for packets.
+/// Creates an unbound `SOCK_SEQPACKET` socket.
 fn socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -23,7 +23,7 @@ fn socket() -> io::Result<OwnedFd> {
 }
 
 /// Creates a socket that listens at `path`. An existing file there is removed: the caller holds the
-/// timeline's lock, so it belongs to a dead daemon.
+/// timeline's lock, so the file belongs to a dead daemon.
 pub fn listen(path: &Path) -> io::Result<OwnedFd> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -35,8 +35,8 @@ pub fn listen(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Connects to the daemon at `path`. Fails after `patience` ([`io::ErrorKind::WouldBlock`]) if it
-/// accepts no connection, and later if it reads no packets.
+/// Connects to the daemon at `path`. Fails with [`io::ErrorKind::WouldBlock`] if the daemon does
+/// not accept the connection within `patience`. Later sends on the socket have the same time limit.
 pub fn connect(path: &Path, patience: core::time::Duration) -> io::Result<OwnedFd> {
     let socket = socket()?;
     set_send_patience(&socket, patience)?;
@@ -49,8 +49,8 @@ pub fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(rustix::net::accept_with(listener, SocketFlags::CLOEXEC)?)
 }
 
-/// Sends a packet, with a descriptor if one is given. With `wait` false, fails with
-/// [`io::ErrorKind::WouldBlock`] if the receiver's buffer is full.
+/// Sends a packet, together with a descriptor if one is given. If `wait` is false and the
+/// receiver's buffer is full, fails with [`io::ErrorKind::WouldBlock`].
 pub fn send(
     socket: impl AsFd,
     packet: &[u8],
@@ -77,9 +77,9 @@ pub fn send(
     }
 }
 
-/// Sends as [`send`] does, and fails with [`io::ErrorKind::WouldBlock`] if the receiver's buffer is
-/// full for this long. The socket has no timeout of its own: in a session every call by which the
-/// program sends or receives would then be trapped.
+/// Sends as [`send`] does, and fails with [`io::ErrorKind::WouldBlock`] if the receiver's buffer
+/// stays full for this long. The socket gets no timeout option for this: in a session, every call
+/// by which the program sends or receives would then be trapped.
 pub fn send_within(
     socket: impl AsFd,
     packet: &[u8],
@@ -98,7 +98,8 @@ pub fn send_within(
     }
 }
 
-/// Waits for a packet, or the end, for at most `patience`; returns true if there is one.
+/// Waits for a packet or the end of the connection, for at most `patience`; returns true if there
+/// is one.
 pub fn is_there(socket: impl AsFd, patience: core::time::Duration) -> io::Result<bool> {
     is_ready(socket, PollFlags::IN, patience)
 }
@@ -120,8 +121,8 @@ fn is_ready(
     }
 }
 
-/// Receives a packet into `buffer`: its length and its descriptor. Returns `None` if the peer has
-/// closed the connection. A packet that is longer than the buffer is an error.
+/// Receives a packet into `buffer` and returns its length and its descriptor. Returns `None` if the
+/// peer has closed the connection. Fails if the packet is longer than the buffer.
 pub fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
@@ -149,17 +150,17 @@ pub fn receive(
             "the packet is too long",
         ));
     }
-    // An empty packet is not a message of ours; the end of a connection looks the same.
+    // The end of a connection looks like an empty packet, and no message is empty.
     Ok((received.bytes > 0).then_some((received.bytes, found)))
 }
 
-/// Sets the time limit of a receive; `None` for no limit.
+/// Sets the time limit for receiving on the socket; `None` removes the limit.
 pub fn set_patience(socket: impl AsFd, patience: Option<core::time::Duration>) -> io::Result<()> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     Ok(set_socket_timeout(socket, Timeout::Recv, patience)?)
 }
 
-/// Sets the time limit of a send.
+/// Sets the time limit for sending on the socket.
 fn set_send_patience(socket: impl AsFd, patience: core::time::Duration) -> io::Result<()> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     Ok(set_socket_timeout(socket, Timeout::Send, Some(patience))?)

@@ -11,31 +11,33 @@ pub struct Report {
     pub name: TimelineName,
     /// Scale of its nanoseconds.
     pub scale: ScaleName,
-    /// A reading.
+    /// Reading of the timeline at the time of the report.
     #[serde(flatten)]
     pub stamp: StampText,
-    /// Number of bindings.
+    /// Number of bindings in force.
     pub bindings: usize,
-    /// Present interval between two requests to a source.
+    /// Present interval between two requests to a source, in nanoseconds.
     pub poll_interval_ns: i64,
-    /// Rate of the timeline against the local counter's nominal rate, less one.
+    /// Rate of the timeline relative to the nominal rate of the local counter, minus one, in parts
+    /// per 10^9.
     pub frequency_ppb: f64,
-    /// Growth of the interval, to the worse side.
+    /// Growth of the interval on the side that grows faster, in parts per 10^9 of the elapsed time.
     pub growth_ppb: f64,
-    /// Segments published since the daemon began.
+    /// Number of segments published since the daemon began.
     pub published: u64,
-    /// Disturbances since the daemon began.
+    /// Number of disturbances since the daemon began.
     pub disturbances: u64,
-    /// The last disturbance.
+    /// Description of the last disturbance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_disturbance: Option<String>,
-    /// Contradiction between the kernel's TAI offset, the configured one and the leap seconds known
-    /// for the date, with the values. If one of them is used nevertheless, the others are certainly
-    /// wrong.
+    /// Contradiction between the kernel's TAI offset, the configured one and the table of leap
+    /// seconds for the present date, with all values. If one of the offsets is used nevertheless,
+    /// the others are certainly wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tai_offset_contradiction: Option<String>,
-    /// Distance of the estimate from the middle of the bounds, with a probability of 0.999999,
-    /// judged by the last offsets alone. It includes no asymmetry.
+    /// Distance from the estimate to the middle of the bounds that is not exceeded with a
+    /// probability of 0.999999, in nanoseconds. It is computed from the last offsets alone, so it
+    /// does not include an asymmetric path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statistical_ns: Option<i64>,
     /// The sources in the configuration's order.
@@ -47,21 +49,21 @@ pub struct Report {
 /// Report on a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceReport {
-    /// Source, as in the configuration.
+    /// Label of the source, made from its configuration.
     pub source: String,
-    /// Requests sent.
+    /// Number of requests sent to the source.
     pub asked: u64,
-    /// Answers accepted.
+    /// Number of answers that were accepted.
     pub answered: u64,
-    /// Answers without information, and requests without answer.
+    /// Number of requests without an answer or with an answer that had no information.
     pub refused: u64,
-    /// Reason why the last one had no information.
+    /// Reason for the last refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_refusal: Option<String>,
-    /// Age of the last accepted answer.
+    /// Age of the last accepted answer, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_ago_ns: Option<i64>,
-    /// Width of the last answer alone.
+    /// Width of the interval that the last answer alone gives, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width_ns: Option<i64>,
 }

@@ -4,21 +4,21 @@ use serde::{Deserialize, Serialize};
 use timeloom_clock::quality::Requirement;
 use timeloom_time::Duration;
 
-/// Request with its number.
+/// Request with a number that identifies its reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// Number chosen by the client, repeated in the reply.
     pub id: u64,
-    /// The request.
+    /// Kind and content of the request.
     #[serde(flatten)]
     pub ask: Ask,
 }
 
-/// Kinds of requests.
+/// Kinds of requests, with their content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Ask {
-    /// Requests the timeline's page, as a descriptor beside the reply.
+    /// Requests the timeline's page; its descriptor is in the packet of the reply.
     Open,
     /// Requests a binding with this requirement.
     Bind(Need),
@@ -35,45 +35,46 @@ pub enum Ask {
         #[serde(flatten)]
         need: Need,
     },
-    /// Requests the state of a binding of this connection: its requirement and if it is met.
+    /// Requests the state of a binding of this connection: its requirement, and why it is not met.
     Get {
         /// Number of the binding.
         binding: u64,
     },
-    /// Requests events for a binding of this connection from now on; the first, with the present
-    /// state, comes at once.
+    /// Requests events for a binding of this connection from now on. The first event states the
+    /// present state and is sent at once.
     Subscribe {
         /// Number of the binding.
         binding: u64,
     },
-    /// Requests the timeline at a past reading of the page's counter.
+    /// Requests the reading of the timeline for a past value of the page's counter.
     Convert {
-        /// Value of the counter.
+        /// Value of the page's counter.
         ticks: u64,
     },
     /// Requests a report on the timeline.
     Report,
-    /// Requests, in the guest of a virtual machine, the relation of its counter to the host's, as a
-    /// page whose descriptor comes beside the reply.
+    /// Requests the page that relates the counter of a virtual machine's guest to the host's
+    /// counter. Its descriptor is in the packet of the reply. Only for programs in such a guest.
     Relation,
-    /// Requests, in the guest of a virtual machine on a host of a session, that host's clock page,
-    /// whose descriptor comes beside the reply.
+    /// Requests the clock page of the session's host on which a virtual machine runs. Its
+    /// descriptor is in the packet of the reply. Only for programs in the guest of such a machine.
     HostClock,
 }
 
-/// Requirement in plain numbers.
+/// Requirement on a timeline, in plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
-    /// Maximum distance of true time before the estimate.
+    /// Maximum distance of true time before the estimate, in nanoseconds.
     pub below_ns: i64,
-    /// Maximum distance of true time after the estimate.
+    /// Maximum distance of true time after the estimate, in nanoseconds.
     pub above_ns: i64,
-    /// Coarsest acceptable resolution of the clock.
+    /// Coarsest acceptable resolution of the clock, in nanoseconds.
     pub resolution_ns: i64,
 }
 
 impl Need {
-    /// Converts to a requirement; `None` if a length is negative or the step is not positive.
+    /// Converts to a requirement; `None` if a distance is negative or the resolution is not
+    /// positive.
     pub fn requirement(&self) -> Option<Requirement> {
         let sane = self.below_ns >= 0 && self.above_ns >= 0 && self.resolution_ns > 0;
         sane.then(|| Requirement {

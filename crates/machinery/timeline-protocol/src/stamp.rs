@@ -4,26 +4,26 @@ use serde::{Deserialize, Serialize};
 use timeloom_clock::quality::{Stamp, Status};
 use timeloom_time::Instant;
 
-/// A reading.
+/// Reading of a timeline in the form in which it is displayed and sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StampText {
     /// The timeline's id, 32 hexadecimal digits.
     pub timeline: String,
     /// Trustworthiness of the reading.
     pub status: StatusName,
-    /// The interval; absent if nothing is certain.
+    /// Interval that contains true time; absent if the timeline has no interval.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<IntervalText>,
 }
 
-/// An interval.
+/// Interval that contains true time, in nanoseconds of the timeline's scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntervalText {
-    /// True time is not before this.
+    /// Earliest possible true time.
     pub earliest_ns: i64,
-    /// Best single estimate.
+    /// Best single estimate of true time.
     pub estimate_ns: i64,
-    /// True time is not after this.
+    /// Latest possible true time.
     pub latest_ns: i64,
 }
 
@@ -42,7 +42,7 @@ impl From<Stamp> for StampText {
     }
 }
 
-/// [`Status`] as a word.
+/// Status of a reading, as a word; mirrors [`Status`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the words are those of `Status`")]

@@ -1,5 +1,6 @@
-//! Connections of a timeline: limited in total, and for each user to a share, so that no user can
-//! exhaust the descriptors that the daemon needs for its sources, its own user and others.
+//! Limits on the connections of a timeline: one in total, and one for each user. Without them, a
+//! user could exhaust the file descriptors that the daemon needs for its sources, for its own user
+//! and for other users.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,9 +14,10 @@ use timeloom_sys::{limit, local};
 /// Open connections of a timeline.
 #[derive(Clone, Debug)]
 pub(crate) struct Clients {
-    /// Maximum number, for all users.
+    /// Maximum number of connections of all users together.
     most: usize,
-    /// User of the daemon; may have all connections and always has a reserved part.
+    /// User id of the daemon. This user may have all connections, and a part is always reserved for
+    /// it.
     own: u32,
     /// Open connections, oldest first.
     open: Arc<Mutex<Vec<Open>>>,
@@ -28,20 +30,20 @@ struct Open {
     bound: Arc<AtomicBool>,
 }
 
-/// Connection that was admitted.
+/// Connection that was admitted. The connection counts until its owner drops this value.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) socket: Arc<OwnedFd>,
-    /// True while the connection has bindings, set by its owner: it is then not closed in favour of
-    /// another user, within its user's share.
+    /// True while the connection has bindings; its owner sets the flag. A connection with bindings
+    /// is not closed in favour of another user as long as its user is within its share.
     pub(crate) bound: Arc<AtomicBool>,
 }
 
 impl Clients {
-    /// Creates the limits of one of `timelines` timelines of this daemon.
+    /// Creates the limits for one timeline of a daemon that keeps `timelines` timelines.
     pub(crate) fn new(timelines: usize) -> Self {
         let descriptors = limit::descriptors().map_or(1024, |all| all.min(1 << 20) as usize);
-        // Descriptors for sources, pages and outputs are never lent.
+        // Clients never get the descriptors that sources, pages and outputs need.
         let free = descriptors.saturating_sub(RESERVED) / timelines.max(1);
         Self {
             most: free.saturating_sub(RESERVED).clamp(LEAST, MOST),
@@ -50,13 +52,13 @@ impl Clients {
         }
     }
 
-    /// Admits a connection, or closes it.
+    /// Admits a connection, or closes it and returns `None`.
     ///
-    /// One part of all connections is reserved for the daemon's user. The other users present share
-    /// the rest evenly, each at most one such part. A user that has its full share loses its oldest
-    /// connection without a binding. If there is no room for a user that has less, the user
-    /// furthest beyond its share loses a connection: its oldest without a binding, or else the last
-    /// that it bound.
+    /// One part of all connections is reserved for the daemon's user. The other users that have
+    /// connections share the rest evenly, and none gets more than one part. A user that has reached
+    /// its share loses its oldest connection without a binding. If no connection is free for a user
+    /// below its share, the user that exceeds its share most loses a connection: the oldest without
+    /// a binding, or else the one that was bound last.
     pub(crate) fn admit(&self, socket: OwnedFd) -> Option<Admitted> {
         let user = local::peer(&socket).ok()?.uid;
         self.admit_user(user, socket)
@@ -144,7 +146,7 @@ impl Shares {
         all < self.most && (user == self.own || others < self.of_others())
     }
 
-    /// Returns the index of the connection that is closed in favour of another user.
+    /// Returns the index of the connection to close in favour of another user, if there is one.
     fn gives_way(&self, open: &[Open]) -> Option<usize> {
         let beyond = |(user, count): (u32, usize)| {
             let beyond = count.checked_sub(self.entitled(user))?;
@@ -156,7 +158,8 @@ impl Shares {
             open.iter()
                 .rposition(|client| Some(client.user) == furthest)
         };
-        // No user is beyond its share: choose an idle connection of the user with the most.
+        // No user exceeds its share: choose an idle connection of the user that has the most
+        // connections.
         let any_idle = || {
             let idle = open.iter().filter(|client| client.is_idle());
             let most = idle.map(|client| (self.count(client.user), client.user));
@@ -172,13 +175,13 @@ impl Open {
     }
 }
 
-/// Returns the index of a user's oldest connection without a binding.
+/// Returns the index of the oldest connection of `user` that has no binding.
 fn idle_of(open: &[Open], user: u32) -> Option<usize> {
     let mut all = open.iter();
     all.position(|client| client.user == user && client.is_idle())
 }
 
-/// Shuts the connection down; its thread notices the end and closes it.
+/// Shuts the connection down. The thread that serves the connection then ends and closes it.
 fn end(client: &Open) {
     if let Some(socket) = client.socket.upgrade() {
         let _: Result<(), io::Error> =
@@ -186,17 +189,18 @@ fn end(client: &Open) {
     }
 }
 
-/// Maximum number of connections of one timeline, if there are enough descriptors.
+/// Maximum number of connections of one timeline, if the process has enough file descriptors.
 const MOST: usize = 1024;
 
-/// Number of connections of one timeline if descriptors are scarce.
+/// Number of connections of one timeline if file descriptors are scarce.
 const LEAST: usize = 8;
 
-/// Number of equal parts. One is reserved for the daemon's user, and one is the maximum of any
-/// other user.
+/// Number of equal parts into which the connections are divided. One part is reserved for the
+/// daemon's user. Any other user gets one part at most.
 const SHARES: usize = 4;
 
-/// Descriptors for the daemon itself, and again for each timeline.
+/// Number of file descriptors reserved for the daemon itself, and the same number for each
+/// timeline.
 const RESERVED: usize = 64;
 
 #[cfg(test)]

@@ -27,7 +27,8 @@ pub use source::{
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DaemonConfig {
-    /// Directory in which programs find the daemon; by default the usual one.
+    /// Directory in which programs find the daemon; by default that of
+    /// [`timeloom_timeline_protocol::Directory::usual`].
     pub directory: Option<PathBuf>,
     /// The timelines.
     #[serde(rename = "timeline")]
@@ -40,13 +41,13 @@ pub struct DaemonConfig {
 pub struct TimelineConfig {
     /// Name of the timeline.
     pub name: TimelineName,
-    /// Id as 32 hexadecimal digits; by default that of the name.
+    /// Id as 32 hexadecimal digits; by default the hash of the name.
     #[serde(default, deserialize_with = "id")]
     pub id: Option<TimelineId>,
-    /// Scale of the nanoseconds.
+    /// Time scale of the timeline: TAI or a local one.
     #[serde(default)]
     pub scale: ScaleName,
-    /// TAI minus UTC, for sources that state UTC but not the offset.
+    /// TAI minus UTC in seconds, for sources that state UTC but not this offset.
     #[serde(default)]
     pub tai_offset_s: Option<i16>,
     /// Limits of the machine's oscillator.
@@ -55,45 +56,46 @@ pub struct TimelineConfig {
     /// Limits of the interval between requests to a source.
     #[serde(default)]
     pub poll: PollConfig,
-    /// Maximum extent of the interval to either side: a requirement that holds without a program
-    /// that binds.
+    /// Maximum distance of either end of the interval from the estimate. The daemon meets this
+    /// requirement even if no program binds.
     #[serde(default, deserialize_with = "some_length")]
     pub accuracy: Option<Duration>,
-    /// Time for which an answer keeps the timeline `ok`, at least.
+    /// Time after an answer for which the timeline is `ok`, at least.
     #[serde(default = "sixteen_seconds", deserialize_with = "length")]
     pub fresh_for: Duration,
-    /// Time for which an answer keeps the timeline valid at all.
+    /// Longest time after an answer for which the timeline still has an interval.
     #[serde(default = "thousand_seconds", deserialize_with = "length")]
     pub time_to_live: Duration,
-    /// Time for which the daemon may be silent before readers consider it dead.
+    /// Time without an update of the page after which readers consider the daemon dead.
     #[serde(default = "five_seconds", deserialize_with = "length")]
     pub alive_for: Duration,
     /// Time after which an idle connection without a binding is closed.
     #[serde(default = "minute", deserialize_with = "length")]
     pub idle_for: Duration,
-    /// Number of sources whose errors may exceed their statements; by default a minority.
+    /// Number of sources whose true error may exceed the error that they state; by default a
+    /// minority.
     #[serde(default)]
     pub tolerated_liars: Option<usize>,
     /// True if answers must be authenticated.
     #[serde(default)]
     pub demand_authentication: bool,
-    /// Address at which peers on other hosts are answered (HOST:PORT, UDP).
+    /// Address at which the daemon answers peers on other hosts (HOST:PORT, UDP).
     #[serde(default)]
     pub listen: Option<String>,
-    /// File with a secret of at least 16 bytes that all peers share: peers without it are neither
-    /// asked, answered nor believed.
+    /// File with a secret of at least 16 bytes that all peers share. Without the secret a peer gets
+    /// no answer, and its own answers are discarded.
     #[serde(default)]
     pub key_file: Option<PathBuf>,
-    /// Path of a segment for ClockBound's readers.
+    /// Path of a ClockBound segment that the daemon writes.
     #[serde(default)]
     pub clockbound: Option<PathBuf>,
-    /// Version of the segment: 2 or 3.
+    /// Version of the ClockBound segment: 2 or 3.
     #[serde(default = "three")]
     pub clockbound_version: u8,
-    /// Path of chronyd's SOCK reference clock, which gets samples.
+    /// Path of the socket of chronyd's SOCK reference clock, to which the daemon sends samples.
     #[serde(default)]
     pub chrony_sock: Option<PathBuf>,
-    /// Unit of NTP's shared memory for samples.
+    /// Unit number of the NTP shared memory to which the daemon writes samples.
     #[serde(default)]
     pub ntp_shm: Option<u16>,
     /// File to which changes of status are appended, one JSON object a line.
@@ -104,17 +106,18 @@ pub struct TimelineConfig {
     pub sources: Vec<SourceConfig>,
 }
 
-/// Limits of the machine's oscillator. With the two optional values the daemon may predict the
-/// present frequency from the past.
+/// Limits of the machine's oscillator. If both optional values are given, the daemon may predict
+/// the present frequency from the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OscillatorConfig {
     /// Maximum deviation from the nominal frequency, in parts per 10^9.
     pub max_error_ppb: i64,
-    /// Maximum of the fast part of the deviation.
+    /// Maximum of the rapidly varying part of the deviation, in parts per 10^9.
     #[serde(default)]
     pub jitter_ppb: Option<i64>,
-    /// Maximum change of the slow part within a second, in parts per 10^12.
+    /// Maximum change of the slowly varying part of the deviation within a second, in parts per
+    /// 10^12.
     #[serde(default)]
     pub wander_ppt_per_s: Option<i64>,
 }
@@ -123,24 +126,24 @@ pub struct OscillatorConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PollConfig {
-    /// Shortest interval, however tight a binding is.
+    /// Shortest interval, even if a binding requires more accuracy.
     #[serde(deserialize_with = "length")]
     pub shortest: Duration,
-    /// Longest interval, even without any binding.
+    /// Longest interval, even if there is no binding.
     #[serde(deserialize_with = "length")]
     pub longest: Duration,
 }
 
-/// Reason why a configuration is refused, as text.
+/// Text that says why a configuration is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadConfig(pub String);
 
 impl DaemonConfig {
-    /// Checks the combination of values.
+    /// Checks that the values are valid together.
     ///
     /// # Errors
-    /// Returns the first mistake.
+    /// Returns the first mistake found.
     pub fn check(&self) -> Result<(), BadConfig> {
         if self.timelines.is_empty() {
             return Err(BadConfig("there is no timeline: add a [[timeline]]".into()));
@@ -245,7 +248,7 @@ impl TimelineConfig {
         }
     }
 
-    /// Returns the id of the timeline.
+    /// Returns the configured id, or the hash of the name.
     pub fn timeline(&self) -> TimelineId {
         self.id.unwrap_or_else(|| self.name.id())
     }
@@ -255,7 +258,7 @@ impl TimelineConfig {
         self.key_file.as_deref().map(Key::read).transpose()
     }
 
-    /// Returns the limits of the oscillator.
+    /// Returns the configured limits of the machine's oscillator.
     pub fn oscillator(&self) -> OscillatorSpec {
         let stated = self.oscillator;
         OscillatorSpec {
@@ -269,7 +272,8 @@ impl TimelineConfig {
         }
     }
 
-    /// Returns the keeper's configuration, for a clock whose oscillator is `oscillator`.
+    /// Returns the configuration of the timeline's keeper, for a core clock whose oscillator is
+    /// `oscillator`.
     pub fn keeper(&self, oscillator: OscillatorSpec) -> Config {
         let mut config = Config::new(self.timeline(), oscillator, self.sources.len());
         config.tolerated_liars = self.tolerated_liars.unwrap_or(config.tolerated_liars);
@@ -288,7 +292,8 @@ impl TimelineConfig {
 }
 
 impl Default for OscillatorConfig {
-    /// 100 ppm: an oscillator and the calibration of the counter's rate.
+    /// Returns 100 ppm without a known stability: the error of an oscillator plus the calibration
+    /// of the counter's rate.
     fn default() -> Self {
         Self {
             max_error_ppb: 100_000,
@@ -299,7 +304,7 @@ impl Default for OscillatorConfig {
 }
 
 impl Default for PollConfig {
-    /// Every 125 ms … 64 s.
+    /// Returns 125 ms and 64 s.
     fn default() -> Self {
         Self {
             shortest: Duration::from_ms(125),

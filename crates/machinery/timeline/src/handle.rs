@@ -1,5 +1,5 @@
-//! Handle of a timeline for the rest of the daemon: its constant properties, and the channel to its
-//! worker, which does everything else.
+//! Handle of a timeline for the rest of the daemon: constant properties, and the channel to the
+//! worker thread, which does everything else.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,8 +21,8 @@ use crate::status_journal::StatusJournal;
 use crate::worker::{Input, Worker};
 use timeloom_timeline_protocol::{Directory, Page, Report, ScaleName, TimelineName, VERSION};
 
-/// Timeline that is being kept, in a thread that ends with its [`Daemon`](crate::Daemon). Cheap to
-/// clone.
+/// Handle of a timeline whose worker thread runs until its [`Daemon`](crate::Daemon) is dropped.
+/// Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     name: TimelineName,
@@ -38,20 +38,21 @@ pub struct Timeline {
 /// Reason why a timeline is not kept.
 #[derive(Debug)]
 pub(crate) enum KeepError {
-    /// Its page cannot be created; another daemon may have it.
+    /// The timeline's page cannot be created, possibly because another daemon keeps this timeline.
     Page(WriterError),
-    /// A source can never work as configured.
+    /// A source can never work as it is configured.
     Source(Untold),
-    /// An output cannot be written as configured: place and fix.
+    /// An output cannot be written as it is configured; the error names the output and the fix.
     Output(OutputError),
-    /// The journal cannot be written: its path, and the error.
+    /// The journal cannot be written: path of the journal, and the error.
     Journal(PathBuf, std::io::Error),
-    /// No effort meets the accuracy that the configuration requires.
+    /// No polling rate can meet the accuracy that the configuration requires.
     Accuracy(Impossible),
 }
 
 impl Timeline {
-    /// Takes the timeline's page, which is the lock too, and keeps the timeline in a thread.
+    /// Creates the timeline's page, whose lock excludes other daemons, and starts the worker
+    /// thread.
     pub(crate) fn start(
         config: &TimelineConfig,
         directory: &Directory,
@@ -121,17 +122,17 @@ impl Timeline {
         &self.name
     }
 
-    /// Returns the path of its page.
+    /// Returns the path of the timeline's page.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns its page as a sealed memfd.
+    /// Returns the timeline's page as a sealed memfd.
     pub fn page(&self) -> BorrowedFd<'_> {
         self.page.as_fd()
     }
 
-    /// Returns the description that a client gets with the page.
+    /// Returns the description of the timeline that a client receives with the page.
     pub(crate) fn describe(&self) -> Page {
         Page {
             version: VERSION,
@@ -145,23 +146,24 @@ impl Timeline {
         }
     }
 
-    /// Reports a disturbance that was detected elsewhere to the keeper.
+    /// Reports a disturbance to the keeper, such as a step of the system clock that another thread
+    /// detected.
     pub fn disturb(&self, disturbance: Disturbance) {
         let _ = self.inputs.send(Input::Disturbed(disturbance));
     }
 
-    /// Returns a report on the timeline; `None` if it has ended.
+    /// Returns a report on the timeline; `None` if the worker thread has ended.
     pub fn report(&self) -> Option<Report> {
         let (name, scale) = (self.name.clone(), self.scale);
         self.call(move |worker| worker.report(name, scale))
     }
 
-    /// Ends the thread. Readers find the daemon dead at once.
+    /// Ends the worker thread. Readers see at once that the daemon is dead.
     pub(crate) fn end(&self) {
         let _ = self.inputs.send(Input::End);
     }
 
-    /// Runs a function in the timeline's thread; `None` if that has ended.
+    /// Runs a function in the worker thread; returns `None` if the thread has ended.
     pub(crate) fn call<R: Send + 'static>(
         &self,
         what: impl FnOnce(&mut Worker) -> R + Send + 'static,

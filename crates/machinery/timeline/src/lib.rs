@@ -1,12 +1,12 @@
 //! The daemon that keeps timelines: it connects the models of `timeloom-clock` with the pages of
 //! `timeloom-publish`.
 //!
-//! - [`serve()`] runs it: a thread per timeline that owns its keeper and its pages
-//!   ([`keep`](crate::Timeline)), a thread per source that polls at the keeper's request, a thread
-//!   per client.
-//! - [`source`] adapts sources of time: the system clock, and others.
+//! - [`serve()`] runs the daemon: a thread per timeline that owns its keeper and its pages
+//!   ([`keep`](crate::Timeline)), a thread per source that polls at the keeper's request, and a
+//!   thread per client.
+//! - [`source`] adapts sources of time, such as the system clock, chronyd or a PTP slave.
 //!
-//! The program's side is `timeloom-timeline-client`; the protocol of both is in
+//! The client library is `timeloom-timeline-client`; the protocol between client and daemon is in
 //! `timeloom-timeline-protocol`.
 #![forbid(unsafe_code)]
 

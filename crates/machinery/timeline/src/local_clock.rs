@@ -1,5 +1,5 @@
-//! The free-running clock that all timelines of a daemon use: this machine's, or in a session the
-//! oscillator of the host on which the daemon is a guest.
+//! Free-running clock that all timelines of a daemon use. This is the machine's counter, or in a
+//! session the oscillator of the host on which the daemon runs as a guest.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -10,36 +10,36 @@ use timeloom_publish::{CoreScale, Domain, PageCounter, Refusal, host_disruptions
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Duration, Instant, Rate};
 
-/// The core clock: the processor's counter if the kernel trusts it, else CLOCK_MONOTONIC; for a
-/// guest its host's CLOCK_MONOTONIC_RAW. Includes the signs of a machine, or host, that was
-/// replaced or stopped.
+/// The core clock: the processor's counter if the kernel trusts it, and CLOCK_MONOTONIC otherwise;
+/// for a guest the CLOCK_MONOTONIC_RAW of its host. The readings include the signs that the machine
+/// or host was replaced or stopped.
 #[derive(Debug)]
 pub struct LocalClock {
     kind: PageCounter,
     scale: CoreScale,
-    /// BOOTTIME less MONOTONIC at the last exact reading.
+    /// CLOCK_BOOTTIME minus CLOCK_MONOTONIC at the last exact reading, in nanoseconds.
     suspended_ns: AtomicI64,
     hypervisor: Option<std::fs::File>,
-    /// Hypervisor's marker at the last reading.
+    /// Value of the disruption marker at the last reading; see [`LocalClock::marker`].
     marker: AtomicU64,
 }
 
 /// Reading of two clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pair {
-    /// Core clock, not after the reading of the other clock.
+    /// Core clock before the other clock was read.
     pub(crate) before: Instant<Core>,
-    /// The other clock.
+    /// Reading of the other clock, in nanoseconds.
     pub(crate) other_ns: i64,
-    /// Core clock, not before the reading of the other clock.
+    /// Core clock after the other clock was read.
     pub(crate) after: Instant<Core>,
 }
 
 impl LocalClock {
-    /// Returns the best counter for this program's domain.
+    /// Returns the best counter for this program's domain (the machine, or a host of a session).
     ///
     /// # Errors
-    /// Fails if the domain is unknown.
+    /// Fails if the domain cannot be determined.
     pub fn here() -> Result<Self, Refusal> {
         Ok(match Domain::here()? {
             Domain::Machine { .. } => Self::of_this_machine(),
@@ -56,7 +56,7 @@ impl LocalClock {
         Self::monotonic()
     }
 
-    /// Returns CLOCK_MONOTONIC, which the kernel steers by up to 500 ppm.
+    /// Returns a clock that counts CLOCK_MONOTONIC, whose rate the kernel steers by up to 500 ppm.
     pub fn monotonic() -> Self {
         Self::with(PageCounter::Monotonic, NANOSECONDS)
     }
@@ -66,7 +66,7 @@ impl LocalClock {
             kind,
             scale,
             suspended_ns: AtomicI64::new(0),
-            // The page is the machine's: a guest's time does not depend on it.
+            // The hypervisor's page describes the machine; a guest's time does not depend on it.
             hypervisor: (kind != PageCounter::HostRaw)
                 .then(|| std::fs::File::open("/dev/vmclock0").ok())
                 .flatten(),
@@ -76,7 +76,7 @@ impl LocalClock {
         clock
     }
 
-    /// Returns the counter of a machine whose hypervisor has this page, which a test writes.
+    /// Returns the counter of a machine whose hypervisor page is this file, which a test writes.
     #[cfg(test)]
     pub(crate) fn under(hypervisor: std::fs::File) -> Self {
         Self {
@@ -90,23 +90,23 @@ impl LocalClock {
         self.kind
     }
 
-    /// Returns the counter as the core clock.
+    /// Returns the map from counter values to the core clock.
     pub fn scale(&self) -> CoreScale {
         self.scale
     }
 
-    /// Returns the present core clock.
+    /// Returns the present reading of the core clock.
     pub fn core(&self) -> Instant<Core> {
         self.core_at(now_ticks(self.kind))
     }
 
-    /// Returns the core clock at a reading of the counter.
+    /// Returns the reading of the core clock at which the counter had the value `ticks`.
     pub fn core_at(&self, ticks: u64) -> Instant<Core> {
         self.scale.at(Instant::from_ticks(ticks))
     }
 
-    /// Adds this clock's error to an oscillator's specification: a steered clock may be 500 ppm off
-    /// and has no known stability.
+    /// Adds this clock's own error to an oscillator's specification. A clock that the kernel steers
+    /// may be off by a further 500 ppm and has no known stability.
     pub fn oscillator(&self, stated: OscillatorSpec) -> OscillatorSpec {
         if self.kind == PageCounter::Monotonic {
             let steered = RateError::from_ppb(500_000);
@@ -119,11 +119,11 @@ impl LocalClock {
         }
     }
 
-    /// Reads all values that a keeper examines.
+    /// Reads all values that a keeper needs to detect disturbances.
     pub fn now(&self) -> LocalNow {
         let marker = self.marker();
         let suspended = Duration::from_ns(self.suspended_ns());
-        // If the counter is the processor's, the kernel's raw time is a check: the kernel abandons
+        // For the processor's counter, the kernel's raw time is a cross-check: the kernel abandons
         // a counter that it finds unstable.
         let witness = (self.kind == PageCounter::Tsc)
             .then(|| self.pair(ClockId::MonotonicRaw))
@@ -136,12 +136,14 @@ impl LocalClock {
         }
     }
 
-    /// Reads CLOCK_REALTIME between two readings of the core clock, the closest of a few.
+    /// Reads CLOCK_REALTIME between two readings of the core clock; of a few attempts the one with
+    /// the smallest gap.
     pub(crate) fn realtime(&self) -> Pair {
         self.pair(ClockId::Realtime)
     }
 
-    /// Returns the closest of a few readings.
+    /// Reads `other` between two readings of the core clock; of a few attempts the one with the
+    /// smallest gap.
     fn pair(&self, other: ClockId) -> Pair {
         let look = || {
             let before = self.core();
@@ -163,8 +165,8 @@ impl LocalClock {
         best
     }
 
-    /// Returns the time in suspend since boot; the previous value if the machine is too busy to
-    /// determine it.
+    /// Returns the time spent in suspend since boot, in nanoseconds. If the machine is too busy to
+    /// determine it, the result is the previous value.
     fn suspended_ns(&self) -> i64 {
         for _ in 0..8 {
             let before_ns = read_ns(ClockId::Monotonic);
@@ -178,9 +180,10 @@ impl LocalClock {
         self.suspended_ns.load(Relaxed)
     }
 
-    /// Returns a marker that changes when the machine was replaced: the hypervisor's, from
-    /// `/dev/vmclock0`, the disruption marker and the generation counter; or the session's, which
-    /// holds and slows its hosts one by one.
+    /// Returns a marker that changes when the machine or host was disrupted. On a machine it
+    /// combines the disruption marker and the generation counter of the hypervisor's page
+    /// `/dev/vmclock0`. In a session it is the session's count for this host, because a session
+    /// stops and slows its hosts individually.
     pub(crate) fn marker(&self) -> u64 {
         if self.kind == PageCounter::HostRaw {
             if let Ok(Some(disruptions)) = host_disruptions() {
@@ -207,15 +210,15 @@ impl LocalClock {
     }
 }
 
-/// Scale of a counter that counts nanoseconds.
+/// Map of a counter that counts nanoseconds.
 const NANOSECONDS: CoreScale = ClockMap {
     in0: Instant::ZERO,
     out0: Instant::ZERO,
     rate: Rate::ONE,
 };
 
-/// Maximum distance of readings that count as of one moment; far below the tolerance of
-/// [`timeloom_clock::timeline::WatchLimits`].
+/// Maximum distance between readings of two clocks that count as simultaneous; far below the
+/// tolerance of [`timeloom_clock::timeline::WatchLimits`].
 const SAME_MOMENT: Duration = Duration::from_us(200);
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Outputs of a timeline in formats of other projects: a ClockBound segment, samples for chronyd's
-//! SOCK and for NTP's shared memory. Written by the keeper's thread after the pages; the formats
-//! are those of `timeloom_publish::foreign`.
+//! Outputs of a timeline in the formats of other projects: a ClockBound segment, and samples for
+//! chronyd's SOCK reference clock and for NTP's shared memory. The worker thread writes them after
+//! the pages. The formats are in `timeloom_publish::foreign`.
 //!
-//! CLOCK_REALTIME itself is bounded by ClockBound version 2 only. Samples carry no bound at all,
-//! because their formats have none; so only a timeline that is `ok` gives any.
+//! Only ClockBound version 2 bounds CLOCK_REALTIME itself. The sample formats have no field for a
+//! bound, so only a timeline that is `ok` produces samples.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -29,7 +29,7 @@ use crate::LocalClock;
 use crate::config::TimelineConfig;
 use timeloom_timeline_protocol::{ScaleName, TimelineName};
 
-/// Outputs of one timeline; usually none.
+/// Outputs of one timeline. Most timelines have none.
 pub(crate) struct Outputs {
     clockbound: Option<ClockBound>,
     chrony: Option<(UnixDatagram, PathBuf)>,
@@ -39,9 +39,9 @@ pub(crate) struct Outputs {
 struct ClockBound {
     file: ClockBoundFile,
     version: u8,
-    /// Maximum drift of CLOCK_REALTIME from true time between two updates.
+    /// Maximum drift of CLOCK_REALTIME from true time between two updates, in parts per 10^9.
     drift_ppb: u32,
-    /// Held while this daemon writes.
+    /// Lock that is held while this daemon writes the segment.
     _lock: File,
 }
 
@@ -59,7 +59,7 @@ pub(crate) enum OutputMistake {
     },
 }
 
-/// Reason why an output cannot be written: the output and the fault.
+/// Reason why an output cannot be written: the name of the output, and the fault.
 #[derive(Debug, thiserror::Error)]
 #[error("{output}: {fault}")]
 pub(crate) struct OutputError {
@@ -67,7 +67,7 @@ pub(crate) struct OutputError {
     fault: OutputFault,
 }
 
-/// Fault of an output, with its fix.
+/// Fault of an output, with the way to correct it.
 #[derive(Debug, thiserror::Error)]
 enum OutputFault {
     #[error(
@@ -98,13 +98,13 @@ enum OutputFault {
 /// Key of unit 0 of NTP's shared memory: "NTP0".
 const NTP_SHM_KEY: u32 = 0x4e54_5030;
 
-/// Fix for a missing path of chronyd's socket.
+/// Advice for a wrong path of chronyd's socket.
 const SOCK: &str = "name the path of chronyd's `refclock SOCK`";
 
-/// Checks that the outputs of a configuration are consistent, also with those of other timelines.
+/// Checks the configured outputs for consistency with each other and with those of other timelines.
 ///
 /// # Errors
-/// Returns the mistake.
+/// Returns the first mistake found.
 pub(crate) fn check(
     config: &TimelineConfig,
     others: &[TimelineConfig],
@@ -138,12 +138,13 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Returns true if an output is wrong as soon as the system clock is set.
+/// Returns true if the configuration has an output that becomes wrong as soon as the system clock
+/// is set.
 pub(crate) fn hang_on_system_clock(config: &TimelineConfig) -> bool {
     config.clockbound.is_some() && config.clockbound_version == 2
 }
 
-/// Normalises a path, as far as the directory exists.
+/// Resolves the directory of `path` if it exists, so that two spellings of a path compare equal.
 fn place(path: &Path) -> PathBuf {
     let directory = directory_of(path).canonicalize();
     directory.map_or_else(
@@ -160,7 +161,7 @@ fn directory_of(path: &Path) -> &Path {
 }
 
 impl Outputs {
-    /// Creates the outputs of `config`, without any time yet.
+    /// Creates the outputs of `config`. They state no time until the first update.
     ///
     /// # Errors
     /// Returns the output, the fault and the fix.
@@ -193,7 +194,7 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Writes all outputs for a segment that was just published.
+    /// Writes all outputs from a segment that was just published.
     pub(crate) fn update(&self, segment: &Segment, clock: &LocalClock, time_type: TimeType) {
         self.refresh(segment, clock, time_type);
         let ok = segment.status_at(clock.core()) == Status::Ok;
@@ -203,7 +204,7 @@ impl Outputs {
         }
     }
 
-    /// Writes those outputs that are valid between two samples, with the present age.
+    /// Writes those outputs that remain valid between two samples, with the segment's present age.
     pub(crate) fn refresh(&self, segment: &Segment, clock: &LocalClock, time_type: TimeType) {
         if let Some(clockbound) = &self.clockbound {
             let segment = clockbound.segment(segment, clock, utc_of(time_type));
@@ -214,7 +215,7 @@ impl Outputs {
         }
     }
 
-    /// Withdraws all statements.
+    /// Marks every output as having no valid time.
     pub(crate) fn end(&self) {
         if let Some(clockbound) = &self.clockbound {
             let void = AnySegment::void(clockbound.version, ClockStatus::Unknown);
@@ -246,12 +247,13 @@ impl Outputs {
             let sample = SockSample {
                 tv_s: system.s,
                 tv_us: system.ns / 1000,
-                // A timestamp has no nanoseconds, a difference does.
+                // An `f64` of seconds since 1970 cannot resolve nanoseconds; a difference of two
+                // clocks can.
                 offset_s: (true_ns - system_ns) as f64 / 1e9,
                 pulse: false,
                 leap: 0,
             };
-            // chronyd may be absent, and returns with another socket.
+            // chronyd may be absent, and creates a new socket when it starts again.
             let _ = socket.send_to(&sample.emit(), path);
         }
         if let Some(shm) = &self.shm {
@@ -309,8 +311,8 @@ impl ClockBound {
         let file = ClockBoundFile::create(path, void)
             .map_err(|error| OutputFault::Mends(error, "name another place"))?;
         let stated = clock.oscillator(config.oscillator()).max_error;
-        // Twice: true time against the counter, and the kernel's estimate of the counter's rate
-        // against ours.
+        // The stated error counts twice: once for true time against the counter, and once for the
+        // kernel's estimate of the counter's rate against ours.
         let drift = STEERED + stated + stated;
         Ok(Self {
             file,
@@ -324,7 +326,7 @@ impl ClockBound {
         let status = segment.status_at(clock.core());
         let void = |status| AnySegment::void(self.version, ClockStatus::from(status));
         let Some(utc) = utc.filter(|_| status.may_have_interval()) else {
-            // Without an offset of UTC the format has no status for a known time.
+            // Without the offset from UTC, the format has no status that means a known time.
             let known = status.may_have_interval();
             return void(if known {
                 Status::NeverSynchronised
@@ -337,7 +339,8 @@ impl ClockBound {
             let aged = Segment { status, ..*segment };
             return (&SegmentV3::of(&aged, &encoded, &utc)).into();
         }
-        // Readers add the time since on the coarse clock, which is late.
+        // Readers compute the age with a coarse clock, which lags, so the segment is dated with
+        // that clock.
         let as_of_ns = read_ns(ClockId::MonotonicCoarse);
         let pair = clock.realtime();
         let life = segment.void_after - pair.after;
@@ -355,7 +358,7 @@ impl ClockBound {
             generation: 2,
             as_of: Seconds::from_ns(as_of_ns),
             void_after: Seconds::from_ns(as_of_ns.saturating_add(life.as_ns())),
-            // Two more: readers truncate fractions.
+            // Two nanoseconds more, because readers truncate fractions.
             bound_ns: i64::try_from(bound_ns)
                 .unwrap_or(i64::MAX)
                 .saturating_add(2),
@@ -368,7 +371,7 @@ impl ClockBound {
 }
 
 fn open_chrony(path: &Path) -> Result<(UnixDatagram, PathBuf), OutputFault> {
-    // chronyd creates the socket, and may start later.
+    // chronyd creates the socket and may start later, so only the directory must exist.
     if path.file_name().is_none() || !directory_of(path).is_dir() {
         return Err(OutputFault::NoDirectory(SOCK));
     }
@@ -380,7 +383,7 @@ fn open_chrony(path: &Path) -> Result<(UnixDatagram, PathBuf), OutputFault> {
     std::os::unix::net::SocketAddr::from_pathname(path)
         .map_err(|error| OutputFault::Mends(error, "name a shorter path"))?;
     let socket = UnixDatagram::unbound()?;
-    // The keeper must not block.
+    // The worker thread must not block.
     socket.set_nonblocking(true)?;
     Ok((socket, path.to_owned()))
 }
@@ -395,11 +398,12 @@ fn utc_of(time_type: TimeType) -> Option<UtcView> {
     }
 }
 
-/// Maximum steering of CLOCK_REALTIME by the kernel's own discipline.
+/// Maximum change of CLOCK_REALTIME's rate by the kernel's own clock discipline.
 const STEERED: RateError = RateError::from_ppb(500_000);
 
-/// Maximum distance of two clocks' readings for a sample.
+/// Maximum time between the two readings of the core clock around a sample.
 const LONGEST_LOOK: Duration = Duration::from_us(100);
 
-/// A microsecond: the approximate distance of two clocks' readings.
+/// Precision of a sample as a power of two in seconds: about a microsecond, the typical time
+/// between the readings of two clocks.
 const PRECISION: i32 = -20;

@@ -1,4 +1,4 @@
-//! The daemon: timelines, sockets, clients.
+//! The daemon: it starts timelines, creates their sockets and serves clients.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -26,12 +26,12 @@ use timeloom_timeline_protocol::{
     decode, encode, packet,
 };
 
-/// Running daemon; ends when this is dropped.
+/// Running daemon; dropping this value ends it.
 #[derive(Debug)]
 pub struct Daemon {
     directory: Directory,
     timelines: Vec<ServedTimeline>,
-    /// Set for the threads that watch and answer.
+    /// Flag that ends the threads that watch for disturbances and answer peers.
     ended: Arc<AtomicBool>,
 }
 
@@ -43,10 +43,10 @@ struct ServedTimeline {
     clients: Clients,
 }
 
-/// Reason why a daemon does not run.
+/// Reason why a daemon cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The configuration's mistake.
+    /// The configuration is invalid.
     #[error("{0}")]
     Config(BadConfig),
     /// Another daemon keeps this timeline in this directory.
@@ -54,18 +54,18 @@ pub enum ServeError {
     Taken {
         /// Name of the timeline.
         name: TimelineName,
-        /// The directory.
+        /// Directory in which that daemon publishes.
         directory: std::path::PathBuf,
     },
-    /// The system refuses; the failed operation.
+    /// A system call failed: the operation, and the error.
     #[error("{0}: {1}")]
     System(String, io::Error),
 }
 
-/// Starts all timelines of `config` and serves their sockets in threads.
+/// Starts all timelines of `config`, and threads that serve their sockets.
 ///
 /// # Errors
-/// Fails with [`ServeError`]; then nothing is left running.
+/// Fails with [`ServeError`]; in that case no thread is left running.
 pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
     config.check().map_err(ServeError::Config)?;
     let directory = config
@@ -119,7 +119,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
         })?;
         let path = directory.socket(name);
         let listener = packet::listen(&path).and_then(|listener| {
-            // Any user that may enter the directory may read the time and bind.
+            // Every user that may enter the directory may read the time and bind.
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
             Ok(Arc::new(listener))
         });
@@ -172,7 +172,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
     Ok(daemon)
 }
 
-/// Answers the timeline's peers in a thread.
+/// Starts a thread that answers requests of the timeline's peers on other hosts.
 fn answer_peers(
     config: &TimelineConfig,
     address: &str,
@@ -194,7 +194,7 @@ fn answer_peers(
 }
 
 impl Daemon {
-    /// Returns the timelines in the configuration's order.
+    /// Returns the timelines in the order of the configuration.
     pub fn timelines(&self) -> impl Iterator<Item = &Timeline> {
         self.timelines.iter().map(|served| &served.timeline)
     }
@@ -209,7 +209,8 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.ended.store(true, Relaxed);
         for served in &mut self.timelines {
-            // The name first, so that no client connects to a listener that ends.
+            // The socket's file is removed first, so that no client connects to a listener that is
+            // ending.
             let _ = std::fs::remove_file(self.directory.socket(served.timeline.name()));
             let _ = rustix::net::shutdown(&*served.listener, Shutdown::Both);
             served.timeline.end();
@@ -232,9 +233,10 @@ fn accept_all(timeline: &Timeline, listener: &OwnedFd, clients: &Clients, idle_f
                     let _ = std::thread::Builder::new().spawn(serve);
                 }
             }
-            // Shut down: the daemon ends.
+            // The listener was shut down because the daemon ends.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
-            // Out of descriptors or the like: other threads may close some.
+            // The process is out of descriptors or memory, for example. Other threads may release
+            // some.
             Err(_) => std::thread::sleep(core::time::Duration::from_millis(100)),
         }
     }
@@ -261,8 +263,8 @@ impl Client {
         }
     }
 
-    /// Serves the connection until its program closes it, is silent for `idle_for` without a
-    /// binding, or does not read an answer for that long.
+    /// Serves the connection until the client closes it, sends nothing for `idle_for` while it has
+    /// no binding, or does not read an answer for that long.
     fn serve(mut self, idle_for: Duration) {
         let patience = core::time::Duration::from_nanos(idle_for.as_ns().max(1) as u64);
         let mut buffer = vec![0; MOST_BYTES];
@@ -281,7 +283,7 @@ impl Client {
             };
             let (id, answer) = match request {
                 Ok(Request { id, ask }) => {
-                    // Before the client learns that it has a binding.
+                    // The flag must be set before the client learns that it has a binding.
                     let answer = self.answer(ask);
                     self.bound.store(!self.bindings.is_empty(), SeqCst);
                     (id, answer)
@@ -370,7 +372,8 @@ impl Client {
         )
     }
 
-    /// Applies a function to a binding of this connection.
+    /// Calls a function with a binding of this connection; refuses the request if there is no such
+    /// binding.
     fn with(
         &self,
         binding: u64,

@@ -1,6 +1,6 @@
-//! Record of a timeline's changes of status, for a later analysis of the times at which this
-//! machine knew them. A page shows the present status only, and a reader that polls once a second
-//! misses a disturbance of 20 ms.
+//! Record of a timeline's changes of status, from which a later analysis can determine when this
+//! machine knew each status. A page shows the present status only, so a reader that polls once a
+//! second misses a disturbance of 20 ms.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,14 +12,14 @@ use timeloom_clock::timeline::Segment;
 use timeloom_time::Instant;
 use timeloom_timeline_protocol::{StatusChange, encode};
 
-/// File to which changes are appended.
+/// File to which changes of status are appended.
 pub(crate) struct StatusJournal {
     file: File,
     last: Status,
 }
 
 impl StatusJournal {
-    /// Opens the file, and makes it if it is missing.
+    /// Opens the file, and creates it if it is missing.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             file: File::options().append(true).create(true).open(path)?,
@@ -27,8 +27,8 @@ impl StatusJournal {
         })
     }
 
-    /// Appends the status from `at` on, if it differs from the last one. If the disk is full, the
-    /// line is lost: the pages must not wait for it.
+    /// Appends `status`, which holds from `at` on, if it differs from the last one written. If the
+    /// disk is full, the line is lost, because the pages must not wait for it.
     pub(crate) fn note(&mut self, at: Instant<Core>, status: Status, why: Option<String>) {
         if self.last == status {
             return;
@@ -44,17 +44,18 @@ impl StatusJournal {
         let _ = self.file.write_all(&line);
     }
 
-    /// Appends the status that the published `segment` has at its age of `now`.
+    /// Appends the status that the published `segment` has at `now` because of its age.
     pub(crate) fn note_age(&mut self, segment: &Segment, now: Instant<Core>) {
         let status = segment.status_at(now);
-        // A late thread does not mean that the daemon is dead: this code still runs.
+        // A late worker thread does not mean that the daemon is dead, since this code still runs.
         if status != Status::DaemonDead {
             self.note(changed_at(segment, now), status, None);
         }
     }
 }
 
-/// Returns the instant at which age gave `segment` its status of `now`; `now` if age did not.
+/// Returns the instant at which the age of `segment` caused its status at `now`; `now` if its age
+/// is not the cause.
 fn changed_at(segment: &Segment, now: Instant<Core>) -> Instant<Core> {
     let ages = [segment.fresh_until, segment.void_after];
     let past = ages.into_iter().filter(|at| *at < now);
@@ -63,7 +64,7 @@ fn changed_at(segment: &Segment, now: Instant<Core>) -> Instant<Core> {
         .unwrap_or(now)
 }
 
-/// Returns the instant at which age next changes the status of `segment`.
+/// Returns the instant after `now` at which the age of `segment` next changes its status.
 pub(crate) fn next_change(segment: &Segment, now: Instant<Core>) -> Option<Instant<Core>> {
     let ages = [segment.fresh_until, segment.void_after];
     ages.into_iter().filter(|at| *at >= now).min()

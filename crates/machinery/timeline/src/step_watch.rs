@@ -13,10 +13,10 @@ use crate::LocalClock;
 use crate::local_clock::Pair;
 use crate::source::realtime_line::check_even;
 
-/// Calls `set` whenever the system clock is set, until `ended` is gone or true.
+/// Calls `set` whenever the system clock is stepped. Returns when `ended` is true or was dropped.
 ///
-/// The kernel reports a step at once: it cancels a timer on CLOCK_REALTIME. Steps while no timer is
-/// armed are found by the relation of the clock to the core clock, checked once a second.
+/// The kernel reports a step at once by cancelling a timer on CLOCK_REALTIME. A step while no timer
+/// is armed is detected by comparing CLOCK_REALTIME with the core clock once a second.
 pub(crate) fn watch(clock: &LocalClock, ended: &Weak<AtomicBool>, mut set: impl FnMut()) {
     let mut last = clock.realtime();
     while ended.upgrade().is_some_and(|ended| !ended.load(Relaxed)) {
@@ -29,7 +29,8 @@ pub(crate) fn watch(clock: &LocalClock, ended: &Weak<AtomicBool>, mut set: impl 
     }
 }
 
-/// Waits until CLOCK_REALTIME has advanced by a second; returns true if it was set meanwhile.
+/// Waits until CLOCK_REALTIME has advanced by a second; returns true if the clock was set
+/// meanwhile.
 fn wait_a_second(now: &Pair) -> bool {
     let second = core::time::Duration::from_secs(1);
     let armed = || -> rustix::io::Result<bool> {
@@ -81,7 +82,7 @@ mod tests {
         std::thread::sleep(core::time::Duration::from_millis(1200));
         ended.store(true, Relaxed);
         assert_eq!(watcher.join().unwrap(), 0);
-        // As after a step forward that came before the timer was armed.
+        // This pair is as after a step forward that happened before the timer was armed.
         let past = Pair {
             before: Instant::ZERO,
             other_ns: 0,

@@ -1,4 +1,4 @@
-//! Program that has bound itself to a timeline and may subscribe to violations.
+//! Client that has bound itself to a timeline and may subscribe to violations of its requirement.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use timeloom_clock::quality::Shortfall;
 use timeloom_clock::timeline::BindingId;
 use timeloom_timeline_protocol::{Event, Message, encode, packet};
 
-/// Client's end of a binding.
+/// Binding as seen by its client: the connection, the shortfall, and the subscription.
 pub(crate) struct Subscriber {
     pub(crate) client: Arc<OwnedFd>,
     pub(crate) subscribed: bool,
@@ -15,8 +15,8 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// Sends the state of the binding. A client that does not read its events is disconnected: it
-    /// must not assume that nothing happens.
+    /// Sends the present state of the binding. A client that does not read its events is
+    /// disconnected, because it must not assume that its requirement is still met.
     pub(crate) fn send(&self, binding: BindingId) {
         let event = match self.shortfall {
             None => Event::Restored { binding: binding.0 },

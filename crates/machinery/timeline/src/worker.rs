@@ -1,7 +1,8 @@
 //! Worker of a timeline: the thread that owns its keeper and its pages.
 //!
-//! All inputs reach it through one channel: answers of sources, disturbances, and requests of
-//! clients. So a keeper needs no lock, and no other thread sees a state between two inputs.
+//! All inputs reach the thread through one channel: answers of sources, disturbances, and requests
+//! of clients. The keeper therefore needs no lock, and no other thread sees a state between two
+//! inputs.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -30,13 +31,13 @@ pub(crate) enum Input {
     End,
 }
 
-/// State owned by the thread.
+/// State owned by the worker thread.
 pub(crate) struct Worker {
     pub(crate) keeper: Keeper,
     pub(crate) config: Config,
     pub(crate) clock: Arc<LocalClock>,
     pub(crate) from_utc: FromUtc,
-    /// The sealed memfd and the file: the same words in both.
+    /// Sealed memfd and file, with identical contents.
     pub(crate) pages: [PageWriter; 2],
     pub(crate) outputs: Outputs,
     pub(crate) journal: Option<StatusJournal>,
@@ -70,8 +71,8 @@ impl Worker {
         self.outputs.end();
     }
 
-    /// Returns the time until the next work. Not below a fifth of a millisecond, whatever the
-    /// keeper requests: nothing here justifies a busy loop.
+    /// Returns the time until the next work, by the core clock. The result is at least a fifth of a
+    /// millisecond, because nothing here justifies a busy loop.
     fn wait(&self) -> core::time::Duration {
         let now = self.clock.core();
         let mut wake = self.keeper.next_wake();
@@ -87,7 +88,8 @@ impl Worker {
         match event {
             Input::Answer(id, answer) => self.take_in(id, answer),
             Input::Disturbed(disturbance) => {
-                // First of all, in one store, so that no reader continues.
+                // The pages are marked before anything else, each with one store, so that no reader
+                // continues.
                 self.disrupt(disturbance);
                 self.keeper
                     .handle_disturbance(self.clock.now(), disturbance);
@@ -167,7 +169,7 @@ impl Worker {
         }
     }
 
-    /// Ends all readings, and records the cause in the journal.
+    /// Invalidates all readings, and records the cause in the journal.
     fn disrupt(&mut self, disturbance: Disturbance) {
         self.pages.iter().for_each(PageWriter::disrupt);
         if let Some(journal) = &mut self.journal {
@@ -176,8 +178,8 @@ impl Worker {
         }
     }
 
-    /// Returns the time scale. The kernel may learn the offset of TAI from UTC later, and the
-    /// offset changes.
+    /// Returns the time scale of the ClockBound segment. It is determined for every update, because
+    /// the kernel may learn the offset between TAI and UTC later, and the offset changes.
     fn time_type(&self) -> TimeType {
         match self.from_utc.scale() {
             ScaleName::Local => TimeType::Local,
@@ -199,7 +201,7 @@ impl Worker {
         }
     }
 
-    /// Creates a binding for the client behind `client`.
+    /// Creates a binding for the client whose connection is `client`.
     pub(crate) fn bind(
         &mut self,
         requirement: Requirement,
@@ -281,5 +283,5 @@ impl Worker {
     }
 }
 
-/// Maximum error of a usable source; a page could not represent a larger one.
+/// Largest error of a usable source; a page cannot represent a larger one.
 const WORTHLESS: Duration = Duration::from_s(1_000_000);

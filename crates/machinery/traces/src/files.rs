@@ -1,4 +1,4 @@
-//! Named objects: control groups, sockets, mounts, and files in the directories of a test.
+//! Objects with names: control groups, sockets, mounts, and files in the directories of a test.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use crate::names;
 use crate::processes::{numbers, open_files};
 
-/// Directories in which root's sessions and daemons create sockets, and programs shared memory.
+/// Directories in which root's sessions and daemons create sockets, and programs create shared
+/// memory.
 const MEETING_PLACES: [&str; 2] = ["/run/timeloom", "/dev/shm"];
 
-/// Depth of the search for control groups below their mount points.
+/// Maximum depth of the search for control groups below a mount point.
 const DEPTH: usize = 3;
 
-/// Returns the control groups of sessions with one of these names.
+/// Returns the control groups that contain the name of one of these sessions.
 pub(crate) fn cgroups(sessions: &[String]) -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let fields = mounts
@@ -46,11 +47,11 @@ fn has_name(text: &str, sessions: &[String]) -> bool {
     sessions.iter().any(|session| names(text, session))
 }
 
-/// Returns bound sockets, from the kernel's list and from their files; and other files of a session
-/// in the shared directories.
+/// Returns the bound sockets of these sessions, from the kernel's list and from their files; and
+/// other files of these sessions in the shared directories.
 pub(crate) fn sockets(sessions: &[String], places: &[PathBuf]) -> Vec<String> {
     let list = fs::read_to_string("/proc/self/net/unix").unwrap_or_default();
-    // Columns: Num RefCount Protocol Flags Type St Inode Path
+    // The columns are Num RefCount Protocol Flags Type St Inode Path.
     let paths = list
         .lines()
         .filter_map(|line| line.split_whitespace().nth(7));
@@ -74,8 +75,8 @@ fn is_below(path: impl AsRef<Path>, places: &[PathBuf]) -> bool {
     places.iter().any(|place| path.starts_with(place))
 }
 
-/// Returns sockets, pipes, and, in runs that are complete, files with temporary names and reserved
-/// space.
+/// Returns the sockets and pipes in these directories. In runs that are complete, also returns
+/// files with temporary names and reserved space.
 pub(crate) fn unfinished(places: &[PathBuf]) -> Vec<String> {
     let mut found = Vec::new();
     for place in places {
@@ -85,7 +86,7 @@ pub(crate) fn unfinished(places: &[PathBuf]) -> Vec<String> {
 }
 
 fn unfinished_below(directory: &Path, found: &mut Vec<String>) {
-    // A run that was killed has them until `timeloom report` completes it.
+    // A run that was killed has such files until `timeloom report` completes it.
     let is_whole = !directory.join("journal").is_dir();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else {
@@ -102,7 +103,7 @@ fn unfinished_below(directory: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// Returns files of a test that any process has open, including this one.
+/// Returns the files in these directories that any process has open, including this process.
 pub(crate) fn open(places: &[PathBuf]) -> Vec<String> {
     if places.is_empty() {
         return Vec::new();
@@ -116,14 +117,16 @@ pub(crate) fn open(places: &[PathBuf]) -> Vec<String> {
     found
 }
 
-/// Returns the mounts: number, parent, device, root, and mount point. (Options may change.)
+/// Returns all mounts, each with number, parent, device, root and mount point. Options are omitted,
+/// because they may change.
 pub(crate) fn mounts() -> BTreeSet<String> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let fields = |line: &str| line.split(' ').take(5).collect::<Vec<_>>().join(" ");
     text.lines().map(fields).collect()
 }
 
-/// Returns true if a line of mountinfo has one of these names, or is at one of these places.
+/// Returns true if a line of mountinfo contains one of these session names, or a path below one of
+/// these directories.
 pub(crate) fn is_own(mount: &str, sessions: &[String], places: &[PathBuf]) -> bool {
     has_name(mount, sessions) || mount.split(' ').any(|field| is_below(field, places))
 }

@@ -1,12 +1,12 @@
-//! Detection of objects that a test, and the processes that it starts, leave on the machine.
+//! Detection of objects that a test, and the processes that it starts, leave behind on the machine.
 //!
-//! Other tests run concurrently, so nothing is counted, and only the test's own objects are
-//! examined. Its processes inherit an environment variable, or have the clock page of its session
-//! mapped. Control groups and sockets have the session's name. Mounts and files are in its
-//! directories. Namespaces are identified by numbers that the kernel never reuses (it reuses their
-//! inodes).
+//! Other tests run at the same time, so nothing is counted, and only the objects of the one test
+//! are examined. The processes of a test inherit an environment variable, or have the clock page of
+//! its session mapped. Control groups and sockets contain the session's name. Mounts and files are
+//! in the directories of the test. Namespaces are identified by numbers that the kernel never
+//! reuses (it reuses their inodes).
 //!
-//! This crate creates and removes nothing.
+//! This crate creates and removes no objects.
 #![forbid(unsafe_code)]
 
 mod files;
@@ -24,13 +24,14 @@ use timeloom_testing::PATIENCE;
 use namespaces::Namespace;
 pub use whole::WholeProcess;
 
-/// Environment variable that marks processes.
+/// Environment variable by which the processes of a test are recognised.
 const MARK: &str = "TIMELOOM_TEST_MARK";
 
-/// Identification of one test, the state before it, and the objects seen so far.
+/// Identification of one test, the mounts that existed before it, and the namespaces that it was
+/// seen to use.
 #[derive(Debug)]
 pub struct Traces {
-    /// Names of sessions. The first is also the mark.
+    /// Names of the test's sessions. The first name is also the value of the environment variable.
     names: Vec<String>,
     places: Vec<PathBuf>,
     mounts: BTreeSet<String>,
@@ -38,8 +39,9 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Creates the traces of a test whose session has this name, or which is the only one to use
-    /// it. To be called before anything is started: present mounts are not the test's.
+    /// Creates the traces of a test whose session has this name, or which is the only test to use
+    /// the name. It must be called before the test starts anything, because mounts that exist
+    /// already are not the test's.
     #[must_use]
     pub fn of(name: &str) -> Self {
         Self {
@@ -50,21 +52,22 @@ impl Traces {
         }
     }
 
-    /// Creates the traces of a test that has this directory for itself, whose name is the mark.
+    /// Creates the traces of a test that no other test shares the directory `place` with. The
+    /// directory's name is the value of the environment variable.
     ///
     /// # Panics
-    /// Panics if there is no such directory.
+    /// Panics if the directory does not exist.
     #[must_use]
     pub fn in_directory(place: &Path) -> Self {
         let name = place.file_name().expect("a directory with a name");
         Self::of(&name.to_string_lossy()).at(place)
     }
 
-    /// Adds an existing directory of the test: mounts and open files in it, and sockets and
-    /// unfinished files, are the test's.
+    /// Adds an existing directory of the test. Mounts, open files, sockets and unfinished files in
+    /// it then count as the test's.
     ///
     /// # Panics
-    /// Panics if there is no such directory.
+    /// Panics if the directory does not exist.
     #[must_use]
     pub fn at(mut self, place: &Path) -> Self {
         let place = place.canonicalize();
@@ -72,7 +75,7 @@ impl Traces {
         self
     }
 
-    /// Excludes the present mounts too.
+    /// Excludes the mounts that exist now, as if they had existed before the test.
     pub fn expect_mounts(&mut self) {
         self.mounts = files::mounts();
     }
@@ -82,25 +85,26 @@ impl Traces {
         self.names.push(name.to_owned());
     }
 
-    /// Marks the processes that `command` starts.
+    /// Sets the environment variable for the processes that `command` starts.
     pub fn mark<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let (name, value) = self.variable();
         command.env(name, value)
     }
 
-    /// Returns the name and value of the environment variable that marks a process.
+    /// Returns the name and the value of the environment variable that the test's processes have.
     #[must_use]
     pub fn variable(&self) -> (&'static str, &str) {
         (MARK, &self.names[0])
     }
 
-    /// Returns the living processes of the test. (A zombie has no environment.)
+    /// Returns the process identifiers of the test's living processes. (A zombie has no
+    /// environment.)
     #[must_use]
     pub fn processes(&self) -> Vec<i32> {
         processes::of(&self.names)
     }
 
-    /// Records the namespaces that the test uses now.
+    /// Records the namespaces that the test's processes use now.
     pub fn look(&mut self) {
         for pid in self.processes() {
             self.namespaces
@@ -115,7 +119,7 @@ impl Traces {
         kinds.filter(|is_network| *is_network).count()
     }
 
-    /// Returns descriptions of the test's remaining objects; empty if none remain.
+    /// Returns descriptions of the test's objects that remain; empty if there are none.
     #[must_use]
     pub fn left(&self) -> Vec<String> {
         let processes = self.processes().into_iter();
@@ -135,10 +139,10 @@ impl Traces {
         left
     }
 
-    /// Waits until nothing is left.
+    /// Waits until no object of the test remains.
     ///
     /// # Panics
-    /// Panics if something is still left after [`PATIENCE`].
+    /// Panics if an object still remains after [`PATIENCE`].
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         let begun = Instant::now();
@@ -157,7 +161,7 @@ impl Traces {
     }
 }
 
-/// Returns true if a text has this name in it, not as a part of a longer one.
+/// Returns true if `text` contains `name`, and not only as a part of a longer name.
 fn names(text: &str, name: &str) -> bool {
     let goes_on = |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
     text.match_indices(name).any(|(at, _)| {

@@ -1,6 +1,6 @@
-//! Network and mount namespaces: the processes in one, or with an open descriptor of one.
+//! Network and mount namespaces, and the processes that are in one or have a descriptor of one.
 //!
-//! Namespaces of other kinds end with the last process in them, and processes are searched for
+//! Namespaces of other kinds end with the last process in them, and remaining processes are found
 //! anyway.
 
 use std::collections::BTreeSet;
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use crate::processes::{numbers, open_files};
 
-/// A namespace that a test was seen to use.
+/// Namespace that a test was seen to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Namespace {
     kind: Kind,
     inode: u64,
-    /// The kernel's number, never reused.
+    /// Number that the kernel gave the namespace, and never reuses.
     number: u64,
 }
 
@@ -35,13 +35,13 @@ impl Kind {
         }
     }
 
-    /// Parses `net:[INODE]`.
+    /// Parses the target of a link, `net:[INODE]`; returns the inode.
     fn inode(self, link: &Path) -> Option<u64> {
         let rest = link.to_str()?.strip_prefix(self.name())?;
         rest.strip_prefix(":[")?.strip_suffix(']')?.parse().ok()
     }
 
-    /// Returns the number; none on a kernel without such numbers.
+    /// Returns the kernel's number of the namespace; `None` on a kernel without such numbers.
     fn number(self, path: &Path) -> Option<u64> {
         let file = File::open(path).ok()?;
         match self {
@@ -57,7 +57,7 @@ impl Namespace {
     }
 }
 
-/// Returns the namespaces of a process that are neither this process's nor known.
+/// Returns the namespaces that the process uses, except those of this process and those in `known`.
 pub(crate) fn of(pid: i32, known: &BTreeSet<Namespace>) -> Vec<Namespace> {
     let is_known = |kind, inode| {
         let mut known = known.iter();
@@ -79,7 +79,7 @@ pub(crate) fn of(pid: i32, known: &BTreeSet<Namespace>) -> Vec<Namespace> {
     found
 }
 
-/// Returns descriptions of their remaining uses.
+/// Returns descriptions of the processes and descriptors that still use one of these namespaces.
 pub(crate) fn alive(seen: &BTreeSet<Namespace>) -> Vec<String> {
     if seen.is_empty() {
         return Vec::new();
@@ -103,7 +103,7 @@ pub(crate) fn alive(seen: &BTreeSet<Namespace>) -> Vec<String> {
     found
 }
 
-/// Returns true if a line of mountinfo is that of a named network namespace.
+/// Returns true if a line of mountinfo is the mount of one of these network namespaces.
 pub(crate) fn is_of(mount: &str, seen: &BTreeSet<Namespace>) -> bool {
     let fields = mount.split(' ').map(Path::new);
     let mut inodes = fields.filter_map(|field| Kind::Network.inode(field));
@@ -114,7 +114,7 @@ fn own(kind: Kind) -> u64 {
     fs::metadata(format!("/proc/self/ns/{}", kind.name())).map_or(0, |own| own.ino())
 }
 
-/// Returns the namespaces that a process is in or holds open.
+/// Returns the namespaces that the process is in or has a descriptor of.
 fn links(pid: i32) -> Vec<(Kind, u64, PathBuf)> {
     let mut all = open_files(&pid.to_string());
     for kind in Kind::ALL {

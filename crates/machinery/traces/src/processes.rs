@@ -1,11 +1,11 @@
-//! Processes that have the mark, or the clock page of a session mapped.
+//! Processes that have the environment variable of a test, or the clock page of a session mapped.
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::{MARK, names};
 
-/// Returns the processes with one of these names, except this one.
+/// Returns the processes that belong to one of these names, except this process.
 pub(crate) fn of(names: &[String]) -> Vec<i32> {
     let own = std::process::id() as i32;
     let mut found = numbers("/proc");
@@ -29,7 +29,8 @@ fn lives_by(pid: i32, sessions: &[String]) -> bool {
     pages.any(|page| sessions.iter().any(|session| names(page, session)))
 }
 
-/// Returns the command line and state: `D (frozen)` would be a program left frozen.
+/// Returns the command line and the state of a process. `D (frozen)` is a process that was left
+/// frozen.
 pub(crate) fn describe(pid: i32) -> String {
     let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -38,7 +39,7 @@ pub(crate) fn describe(pid: i32) -> String {
     format!("process {pid}: {arguments} {}", state.unwrap_or_default())
 }
 
-/// Returns the entries of a directory whose names are numbers.
+/// Returns those entries of a directory whose names are numbers, as numbers.
 pub(crate) fn numbers(path: &str) -> Vec<i32> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     entries
@@ -46,7 +47,7 @@ pub(crate) fn numbers(path: &str) -> Vec<i32> {
         .collect()
 }
 
-/// Returns the open files of a process: links in `/proc`, and the target of each.
+/// Returns the open files of a process: the link in `/proc` and its target for each.
 pub(crate) fn open_files(pid: &str) -> Vec<(PathBuf, PathBuf)> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd"));
     let paths = entries.into_iter().flatten().flatten().map(|it| it.path());

@@ -8,8 +8,8 @@ fn unique(theme: &str) -> String {
     format!("traces-{}-{theme}", std::process::id())
 }
 
-/// Checks that a remaining object's description has `word` in it, and that nothing is left after
-/// `undo`.
+/// Asserts that the description of a remaining object contains `word`, and that nothing remains
+/// after `undo`.
 fn is_found(traces: &Traces, word: &str, undo: impl FnOnce()) {
     let left = traces.left();
     assert_eq!(left.len(), 1, "{left:?}");
@@ -48,7 +48,8 @@ fn a_process_is_found_until_it_ends_and_nobody_elses_is() {
     is_found(&own, "sleep 1000", || end(child));
 }
 
-/// Between fork and exec the child has this process's environment.
+/// Waits until `is_so` returns true. Waiting is needed because the child has this process's
+/// environment between fork and exec.
 fn testing_eventually(is_so: impl FnMut() -> bool) {
     timeloom_testing::eventually("a process with the mark", is_so);
 }
@@ -70,7 +71,7 @@ fn what_is_in_its_directories_is_found() {
     }
     let file = File::open(at("run/logs/whole.log")).expect("ours");
     is_found(&traces, "whole.log", || drop(file));
-    // Found in the kernel's list, and by name.
+    // The socket is found twice: in the kernel's list, and by its file.
     let listener = UnixListener::bind(at("socket")).expect("a new socket");
     assert_eq!(traces.left().len(), 2, "{:?}", traces.left());
     fs::remove_file(at("socket")).expect("ours");

@@ -1,4 +1,4 @@
-//! A process that runs a single test: its threads and descriptors.
+//! Check of a process that runs a single test: its threads and descriptors.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use timeloom_testing::PATIENCE;
 
 use crate::processes::{numbers, open_files};
 
-/// Threads and descriptors of this process, in a test that is alone in it.
+/// Threads and descriptors of this process, for a test that has the process for itself.
 #[derive(Debug)]
 pub struct WholeProcess {
     files: Vec<String>,
@@ -14,10 +14,11 @@ pub struct WholeProcess {
 }
 
 impl WholeProcess {
-    /// Returns the present state.
+    /// Records the present threads and descriptors.
     #[must_use]
     pub fn now() -> Self {
-        // The directory that is read is open during the read, and refers to itself.
+        // The directory that is being read is open during the read, so it contains a link to
+        // itself.
         let own = format!("/proc/{}/fd", std::process::id());
         let files = open_files("self").into_iter();
         let mut files: Vec<String> = files
@@ -32,11 +33,11 @@ impl WholeProcess {
         }
     }
 
-    /// Waits until there is no more than before: the same number of descriptors of each kind, and
-    /// of threads.
+    /// Waits until the process has as many threads, and as many descriptors of each kind, as
+    /// before, or fewer.
     ///
     /// # Panics
-    /// Panics if there is more after [`PATIENCE`].
+    /// Panics if it still has more after [`PATIENCE`].
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         let begun = Instant::now();
@@ -62,7 +63,7 @@ impl WholeProcess {
     }
 }
 
-/// Returns the kind of a link target: `socket` for `socket:[123]`.
+/// Returns the kind of a link's target, such as `socket` for `socket:[123]`.
 fn kind(target: &str) -> String {
     let (kind, _) = target.split_once(":[").unwrap_or((target, ""));
     kind.to_owned()

@@ -1,4 +1,4 @@
-//! The guest's side: programs in a guest connect to it instead of a daemon.
+//! Guest's side of a link: an agent, to which programs in a guest connect as if it were the daemon.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +22,7 @@ use crate::link::Link;
 use crate::measure::{Answer, BEAT, Beat, BeatPace, Measured, own};
 use crate::words::{FromGuest, FromHost, VM_VERSION};
 
-/// Agent of a guest; its threads end when it is dropped.
+/// Agent in a guest. Its threads end when the value is dropped.
 #[derive(Debug)]
 pub struct Agent {
     shared: Arc<Shared>,
@@ -33,25 +33,25 @@ pub struct Agent {
 #[derive(Debug)]
 struct Shared {
     link: Link,
-    /// The channel that is open now.
+    /// Channel to the host that is open now.
     channel: Mutex<Arc<Channel>>,
     region: Region,
-    /// Read-only, for programs.
+    /// Descriptor of the region that is passed to programs; it is read-only.
     region_fd: OwnedFd,
-    /// Clock page, if the host is one of a session.
+    /// Clock page of the host, if the host belongs to a session.
     clock: Option<OwnedFd>,
     relation: RelationWriter,
     directory: Directory,
     state: Mutex<State>,
     changed: Condvar,
-    /// Number of the last program's connection.
+    /// Number of the connection that a program opened last.
     last: AtomicU64,
     ended: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Nonce of the hello that is pending or was answered.
+    /// Nonce of the latest hello, whether it has been answered or not.
     nonce: u64,
     welcome: bool,
     answer: Option<Answer>,
@@ -60,12 +60,13 @@ struct State {
 }
 
 impl Agent {
-    /// Starts with the link to the host and the memory that the host has given to this machine: the
-    /// region, and the optional clock page. Programs connect to sockets in `directory`.
+    /// Starts an agent. `link` leads to the host. `region` and `clock` are memory that the host
+    /// shares with this machine: the region, and the clock page, if there is one. Programs connect
+    /// to sockets in `directory`.
     ///
     /// # Errors
-    /// Fails if the region is refused ([`Refusal`] as an [`io::Error`]), if its clock page is
-    /// missing, if the link has no peer, or if the system refuses a call.
+    /// Fails if the region is refused ([`Refusal`] as an [`io::Error`]), if the region requires a
+    /// clock page and none is given, if the link has no peer, or if a system call fails.
     pub fn start(
         link: Link,
         region: OwnedFd,
@@ -96,7 +97,7 @@ impl Agent {
             directory,
             state: Mutex::default(),
             changed: Condvar::new(),
-            // Differs from the numbers of another agent.
+            // Begins at a value that differs from the connection numbers of another agent.
             last: AtomicU64::new(own()),
             ended: AtomicBool::new(false),
         });
@@ -108,7 +109,7 @@ impl Agent {
         for name in names {
             let path = shared.directory.socket(&name);
             let listener = Arc::new(packet::listen(&path)?);
-            // Any process that may enter the directory may read the time and bind.
+            // Any process that may enter the directory may read the time and create bindings.
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
             agent.listeners.push(listener.clone());
             let accepting = shared.clone();
@@ -125,7 +126,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Returns the timelines that programs can open.
+    /// Returns the names of the timelines that programs can open.
     pub fn timelines(&self) -> impl Iterator<Item = &str> {
         let entries = self.shared.region.timelines().iter();
         entries.map(|entry| entry.name.as_str())
@@ -158,7 +159,7 @@ impl Shared {
     }
 
     fn send(&self, message: &FromGuest) {
-        // A lost message is sent again, or its program detects the loss.
+        // If sending fails, the message is repeated later, or the program detects that it was lost.
         let channel = self.channel();
         let _ = channel.send(message);
     }
@@ -168,8 +169,8 @@ impl Shared {
         channel.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Handles the end of the channel. A port stays, and a new peer may open its other end; any
-    /// other link is opened anew, and the previous state is discarded.
+    /// Handles the end of the channel. A port remains open, and a new peer may open its other end.
+    /// Any other link is opened again, and the state of the previous connection is discarded.
     fn reopen(&self) {
         if self.link.stays() {
             return;
@@ -184,7 +185,8 @@ impl Shared {
         }
     }
 
-    /// Says hello until it is answered, then sends a sign of life; each beat measures.
+    /// Main loop of a thread: sends hellos until the host answers, and then beats. A beat is a sign
+    /// of life and a measurement.
     fn beat(&self) {
         let mut answered = Instant::now();
         let mut pace = BeatPace::default();
@@ -213,7 +215,8 @@ impl Shared {
     fn hello(&self) {
         let mut nonce = [0; 8];
         let drawn = rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty());
-        // Without a random number the counter suffices: the value must only differ.
+        // If no random number can be drawn, the counter is used: the value must only differ from
+        // earlier ones.
         let nonce = drawn.map_or_else(|_| own(), |_| u64::from_le_bytes(nonce));
         self.state().nonce = nonce;
         let version = VM_VERSION;
@@ -243,7 +246,7 @@ impl Shared {
         drop(self.changed.wait_timeout_while(state, most, going));
     }
 
-    /// Handles a host that does not answer: bindings end, and programs are notified.
+    /// Handles a host that does not answer: ends all bindings and disconnects the programs.
     fn lose_host(&self) {
         self.state().welcome = false;
         self.leave_programs();
@@ -269,7 +272,7 @@ impl Shared {
                         }
                     });
                 }
-                // The link has no peer now.
+                // An error means that the link has no peer now.
                 Err(_) => {
                     frames.clear();
                     std::thread::sleep(LOOK / 4);
@@ -287,7 +290,7 @@ impl Shared {
                 if expected && !state.welcome {
                     state.welcome = true;
                     drop(state);
-                    // A new session has none of the old one's connections.
+                    // A new session of the host has none of the old session's connections.
                     self.leave_programs();
                 }
             }
@@ -323,7 +326,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Sends a message; disconnects a program that does not receive it.
+    /// Sends a message to a program. A program that does not receive it is disconnected.
     fn tell(&self, program: &OwnedFd, message: &Message) {
         let is_page = matches!(
             message,
@@ -355,7 +358,7 @@ impl Shared {
         }
     }
 
-    /// Answers a question that does not concern the host, with a descriptor.
+    /// Answers a request for which the host is not needed. Returns the answer with a descriptor.
     fn own_answer(&self, ask: &Ask) -> Option<(DaemonAnswer, BorrowedFd<'_>)> {
         match ask {
             Ask::Relation => Some((DaemonAnswer::Relation, self.relation.fd())),
@@ -367,7 +370,7 @@ impl Shared {
         }
     }
 
-    /// Forwards a program's requests to the host.
+    /// Forwards a program's requests to the host until the program or the agent ends.
     fn serve(&self, name: &TimelineName, number: u64, program: &Arc<OwnedFd>) {
         let mut buffer = vec![0; MOST_BYTES];
         while let Ok(Some((length, _))) = packet::receive(&**program, &mut buffer) {
@@ -382,7 +385,7 @@ impl Shared {
                 }
                 continue;
             }
-            // Waits while the host is being searched.
+            // If the host does not answer at present, waits for it.
             self.wait(BEAT * 5, |state| state.welcome);
             self.send(&FromGuest::Ask {
                 connection: number,
@@ -395,5 +398,5 @@ impl Shared {
     }
 }
 
-/// Interval at which threads check for the end.
+/// Interval at which threads check if the agent has ended.
 const LOOK: Duration = Duration::from_millis(400);

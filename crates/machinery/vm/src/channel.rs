@@ -1,4 +1,4 @@
-//! Bytes through a port or socket whose peer may stop receiving.
+//! Byte channel through a port or socket whose peer may stop reading.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::frames::frame;
 
-/// A channel with a non-blocking descriptor. Any thread may send; one receives.
+/// Channel with a non-blocking descriptor. Any thread may send; a single thread receives.
 #[derive(Debug)]
 pub(crate) struct Channel {
     fd: OwnedFd,
@@ -19,7 +19,7 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// Creates a channel from a bidirectional descriptor, which is set to non-blocking.
+    /// Creates a channel from a bidirectional descriptor, and makes the descriptor non-blocking.
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
         let flags = rustix::fs::fcntl_getfl(&fd)?;
         rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK)?;
@@ -27,7 +27,7 @@ impl Channel {
         Ok(Self { fd, sending })
     }
 
-    /// Sends a whole message, or fails if the peer does not receive it.
+    /// Sends a whole message. Fails if the peer does not read it within [`PATIENCE`].
     pub(crate) fn send<T: Serialize>(&self, message: &T) -> io::Result<()> {
         let bytes = frame(message);
         let _alone = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,8 +49,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Returns the received bytes, after waiting up to `patience`; zero if there are none. An end
-    /// of the stream is an error.
+    /// Waits up to `patience` for bytes, and returns the number received: zero if there are none.
+    /// An end of the stream is an error.
     pub(crate) fn receive(&self, into: &mut [u8], patience: Duration) -> io::Result<usize> {
         match rustix::io::read(&self.fd, &mut *into) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -82,5 +82,5 @@ impl Channel {
     }
 }
 
-/// A peer that receives nothing for this long is considered gone.
+/// Time after which a peer that reads nothing is considered gone.
 const PATIENCE: Duration = Duration::from_secs(2);

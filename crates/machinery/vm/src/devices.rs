@@ -1,4 +1,4 @@
-//! Discovery, in a guest, of the devices provided by its host.
+//! Discovery of the devices that a host provides, from within a guest.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,23 +9,23 @@ use timeloom_publish::{GivenClock, Region};
 /// Directory in which Linux lists PCI devices.
 const PCI: &str = "/sys/bus/pci/devices";
 
-/// Name of the port on both sides.
+/// Name of the port for timelines, which is the same on host and guest.
 pub const PORT: &str = "org.timeloom.timelines";
 
-/// Opens the memory of the PCI device that is a region: an inter-VM shared memory device
-/// (1af4:1110) identified by its first word.
+/// Opens the memory of the PCI device that contains the region. The device is an inter-VM shared
+/// memory device (1af4:1110), identified by the first word of its memory.
 ///
 /// # Errors
-/// Fails if there is none, or if it cannot be opened.
+/// Fails if there is no such device, or if its memory cannot be opened.
 pub fn region() -> io::Result<File> {
     memory_under(Path::new(PCI), |file| Region::open(file).is_ok())
 }
 
-/// Opens the memory with the clock page of the session's host on which the machine runs, if the
-/// machine has one.
+/// Opens the PCI device's memory that contains the host's clock page. A machine has such a device
+/// only if its host belongs to a session.
 ///
 /// # Errors
-/// See [`region`].
+/// Fails like [`region`].
 pub fn clock() -> io::Result<File> {
     memory_under(Path::new(PCI), |file| GivenClock::open(file).is_ok())
 }
@@ -37,7 +37,7 @@ fn memory_under(devices: &Path, is_wanted: impl Fn(&File) -> bool) -> io::Result
             std::fs::read_to_string(path.join(file)).is_ok_and(|text| text.trim() == number)
         };
         if is("vendor", "0x1af4") && is("device", "0x1110") {
-            // Memory is not accessible before it is enabled.
+            // The device's memory is not accessible before the device is enabled.
             let _ = std::fs::write(path.join("enable"), "1");
             let file = File::open(path.join("resource2"))?;
             if is_wanted(&file) {
@@ -49,18 +49,18 @@ fn memory_under(devices: &Path, is_wanted: impl Fn(&File) -> bool) -> io::Result
     Err(io::Error::new(io::ErrorKind::NotFound, what))
 }
 
-/// Opens the port to the host.
+/// Opens the port to the host, which carries messages for timelines.
 ///
 /// # Errors
-/// Fails if there is none, or if another program has opened it.
+/// Fails if there is no such port, or if another program has opened it.
 pub fn port() -> io::Result<File> {
     port_named(PORT)
 }
 
-/// Opens the port with the given name in the emulator.
+/// Opens the port to which the emulator gave the name `wanted`.
 ///
 /// # Errors
-/// See [`port`].
+/// Fails like [`port`].
 pub fn port_named(wanted: &str) -> io::Result<File> {
     let path = port_under(Path::new("/sys/class/virtio-ports"), wanted)?;
     OpenOptions::new().read(true).write(true).open(path)

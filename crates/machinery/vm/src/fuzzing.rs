@@ -1,5 +1,6 @@
-//! Entry points for `timeloom-hostile` and the fuzzers in `fuzz/`: the stream between a guest and
-//! its host, and the messages of an emulator, with their invariants. Not a public API.
+//! Entry points for `timeloom-hostile` and the fuzzers in `fuzz/`. They parse untrusted bytes and
+//! check invariants, for the stream between a guest and its host, and for the messages of an
+//! emulator. Not a public API.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -8,11 +9,12 @@ use crate::frames::{frame, message};
 use crate::monitor;
 use crate::{Frames, FromGuest, FromHost, MOST_FRAME_BYTES};
 
-/// Parses a stream in pieces of `piece` bytes. It must have the same frames as in one piece, and a
-/// message in one of them, from either side, must be unchanged after encoding and decoding.
+/// Parses a stream in pieces of `piece` bytes. The result must have the same frames as if the
+/// stream is parsed at once. A message of either side must be unchanged after encoding and
+/// decoding.
 ///
 /// # Panics
-/// Panics if that does not hold.
+/// Panics if one of these invariants is violated.
 pub fn stream(bytes: &[u8], piece: usize) {
     let found = frames(bytes, bytes.len());
     assert_eq!(found, frames(bytes, piece), "in pieces of {piece}");
@@ -23,11 +25,12 @@ pub fn stream(bytes: &[u8], piece: usize) {
     }
 }
 
-/// Parses messages of an emulator's monitor. No line may count for more than one displacement of
-/// the counter, and after valid input, further input must be understood.
+/// Parses the messages of an emulator's monitor. A line may cause at most one report that the
+/// counter was displaced. If the input is valid and ends with a whole line, further valid input
+/// must be understood.
 ///
 /// # Panics
-/// Panics if that does not hold.
+/// Panics if one of these invariants is violated.
 pub fn monitor(said: &[u8]) {
     let moves = |said: &[u8]| {
         let mut moves = 0;
@@ -46,7 +49,7 @@ pub fn monitor(said: &[u8]) {
     }
 }
 
-/// Returns the frames of a stream; `None` for those that were too long.
+/// Returns the frames of a stream; `None` stands for a frame that was too long.
 fn frames(bytes: &[u8], piece: usize) -> Vec<Option<Vec<u8>>> {
     let (mut frames, mut found) = (Frames::default(), Vec::new());
     for piece in bytes.chunks(piece.max(1)) {
@@ -65,7 +68,7 @@ where
     let written = frame(&said);
     match &frames(&written, written.len())[..] {
         [Some(again)] => assert_eq!(message::<T>(again), Some(said)),
-        // Numbers may be longer after encoding than as received.
+        // Encoding may write numbers with more digits than were received.
         [None] => assert!(written.len() > MOST_FRAME_BYTES),
         other => panic!("{said:?} is no frame: {other:?}"),
     }

@@ -1,17 +1,18 @@
-//! Timelines for virtual machines: a guest reads its host's time from memory, and requests a
-//! quality through a serial port or a vsock. Neither the emulator nor its kernel is changed.
+//! Timelines for virtual machines. A guest reads its host's time from shared memory, and states its
+//! requirements through a serial port or a vsock. Neither the emulator nor the guest's kernel is
+//! modified.
 //!
-//! - [`Relay`]: the host's side of one machine. It copies the daemon's pages into the machine's
-//!   region, and forwards the guest's requests, within quotas.
-//! - [`Agent`]: the guest's side, over a [`Link`]. It measures the relation of the guest's counter
-//!   to the host's, and serves the sockets at which programs connect to a daemon, so that they use
-//!   the library as on any machine.
+//! - [`Relay`]: the host's side of one virtual machine. It copies the pages of daemons into the
+//!   machine's region, and forwards the guest's requests to the daemons, within quotas.
+//! - [`Agent`]: the guest's side, at the end of a [`Link`]. It measures the relation of the guest's
+//!   counter to the host's. It also serves the sockets at which programs expect a daemon, so that
+//!   they use the library as on any machine.
 //! - [`monitor`]: events of the emulator. [`devices`]: discovery of region and port in a guest.
-//!   [`qemu`]: the emulator's arguments.
-//! - [`Frames`]: messages in a stream of bytes, of which any part may be missing.
+//!   [`qemu`]: arguments of the emulator.
+//! - [`Frames`]: framing of messages in a stream of bytes, any part of which may be missing.
 //!
-//! This crate is neither a daemon (`timeloom-timeline`) nor a reader of pages (`timeloom-publish`).
-//! The program `timeloom vm` calls it.
+//! The daemon is in `timeloom-timeline`, and the reader of pages in `timeloom-publish`. The program
+//! `timeloom vm` calls this crate.
 #![forbid(unsafe_code)]
 
 mod agent;

@@ -1,4 +1,4 @@
-//! Links from a guest to its host: a stream of bytes over any transport.
+//! Links from a guest to its host. Each carries a stream of bytes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,18 +7,18 @@ use std::path::PathBuf;
 
 use timeloom_sys::vsock;
 
-/// Port at which a machine's relay listens on its host, for guests that connect by vsock.
+/// Vsock port on the host at which the relay of a machine listens.
 pub const VSOCK_PORT: u32 = 8319;
 
-/// Link of a guest to its host.
+/// Link from a guest to its host.
 #[derive(Debug)]
 pub enum Link {
-    /// A port of the machine ([`crate::devices::port`]), or another bidirectional descriptor. It
-    /// remains when it has no peer.
+    /// Port of the machine ([`crate::devices::port`]), or another bidirectional descriptor. It
+    /// remains open when its peer has gone.
     Port(OwnedFd),
-    /// A vsock, to [`VSOCK_PORT`] of the host.
+    /// Vsock connection to [`VSOCK_PORT`] on the host.
     Vsock,
-    /// A socket at this path, for a guest without a machine around it.
+    /// Unix socket at this path, for a guest that is not in a virtual machine.
     Local(PathBuf),
 }
 
@@ -26,7 +26,7 @@ impl Link {
     /// Opens the link.
     ///
     /// # Errors
-    /// Fails if it does not exist, or if no process listens.
+    /// Fails if the link does not exist, or if no process listens at its other end.
     pub(crate) fn open(&self) -> io::Result<OwnedFd> {
         match self {
             Self::Port(port) => port.try_clone(),

@@ -1,17 +1,17 @@
-//! A measurement of the relation of the guest's counter to the host's, and its combination with
-//! earlier ones.
+//! Measurement of the relation between the guest's counter and the host's, and its combination with
+//! earlier measurements.
 
 use std::time::{Duration, Instant};
 
 use timeloom_publish::{Bounds, PageCounter, Region, Relation, now_ticks};
 
-/// Knowledge of a guest about its counter.
+/// Relation of the guest's counter to the host's, as known from all measurements.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     relation: Option<Relation>,
 }
 
-/// A pending beat.
+/// Beat whose answer has not been evaluated yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beat {
     generation: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Beat {
 }
 
 impl Beat {
-    /// Begins a beat; to be called directly before it is sent.
+    /// Begins a beat. Must be called directly before the beat is sent.
     pub(crate) fn begin(region: &Region) -> Self {
         Self {
             generation: region.generation(),
@@ -29,11 +29,11 @@ impl Beat {
         }
     }
 
-    /// Reads the host's stamps, which the host stores while it answers, until `done` or at most for
-    /// the allowed time.
+    /// Reads the stamps that the host stores in the region while it answers. Ends when `done`
+    /// returns true, or after a fixed time.
     pub(crate) fn watch(&mut self, region: &Region, mut done: impl FnMut() -> bool) {
-        // If processors are busy, the host may begin late. It stamps long enough for a reader that
-        // checks periodically.
+        // If processors are busy, the host may begin late. It stores stamps for long enough that a
+        // reader which polls at intervals finds some.
         let begun = Instant::now();
         let first = region.stamp();
         while region.stamp() == first && !done() && begun.elapsed() < LATEST_BEGIN {
@@ -44,7 +44,8 @@ impl Beat {
             for _ in 0..64 {
                 let before = own();
                 let stamp = region.stamp();
-                // A region that was never stamped gives no information, and no lower bound.
+                // Zero means that the host has not stored a stamp yet; it would not be a valid
+                // lower bound.
                 if stamp != 0 {
                     self.bounds.saw(before, stamp, own());
                 }
@@ -52,7 +53,8 @@ impl Beat {
         }
     }
 
-    /// Ends a beat after its answer; returns the relation that follows from this beat alone.
+    /// Ends a beat after its answer has arrived. Returns the relation that follows from this beat
+    /// alone, or `None` if it gives none.
     pub(crate) fn end(mut self, answer: &Answer, region: &Region) -> Option<Relation> {
         self.bounds.guest_first(self.sent, answer.received);
         self.bounds.host_first(answer.sent, answer.came);
@@ -64,35 +66,36 @@ impl Beat {
     }
 }
 
-/// Answer to a beat.
+/// Answer of the host to a beat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) sequence: u64,
-    /// The host's counter when it received the beat.
+    /// Host's counter when the host received the beat.
     pub(crate) received: u64,
-    /// The host's counter when it sent the answer.
+    /// Host's counter when the host sent the answer.
     pub(crate) sent: u64,
-    /// The guest's counter when the answer arrived.
+    /// Guest's counter when the answer arrived.
     pub(crate) came: u64,
 }
 
-/// Interval until the next beat: shorter while the relation is not known well. On a machine with
-/// busy processors the guest often sleeps during its host's stamps, and one good beat suffices for
-/// a while.
+/// Controls the interval until the next beat, which is shorter while the relation is not known
+/// well. (On a machine with busy processors, the guest often sleeps while its host stores stamps. A
+/// single good beat then suffices for a while.)
 #[derive(Debug, Default)]
 pub(crate) struct BeatPace {
     early: u32,
 }
 
 impl BeatPace {
-    /// Returns the interval. `is_close` is true if the relation is known well enough.
+    /// Returns the interval until the next beat. `is_close` is true if the relation is known well
+    /// enough.
     pub(crate) fn next(&mut self, is_close: bool) -> Duration {
         if is_close {
             self.early = 0;
             return BEAT;
         }
         self.early = self.early.saturating_add(1);
-        // With some emulators the relation never becomes better.
+        // With some emulators the relation never becomes accurate, so frequent beats must end.
         if self.early <= MOST_EARLY {
             EARLY
         } else {
@@ -102,8 +105,8 @@ impl BeatPace {
 }
 
 impl Measured {
-    /// Returns true if the relation is known about as well as possible: to a few times the allowed
-    /// `slack` on either side.
+    /// Returns true if the relation is known almost as accurately as possible: its width is at most
+    /// [`CLOSE`] times `slack`, in ticks of the counter.
     pub(crate) fn is_close(&self, slack: u64) -> bool {
         let enough = slack.saturating_mul(CLOSE);
         let width = |known: &Relation| known.high.abs_diff(known.low);
@@ -113,12 +116,13 @@ impl Measured {
             .is_some_and(|width| width <= enough)
     }
 
-    /// Adds a measurement; returns the relation that is valid from now on.
+    /// Adds a measurement. Returns the relation that is valid from now on.
     pub(crate) fn take(&mut self, new: Relation) -> Relation {
         let same = |old: &Relation| old.generation == new.generation;
         let known = match self.relation.filter(same) {
             None => new,
-            // Both were true at their measurement: the counter was displaced in between.
+            // If they contradict each other, each was valid when it was measured, so the counter
+            // was displaced in between.
             Some(old) => old.and(&new).unwrap_or(new),
         };
         self.relation = Some(known);
@@ -126,29 +130,31 @@ impl Measured {
     }
 }
 
-/// Interval between beats while enough is known.
+/// Interval between beats while the relation is known well enough.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);
 
-/// Interval between beats otherwise: slightly more than between two stampings of the host.
+/// Interval between beats otherwise. Slightly longer than the interval between two stampings of the
+/// host.
 const EARLY: Duration = Duration::from_millis(260);
 
-/// Maximum number of these in a row, half a minute.
+/// Maximum number of short intervals in a row; they take half a minute.
 const MOST_EARLY: u32 = 120;
 
-/// The slack is on both sides, and the best result of a beat is about as large.
+/// Ratio of width and slack up to which a relation counts as accurate. The slack is added on both
+/// sides, and the best beat has an uncertainty of about the same size.
 const CLOSE: u64 = 10;
 
-/// Reads the guest's counter.
+/// Reads the guest's counter, in ticks.
 pub(crate) fn own() -> u64 {
     now_ticks(PageCounter::Tsc)
 }
 
-/// Maximum delay of the host's first stamp, and the interval at which a guest checks for it: far
-/// shorter than the duration of the stamping.
+/// Maximum delay of the host's first stamp. Until then the guest polls at the interval [`LOOK_UP`],
+/// which is far shorter than the host's stamping.
 const LATEST_BEGIN: Duration = Duration::from_millis(100);
 const LOOK_UP: Duration = Duration::from_micros(100);
 
-/// Slightly longer than the host's stamping.
+/// Time for which the guest reads stamps; slightly longer than the host stores them.
 const LONGEST_WATCH: Duration = Duration::from_millis(8);
 
 #[cfg(test)]
@@ -174,14 +180,14 @@ mod tests {
             EARLY,
             "nothing is known"
         );
-        // Half a millisecond, as bounded by the delay through the port.
+        // Half a millisecond, the bound that the delay through the port gives.
         measured.take(relation(1_000_000));
         for _ in 0..20 {
             assert_eq!(pace.next(measured.is_close(slack)), EARLY);
         }
         measured.take(relation(9_000));
         assert_eq!(pace.next(measured.is_close(slack)), BEAT);
-        // After a restart the relation is wide again.
+        // After a restart the relation is inaccurate again.
         measured.take(Relation {
             generation: 2,
             ..relation(1_000_000)

@@ -1,26 +1,26 @@
-//! Events of an emulator's monitor (QMP): stops and resumptions of its machine, which displace the
-//! guest's counter.
+//! Events of an emulator's monitor (QMP) about stops and resumptions of its machine, which displace
+//! the guest's counter.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use serde::Deserialize;
 
-/// Calls `displaced` whenever the machine was stopped, resumed, reset or migrated, until the
+/// Calls `displaced` whenever the machine was stopped, resumed, reset or migrated. Returns when the
 /// emulator ends.
 ///
-/// The event of a stop is sent when the machine has stopped. It is therefore known before the guest
-/// continues to count, unless another client resumes it at once.
+/// The emulator sends the event of a stop when the machine has stopped. The stop is therefore known
+/// before the guest continues to count, unless another client resumes the machine at once.
 ///
 /// # Errors
-/// Fails if the emulator does not speak the protocol.
+/// Fails if the emulator does not speak QMP.
 pub fn watch(mut stream: UnixStream, mut displaced: impl FnMut()) -> io::Result<()> {
     let lines = BufReader::new(stream.try_clone()?);
     stream.write_all(b"{\"execute\":\"qmp_capabilities\"}\n")?;
     follow(lines, &mut displaced)
 }
 
-/// [`watch`] for an emulator's messages, line by line.
+/// Implements [`watch`] for the lines that an emulator sends.
 pub(crate) fn follow(mut lines: impl BufRead, displaced: &mut dyn FnMut()) -> io::Result<()> {
     let mut line = String::new();
     loop {
@@ -36,7 +36,7 @@ pub(crate) fn follow(mut lines: impl BufRead, displaced: &mut dyn FnMut()) -> io
     }
 }
 
-/// An event, or another message.
+/// Line of the monitor: an event, or another message.
 #[derive(Debug, Deserialize)]
 struct MonitorLine {
     event: Option<String>,
@@ -55,7 +55,7 @@ fn moves_the_counter(event: &str) -> bool {
     events.contains(&event)
 }
 
-/// Maximum length in bytes; an emulator's lines are far shorter.
+/// Maximum length of a line in bytes. Lines of an emulator are far shorter.
 const MOST_LINE: u64 = 1 << 20;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Rate limit of a guest's requests: excess requests wait, and delay only this guest.
+//! Rate limit of a guest's requests. Excess requests must wait, which delays only this guest.
 
 use std::time::{Duration, Instant};
 
-/// Bytes and requests in a window.
+/// Numbers of bytes and requests in the current window.
 #[derive(Debug)]
 pub(crate) struct Pace {
     begun: Instant,
@@ -19,7 +19,8 @@ impl Pace {
         }
     }
 
-    /// Returns the delay after these further bytes and requests at `now`.
+    /// Adds bytes and requests that arrived at `now`. Returns the time for which the guest must
+    /// wait.
     pub(crate) fn take(&mut self, now: Instant, bytes: usize, requests: usize) -> Duration {
         if now.duration_since(self.begun) >= WINDOW {
             *self = Self::new(now);
@@ -35,10 +36,10 @@ impl Pace {
 
 const WINDOW: Duration = Duration::from_millis(20);
 
-/// About 6 MB per second.
+/// Maximum number of bytes in a window: about 6 MB per second.
 const MOST_BYTES: usize = 128 * 1024;
 
-/// About 2,000 per second.
+/// Maximum number of requests in a window: about 2,000 per second.
 const MOST_REQUESTS: usize = 40;
 
 #[cfg(test)]

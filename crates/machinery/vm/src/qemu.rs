@@ -1,4 +1,4 @@
-//! Arguments of QEMU that give its machine a region and a port.
+//! Arguments of QEMU that give its machine a region for timelines and a port to the relay.
 
 use std::ffi::OsString;
 
@@ -6,12 +6,12 @@ use timeloom_publish::PAGE_SIZE;
 
 use crate::devices::PORT;
 
-/// Returns the arguments: the region from `memory`, a path that QEMU can open, of `size` bytes; the
-/// port from `channel`, a character device's options such as `socket,fd=7`.
+/// Returns the arguments. `memory` is a path at which QEMU can open the region, which has `size`
+/// bytes. `channel` has the options of the character device behind the port, such as `socket,fd=7`.
 ///
-/// `clock` is a path to the clock page of a session's host, if the machine is on one. `monitor` has
-/// the options of a second device, by which the emulator reports stops of its machine. The memory
-/// is read-only for the machine: a guest's writes are discarded.
+/// `clock` is a path to the clock page, if the machine runs on a host of a session. `monitor` has
+/// the options of a second character device, on which the emulator reports stops of its machine.
+/// The machine can only read the memory: what a guest writes is discarded.
 pub fn arguments(
     memory: &str,
     size: usize,
@@ -41,9 +41,9 @@ pub fn arguments(
     all
 }
 
-/// Returns the arguments for a file as memory of a device that the machine can only read.
+/// Returns the arguments for a device whose memory is a file that the machine can only read.
 fn shared(name: &str, path: &str, size: usize) -> [OsString; 4] {
-    // A comma is doubled within an option of QEMU.
+    // In an option of QEMU, a comma is written twice.
     let path = path.replace(',', ",,");
     let backend = "memory-backend-file";
     [

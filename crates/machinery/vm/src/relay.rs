@@ -1,4 +1,4 @@
-//! The host's side of one virtual machine.
+//! Host's side of one virtual machine.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,7 +22,7 @@ use crate::pace::Pace;
 use crate::session::{Connection, MOST_BINDINGS, Session};
 use crate::words::{FromGuest, FromHost, VM_VERSION};
 
-/// Relay of one machine; its threads end when it is dropped.
+/// Relay of one virtual machine. Its threads end when the value is dropped.
 #[derive(Debug)]
 pub struct Relay {
     shared: Arc<Shared>,
@@ -32,30 +32,30 @@ pub struct Relay {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Counters of a relay.
+/// Counters of a relay since its start, and its present connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelayStats {
-    /// Valid messages.
+    /// Number of valid messages.
     pub frames: u64,
-    /// Invalid messages.
+    /// Number of invalid messages.
     pub malformed: u64,
-    /// Connections of the guest to daemons that are open.
+    /// Number of open connections of the guest to daemons.
     pub connections: usize,
-    /// Bindings of the guest.
+    /// Number of bindings that the guest has.
     pub bindings: usize,
 }
 
-/// Reason why a relay cannot be started.
+/// Reason why a relay cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
-    /// The daemon does not provide the timeline.
+    /// No daemon provides this timeline.
     #[error("{0}: {1}")]
     Daemon(TimelineName, ClientError),
-    /// The timeline's page cannot be read here.
+    /// The page of this timeline cannot be read on this machine.
     #[error("{0}: {1}")]
     Page(TimelineName, Refusal),
-    /// The timeline's page uses a counter without a known relation to the one shared by guest and
-    /// host.
+    /// The page of this timeline uses a counter whose relation to the counter shared by guest and
+    /// host is not known.
     #[error(
         "{0}: its daemon does not count by the processor's time-stamp counter, which is all that a \
          guest shares with its host; run it where the kernel's clock source is tsc"
@@ -68,7 +68,7 @@ pub enum RelayError {
 
 #[derive(Debug)]
 struct Shared {
-    /// Port of the machine, while there is a machine.
+    /// Channel to the machine's port; `None` until a machine is connected.
     channel: Mutex<Option<Arc<Channel>>>,
     directory: Directory,
     timelines: Vec<TimelineName>,
@@ -81,11 +81,12 @@ struct Shared {
 }
 
 impl Relay {
-    /// Starts the relay of a machine that will be started: its region is updated from now on.
-    /// `counter` is the counter that the machine shares with this program.
+    /// Starts the relay of a machine, before the machine itself is started. From now on the
+    /// machine's region is updated. `counter` is the counter that the machine shares with this
+    /// process.
     ///
     /// # Errors
-    /// See [`RelayError`].
+    /// Returns a [`RelayError`] if a timeline is not available, or if a system call fails.
     pub fn start(
         directory: Directory,
         timelines: Vec<TimelineName>,
@@ -103,7 +104,8 @@ impl Relay {
                 name: name.to_string(),
             })
             .collect();
-        // Without the right to it, disruptions of the host are passed on with the copies.
+        // If this process may not pass on its clock page, the guest learns of disruptions of the
+        // host from the copied pages.
         let clock = clock_page_here().ok().flatten().map(OwnedFd::from);
         let region = RegionWriter::new(&entries, &counter, clock.is_some());
         let region = region.map_err(RelayError::System)?;
@@ -120,7 +122,7 @@ impl Relay {
             region: Mutex::new(region),
         });
         let size = shared.region().size();
-        // All known data is in the region before the guest reads it.
+        // The region must contain all known data before the guest reads it.
         shared.copy(&mut sources);
         let copying = shared.clone();
         let tick_ns = counter.scale().rate.as_f64();
@@ -136,13 +138,14 @@ impl Relay {
         })
     }
 
-    /// Serves the guest whose port is the other end of `channel`, in place of a previous one.
+    /// Serves the guest whose port is connected to `channel`. It takes the place of a previous
+    /// guest.
     ///
     /// # Errors
     /// Fails if a system call fails.
     pub fn connect(&mut self, channel: OwnedFd) -> io::Result<()> {
         let channel = Arc::new(Channel::new(channel)?);
-        // Another machine has another counter.
+        // Another machine has another counter, so the relation must be measured again.
         self.displace();
         *self.shared.channel() = Some(channel.clone());
         let hearing = self.shared.clone();
@@ -151,14 +154,14 @@ impl Relay {
         Ok(())
     }
 
-    /// Returns the region, for the emulator.
+    /// Returns the memory of the region, which the emulator maps into the machine.
     pub fn region(&self) -> BorrowedFd<'_> {
         self.region.as_fd()
     }
 
-    /// Returns the clock page of the session's host on which this process runs, also for the
-    /// emulator: with it the guest learns at once if the host alone is held or slowed. `None`
-    /// outside of sessions, and without the right to pass the page on.
+    /// Returns the clock page of the session's host on which this process runs, for the emulator.
+    /// With this page the guest learns at once if the host alone is held or slowed. Returns `None`
+    /// outside of sessions, and if this process may not pass the page on.
     pub fn clock(&self) -> Option<BorrowedFd<'_>> {
         self.clock.as_ref().map(AsFd::as_fd)
     }
@@ -168,8 +171,8 @@ impl Relay {
         self.size
     }
 
-    /// Notes that the guest's counter may have been displaced: its readings are *disrupted* until
-    /// it has measured again.
+    /// Records that the guest's counter may have been displaced. The guest's readings are
+    /// *disrupted* until the guest has measured again.
     pub fn displace(&self) {
         self.shared.region().displace();
     }
@@ -185,7 +188,7 @@ impl Relay {
         }
     }
 
-    /// Returns true if there is a machine at the other end of the channel.
+    /// Returns true if a machine is connected to the channel.
     pub fn is_connected(&self) -> bool {
         self.shared.channel().is_some()
     }
@@ -198,7 +201,7 @@ impl Drop for Relay {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        // Readers are notified at once.
+        // Programs that read the region are notified at once.
         let now = now_ticks(PageCounter::Tsc);
         for slot in self.shared.region().slots() {
             slot.end(now);
@@ -206,7 +209,7 @@ impl Drop for Relay {
     }
 }
 
-/// Opens the page of a timeline from its daemon.
+/// Obtains the page of a timeline from its daemon, and opens it.
 fn source(
     directory: &Directory,
     name: &TimelineName,
@@ -233,8 +236,8 @@ impl Shared {
         self.region.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the pages during the lifetime of the relay. After the death of a daemon its successor
-    /// is searched, which has another page.
+    /// Copies the pages repeatedly until the relay ends. If a daemon dies, the page of its
+    /// successor is searched for and used.
     fn keep_copying(&self, mut sources: Vec<PageReader>, alive: u64) {
         let mut looked = Instant::now();
         while !self.ended.load(Relaxed) {
@@ -268,7 +271,7 @@ impl Shared {
     fn copy_until(&self, sources: &mut [PageReader], alive_most: u64) {
         let mut region = self.region();
         for (slot, source) in region.slots().iter_mut().zip(sources) {
-            // A page that is refused is no longer passed on: the guest's copy becomes outdated.
+            // A page that is refused is not copied any more, so the guest's copy becomes outdated.
             let _ = slot.copy(source, alive_most);
         }
     }
@@ -313,7 +316,8 @@ impl Shared {
                 let version = VM_VERSION;
                 self.tell(&FromHost::Welcome { nonce, version });
             }
-            // Before a hello the message may be one that another guest left in the port.
+            // Messages before a hello are ignored, because another guest may have left them in the
+            // port.
             _ if !self.session.is_live() => {}
             FromGuest::Beat { sequence } => {
                 self.session.heard();
@@ -344,7 +348,8 @@ impl Shared {
         }
     }
 
-    /// Stores the counter repeatedly, for a guest that watches. No other thread stores it.
+    /// Stores the counter in the region repeatedly, for a guest that reads it there. Only this
+    /// thread stores it.
     fn stamp(&self) {
         let region = self.region();
         let end = Instant::now() + STAMPING;
@@ -384,7 +389,7 @@ impl Shared {
         }
     }
 
-    /// Returns the connection of this number, or a new one.
+    /// Returns the guest's connection of this number. Opens it if it does not exist.
     fn connection(
         self: &Arc<Self>,
         number: u64,
@@ -401,7 +406,7 @@ impl Shared {
         Some(connection)
     }
 
-    /// Forwards the daemon's messages to the guest, until either ends the connection.
+    /// Forwards the daemon's messages to the guest, until one of them closes the connection.
     fn listen(&self, number: u64, connection: &Arc<Connection>) {
         let mut buffer = vec![0; MOST_BYTES];
         while let Ok(Some((length, _))) = packet::receive(&connection.socket, &mut buffer) {
@@ -429,7 +434,8 @@ impl Shared {
         }
     }
 
-    /// Sends a message; a guest that does not receive it loses its connections and bindings.
+    /// Sends a message to the guest. A guest that does not receive it loses its connections and
+    /// bindings.
     fn tell(&self, message: &FromHost) {
         let channel = self.channel().clone();
         if channel.is_none_or(|channel| channel.send(message).is_err()) {
@@ -438,19 +444,19 @@ impl Shared {
     }
 }
 
-/// Interval between copies of the pages, by which a guest's notice of a disruption is delayed.
+/// Interval between copies of the pages. A guest notices a disruption with this delay at most.
 const COPY: Duration = Duration::from_millis(2);
 
-/// A guest whose relay has shown no sign of life for this long considers the daemon dead.
+/// Time without a sign of life of the relay after which a guest considers the daemon dead.
 const ALIVE: Duration = Duration::from_secs(2);
 
-/// Interval between checks for other ends.
+/// Interval at which threads check if the relay or the connection has ended.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Duration of the stamps for a guest, and their minimum interval: a guest cannot make its host
-/// spin.
+/// Time for which stamps are stored after a beat. [`BETWEEN_STAMPS`] is the minimum interval
+/// between two stampings, so that a guest cannot keep its host busy.
 const STAMPING: Duration = Duration::from_millis(2);
 const BETWEEN_STAMPS: Duration = Duration::from_millis(250);
 
-/// Timeout for a daemon that does not accept a connection.
+/// Maximum wait for a daemon to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! Open connections of one guest to daemons, from its hello to its timeout.
+//! Connections of one guest to daemons, from the guest's hello until it falls silent.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::net::Shutdown;
 use timeloom_timeline_protocol::{Answer, Ask, Message};
 
-/// The connections of a guest that has said hello.
+/// Connections of a guest that has sent a hello.
 #[derive(Debug)]
 pub(crate) struct Session {
     open: Mutex<Open>,
@@ -17,24 +17,24 @@ pub(crate) struct Session {
 
 #[derive(Debug)]
 struct Open {
-    /// True if a guest has said hello.
+    /// True while a guest that has sent a hello gives signs of life.
     live: bool,
     heard: Instant,
     connections: BTreeMap<u64, Arc<Connection>>,
 }
 
-/// A connection to a daemon.
+/// Connection of a guest to a daemon.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
-    /// Index of the timeline in the region.
+    /// Index of the connection's timeline in the region.
     pub(crate) index: u32,
     bindings: Mutex<Bindings>,
 }
 
 #[derive(Debug, Default)]
 struct Bindings {
-    /// Pending requests.
+    /// Identifiers of pending requests that may create a binding.
     asked: Vec<u64>,
     bound: BTreeSet<u64>,
 }
@@ -51,7 +51,7 @@ impl Session {
         }
     }
 
-    /// Begins the session of a guest: the connections of a previous one end.
+    /// Begins the session of a guest. Connections of a previous guest are closed.
     pub(crate) fn begin(&self) {
         let mut open = self.lock();
         open.end();
@@ -64,7 +64,7 @@ impl Session {
         self.lock().heard = Instant::now();
     }
 
-    /// Ends all connections of a guest that has been silent for too long.
+    /// Closes all connections if the guest has been silent for longer than [`SILENCE`].
     pub(crate) fn look(&self) {
         let mut open = self.lock();
         if open.live && open.heard.elapsed() > SILENCE {
@@ -84,7 +84,8 @@ impl Session {
         self.lock().connections.get(&number).cloned()
     }
 
-    /// Adds a connection; `None` without a live guest, or if it has the maximum number.
+    /// Adds a connection. Returns `None` if no guest is live, or if it has the maximum number
+    /// already.
     pub(crate) fn add(&self, number: u64, socket: OwnedFd, index: u32) -> Option<Arc<Connection>> {
         let mut open = self.lock();
         if !open.live || open.connections.len() >= MOST_CONNECTIONS {
@@ -99,7 +100,7 @@ impl Session {
         Some(connection)
     }
 
-    /// Removes `connection`; returns true if it was still the one of that number.
+    /// Removes `connection`. Returns true if the number still belonged to this connection.
     pub(crate) fn remove(&self, number: u64, connection: &Arc<Connection>) -> bool {
         let mut open = self.lock();
         let known = open.connections.get(&number);
@@ -110,7 +111,7 @@ impl Session {
         same
     }
 
-    /// Returns the numbers of connections and bindings.
+    /// Returns the number of connections and the number of bindings.
     pub(crate) fn count(&self) -> (usize, usize) {
         let open = self.lock();
         let bound = |connection: &Arc<Connection>| connection.lock().bound.len();
@@ -133,12 +134,12 @@ impl Open {
 }
 
 impl Connection {
-    /// Closes the connection: the daemon ends its bindings, and the receiving thread ends.
+    /// Closes the connection. The daemon then ends its bindings, and the receiving thread ends.
     pub(crate) fn end(&self) {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Returns true if a request is within the quota.
+    /// Returns true if the request is within the quota, and records it.
     pub(crate) fn may(&self, id: u64, ask: &Ask) -> bool {
         let mut bindings = self.lock();
         match ask {
@@ -154,7 +155,7 @@ impl Connection {
         true
     }
 
-    /// Updates the state from an answer.
+    /// Updates the counts from a message of the daemon.
     pub(crate) fn learn(&self, message: &Message) {
         let Message::Reply(reply) = message else {
             return;
@@ -173,11 +174,11 @@ impl Connection {
     }
 }
 
-/// A guest without a message for this long is considered gone.
+/// Silence after which a guest is considered gone.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
 
 /// Maximum number of connections of one guest.
 pub(crate) const MOST_CONNECTIONS: usize = 64;
 
-/// Maximum number of bindings of one connection. (The library has one on each.)
+/// Maximum number of bindings on one connection. (The library has one on each.)
 pub(crate) const MOST_BINDINGS: usize = 4;

@@ -1,74 +1,75 @@
-//! Messages between a guest's agent and its host's relay. `docs/virtual-machines.md` describes
-//! them.
+//! Messages between the agent in a guest and the relay on its host. `docs/virtual-machines.md`
+//! specifies them.
 
 use serde::{Deserialize, Serialize};
 use timeloom_timeline_protocol::{Message, Request, TimelineName};
 
-/// Incremented if the peer would misunderstand a message.
+/// Version of the messages. Incremented if a peer with the previous version would misunderstand
+/// one.
 pub const VM_VERSION: u32 = 1;
 
-/// Messages from the guest.
+/// Message from the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum FromGuest {
-    /// A guest starts; the previous state ends.
+    /// A guest starts; the host discards the state of the previous one.
     Hello {
-        /// Random value of each hello; returned in the answer.
+        /// Random number, different in each hello, which the answer repeats.
         nonce: u64,
-        /// [`VM_VERSION`].
+        /// Version of the guest's messages ([`VM_VERSION`]).
         version: u32,
     },
-    /// Sign of life of the guest, and measurement.
+    /// Sign of life of the guest, which is also a measurement.
     Beat {
-        /// Returned in the answer.
+        /// Sequence number, which the answer repeats.
         sequence: u64,
     },
-    /// A packet of a program to the daemon of a timeline.
+    /// Packet of a program to the daemon of a timeline.
     Ask {
-        /// Connection of the program, by a number of the guest.
+        /// Number that the guest has given to the program's connection.
         connection: u64,
-        /// Timeline of the daemon.
+        /// Timeline whose daemon gets the packet.
         timeline: TimelineName,
-        /// Request as at the daemon's socket.
+        /// Request, in the form in which a daemon's socket takes it.
         request: Request,
     },
     /// The program has closed its connection.
     Close {
-        /// The connection.
+        /// Number of the connection.
         connection: u64,
     },
 }
 
-/// Messages from the host.
+/// Message from the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum FromHost {
     /// Answer to a hello.
     Welcome {
-        /// Nonce of the guest.
+        /// Nonce of the guest's hello.
         nonce: u64,
-        /// [`VM_VERSION`].
+        /// Version of the host's messages ([`VM_VERSION`]).
         version: u32,
     },
     /// Answer to a beat.
     Beat {
-        /// Sequence number of the guest.
+        /// Sequence number of the guest's beat.
         sequence: u64,
-        /// The host's counter on arrival of the guest's beat.
+        /// Host's counter when the guest's beat arrived.
         received: u64,
-        /// The host's counter directly before the answer was sent.
+        /// Host's counter directly before the answer was sent.
         sent: u64,
     },
-    /// A packet of the daemon to a program.
+    /// Packet of a daemon to a program.
     Tell {
-        /// The program's connection.
+        /// Number of the program's connection.
         connection: u64,
-        /// Message as at the daemon's socket.
+        /// Message, in the form in which a daemon's socket sends it.
         message: Box<Message>,
     },
-    /// The daemon has closed the connection, or it was refused.
+    /// The daemon has closed the connection, or refused it.
     Closed {
-        /// The connection.
+        /// Number of the connection.
         connection: u64,
     },
 }

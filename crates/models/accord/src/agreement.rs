@@ -1,20 +1,22 @@
-//! The agreement itself: its inputs are records of other hosts, its outputs are orders for this
-//! host's clock and processes. It has no time and no network; [`crate::Member`] adds them.
+//! State machine of the agreement. Its inputs are records of other hosts, and its outputs are
+//! orders for this host's clock and processes. It contains neither timers nor a network;
+//! [`crate::Member`] adds them.
 //!
-//! Every pause passes through five stages. Each is a barrier: no host leaves it before all hosts
-//! are known to have reached it.
+//! A host *holds the line* while one of its programs needs the testbed paused. Every pause passes
+//! through five stages. Each stage is a barrier: no host leaves it before all hosts are known to
+//! have reached it.
 //!
-//! 1. *Closing*: each host's clock is given a ceiling, at or after what it shows.
-//! 2. *Bound*: T is the latest of the ceilings. No clock has passed it, and none will.
+//! 1. *Closing*: each host sets a ceiling for its clock, at or after the clock's reading.
+//! 2. *Bound*: T is the latest of the ceilings. No clock has passed T, and none will.
 //! 3. *Standing*: the clock shows T and the processes are stopped. Holds are granted.
-//! 4. *Ready*: no host holds the line; each names an instant R at which it can resume.
-//! 5. *Running*: all resume from T, at the latest of these instants.
+//! 4. *Ready*: no host holds the line; each host names an instant R at which it can resume.
+//! 5. *Running*: all hosts resume from T, at the latest of the instants R.
 //!
-//! A result computed from all records is the same on every host that computes it, so there is no
-//! master; a host that knows the outcome puts it in its record, and others take it from there. A
-//! silent host is excluded once all remaining hosts agree on the set of silent hosts. From the
-//! moment a host counts another as silent, it ignores that host's records, so a record of a silent
-//! host counts for all hosts or for none.
+//! There is no master: a result that is computed from all records is the same on every host that
+//! computes it. A host that knows a result puts it into its record, and other hosts take it from
+//! there. A silent host is excluded once all remaining hosts agree on the set of silent hosts. From
+//! the moment a host counts another as silent, it ignores that host's records, so a record of a
+//! silent host counts for all hosts or for none.
 
 #[cfg(test)]
 mod canonical;
@@ -28,44 +30,46 @@ use timeloom_time::{Instant, Virtual};
 use crate::hosts::{HostId, Hosts};
 use crate::record::{Halt, Record, Resumed, Stage, Why};
 
-/// Reaction of the other hosts to a host that falls silent.
+/// Reaction of the other hosts when a host falls silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OnSilence {
-    /// All stop for good.
+    /// All hosts stop for good.
     Stop,
-    /// The others go on without it and release its hold, if they are more than half of all hosts.
+    /// If the other hosts are more than half of all hosts, they go on without the silent host and
+    /// release its hold; otherwise they stop for good.
     Release,
 }
 
 /// Order for this host's clock and processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Stop the processes now; the clock goes on.
+    /// Stop the processes now; the clock continues.
     HoldAlone,
-    /// Give the clock a ceiling, no earlier than the clock's reading and than `at_least`; then
-    /// report it with [`Agreement::closed`].
+    /// Give the clock a ceiling that is no earlier than its reading and no earlier than `at_least`,
+    /// and report the ceiling with [`Agreement::closed`].
     Close {
-        /// Another host's ceiling; `None` if this host is the first.
+        /// Another host's ceiling; `None` if this host is the first to set a ceiling in this pause.
         at_least: Option<Instant<Virtual>>,
     },
-    /// Raise the ceiling to `at`; when the clock has reached it and the processes are stopped, call
+    /// Raise the ceiling to `at`. When the clock has reached it and the processes are stopped, call
     /// [`Agreement::stood`].
     Stand {
         /// Virtual instant at which all hosts stop.
         at: Instant<Virtual>,
     },
-    /// All hosts are stopped there, and stay so while this host holds the line.
+    /// All hosts are stopped at `at`, and stay stopped for as long as this host holds the line.
     Grant {
-        /// The virtual instant.
+        /// Virtual instant at which all hosts are stopped.
         at: Instant<Virtual>,
     },
-    /// Resume. If this comes later than agreed, time counts from the agreed instant.
+    /// Resume at the agreed instant. If the host resumes later, its clock still counts from that
+    /// instant.
     Resume(Resumed),
-    /// Stop clock and processes for good.
+    /// Stop the clock and the processes for good.
     Halt(Halt),
 }
 
-/// A host's part in the agreement.
+/// One host's side of the agreement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Agreement {
     me: HostId,
@@ -74,12 +78,13 @@ pub struct Agreement {
     members: Hosts,
     silent: Hosts,
     joiners: Hosts,
-    /// Members that were heard to take part: a member that asks to join after that has restarted.
+    /// Members from which a record has arrived that takes part in the run. If such a member then
+    /// asks to join, it has restarted.
     present: Hosts,
     ballot: u32,
     stage: Own,
     claim: Claim,
-    /// End of the last pause.
+    /// Virtual and timeline instant at which the last pause ended.
     resumed: Resumed,
     peers: BTreeMap<HostId, Record>,
     orders: VecDeque<Order>,
@@ -87,12 +92,13 @@ pub struct Agreement {
     pub(crate) flaw: Option<crate::explore::Flaw>,
 }
 
-/// Stage of this host: the stage in its record, and the orders given.
+/// Stage of this host. Unlike the stage in its record, it distinguishes orders that are not carried
+/// out yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Own {
     Joining,
     Running,
-    /// The ceiling has been ordered.
+    /// The ceiling has been ordered, and the caller has not reported it yet.
     Proposing,
     Closing(Instant<Virtual>),
     Bound(Instant<Virtual>),
@@ -109,8 +115,8 @@ enum Claim {
 }
 
 impl Agreement {
-    /// Returns a host of a run that has not begun. All `members` are stopped at virtual time zero;
-    /// time begins when all have [`stood`](Self::stood).
+    /// Returns a host of a run that has not begun. The clocks of all `members` are stopped at
+    /// virtual time zero, and start when every member has [`stood`](Self::stood).
     pub fn new(me: HostId, members: Hosts, on_silence: OnSilence) -> Self {
         let mut agreement = Self::joining(me, on_silence);
         agreement.members = members.with(me);
@@ -121,7 +127,7 @@ impl Agreement {
         agreement
     }
 
-    /// Returns a host that joins a run under way, and takes part from its next resume on.
+    /// Returns a host that joins a run under way, and takes part from the run's next resume on.
     pub fn joining(me: HostId, on_silence: OnSilence) -> Self {
         Self {
             me,
@@ -145,12 +151,12 @@ impl Agreement {
         }
     }
 
-    /// Returns the next order; `None` if there is none.
+    /// Takes the next order out of the queue; `None` if there is none.
     pub fn next_order(&mut self) -> Option<Order> {
         self.orders.pop_front()
     }
 
-    /// Returns this host's current record.
+    /// Returns this host's current record, for sending to the other hosts.
     pub fn record(&self) -> Record {
         let before = self.resumed;
         let stage = match self.stage {
@@ -172,42 +178,44 @@ impl Agreement {
         }
     }
 
-    /// Returns the members, silent ones included.
+    /// Returns the members of the run, including silent ones.
     pub fn members(&self) -> Hosts {
         self.members
     }
 
-    /// Returns the members whose records are ignored.
+    /// Returns the silent members: their records are ignored.
     pub fn silent(&self) -> Hosts {
         self.silent
     }
 
-    /// A local program requests the line: all hosts pause, until [`Self::release`]. At most one
-    /// claim at a time. `soonest` as in [`Self::heard`].
+    /// Requests the line for a local program: all hosts pause, until [`Self::release`]. A host can
+    /// have one claim at a time. For `soonest`, see [`Self::heard`].
     pub fn claim(&mut self, soonest: Instant<Timeline>) {
         if self.claim != Claim::None {
             return;
         }
         self.claim = Claim::Wanted;
         match self.stage {
-            // A pause that another host requested is under way: it delays this host's claim too.
+            // Another host has requested a pause that has not stopped the clocks yet. This host's
+            // claim is granted in the same pause, after the stop.
             Own::Proposing | Own::Closing(_) | Own::Bound(_) => {
                 self.orders.push_back(Order::HoldAlone);
             }
-            // Votes cast before this claim no longer count.
+            // The new ballot invalidates the votes that were cast before this claim.
             Own::Standing(_) => self.ballot = self.ballot.saturating_add(1),
             _ => {}
         }
         self.advance(soonest);
     }
 
-    /// No local program holds the line any more. `soonest` as in [`Self::heard`].
+    /// Releases the line when no local program needs it any more. For `soonest`, see
+    /// [`Self::heard`].
     pub fn release(&mut self, soonest: Instant<Timeline>) {
         self.claim = Claim::None;
         self.advance(soonest);
     }
 
-    /// The ceiling that was [ordered](Order::Close) is in force.
+    /// Reports that the ceiling of [`Order::Close`] is in force, and its value.
     pub fn closed(&mut self, ceiling: Instant<Virtual>, soonest: Instant<Timeline>) {
         if self.stage == Own::Proposing {
             self.pause = self.pause.saturating_add(1);
@@ -217,7 +225,7 @@ impl Agreement {
         }
     }
 
-    /// Clock and processes are [stopped](Order::Stand).
+    /// Reports that clock and processes are stopped, as [`Order::Stand`] demands.
     pub fn stood(&mut self, soonest: Instant<Timeline>) {
         if let Own::Bound(at) = self.stage {
             self.stage = Own::Standing(at);
@@ -225,20 +233,22 @@ impl Agreement {
         }
     }
 
-    /// Clock or processes did not obey an order.
+    /// Reports that the clock or the processes did not obey an order.
     pub fn failed(&mut self) {
         self.halt(Why::Failed);
     }
 
-    /// The wired line beside the network is stuck: see [`Why::Line`].
+    /// Reports that the wired line beside the network is stuck ([`Why::Line`]). All hosts stop if
+    /// [`OnSilence::Stop`] is configured; otherwise there is no effect.
     pub fn line_is_stuck(&mut self) {
         if self.on_silence == OnSilence::Stop {
             self.halt(Why::Line);
         }
     }
 
-    /// Processes another host's record, newer than all before. `soonest` is the earliest instant at
-    /// which this host could resume, if it votes for that now.
+    /// Processes a record of another host, which must be newer than all its earlier ones. `soonest`
+    /// is the earliest timeline instant at which this host could resume if it voted for resuming
+    /// now.
     pub fn heard(&mut self, from: HostId, record: Record, soonest: Instant<Timeline>) {
         if from == self.me || self.silent.contains(from) || self.is_stopped() {
             return;
@@ -269,7 +279,7 @@ impl Agreement {
         self.advance(soonest);
     }
 
-    /// This member has not been heard for too long.
+    /// Reports that `host`, a member, has been silent for too long.
     pub fn lost(&mut self, host: HostId, soonest: Instant<Timeline>) {
         if self.is_stopped() || host == self.me || !self.members.contains(host) {
             return;
@@ -287,7 +297,7 @@ impl Agreement {
         }
     }
 
-    /// Other members hear this host, and the local host does not.
+    /// Reports that the other members receive from `host` and this host does not; this host stops.
     pub fn cut_off_from(&mut self, host: HostId) {
         self.halt(Why::Link(host));
     }
@@ -297,12 +307,12 @@ impl Agreement {
         matches!(self.stage, Own::Stopped(_))
     }
 
-    /// Returns the members whose records count.
+    /// Returns the members that are not silent: their records count.
     pub fn alive(&self) -> Hosts {
         self.members.without(self.silent)
     }
 
-    /// Returns true if all members whose records count agree on the silent hosts.
+    /// Returns true if this host and all members that are not silent name the same silent hosts.
     pub fn view_is_agreed(&self) -> bool {
         #[cfg(test)]
         if self.is_flawed(crate::explore::Flaw::ViewNotAgreed) {
@@ -320,13 +330,14 @@ impl Agreement {
         others.map(|host| (host, self.peers.get(&host)))
     }
 
-    /// Returns the outcome of a barrier from the record of a host that knows it already.
+    /// Returns the result of a barrier from the record of any host that knows it already.
     fn told<T>(&self, outcome: impl Fn(&Record) -> Option<T>) -> Option<T> {
         self.others()
             .find_map(|(_, record)| record.and_then(&outcome))
     }
 
-    /// Returns the records of all other hosts, or `None` if one is not known to be in this pause.
+    /// Returns the records of all other hosts that count; `None` if any of them is not known to be
+    /// in this host's current pause.
     fn others_here(&self) -> Option<Vec<&Record>> {
         self.others()
             .map(|(_, record)| record.filter(|record| record.pause == self.pause))
@@ -334,7 +345,7 @@ impl Agreement {
     }
 
     fn is_left_out_by(&self, record: &Record) -> bool {
-        // The other hosts may learn the joiner's start later than the joiner does.
+        // The others may learn the instant at which the joiner starts later than the joiner does.
         let of_later = record.pause > self.pause
             || (record.pause == self.pause && matches!(record.stage, Stage::Running(_)));
         record.silent.contains(self.me)
@@ -361,7 +372,7 @@ impl Agreement {
         }
     }
 
-    /// Takes every step that is possible now.
+    /// Takes every step that the known records permit.
     fn advance(&mut self, soonest: Instant<Timeline>) {
         while self.step(soonest) {}
     }

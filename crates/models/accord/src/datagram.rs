@@ -1,4 +1,4 @@
-//! Format of the messages between hosts: a record, and the fields of the link.
+//! Format of the messages between hosts: the sender's record, and the fields that the link needs.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | 7 | stage: 0 joining, 1 running, 2 closing, 3 bound, 4 standing, 5 ready, 6 stopped |
 //! | 8–15 | number of the datagram, growing |
 //! | 16–23 | number of the newest datagram that came from the receiver |
-//! | 24–31 | the sender's timeline as it sent |
-//! | 32–39 | error bound of that, ns |
+//! | 24–31 | reading of the sender's timeline at the time of sending |
+//! | 32–39 | error bound of that reading, ns |
 //! | 40–55 | the receiver's last stamp, and the time since its arrival; −1 for none |
 //! | 56–79 | pause; members; silent members |
 //! | 80–83 | ballot |
@@ -17,8 +17,9 @@
 //! | 85–87 | stopped: reporting host, cause, affected host |
 //! | 88–111 | the stage's instants, in the order of [`Stage`] |
 //!
-//! Numbers are little-endian, sets have a bit for each host, instants are in nanoseconds. Fields
-//! that a stage does not use are zero. The sender's transport adds the seal.
+//! Numbers are little-endian. A set of hosts has a bit for each host. Instants are in nanoseconds.
+//! Fields that a stage does not use are zero. The message authentication code is added by the
+//! sender's transport.
 
 use timeloom_clock::Timeline;
 use timeloom_time::{Duration, Instant};
@@ -26,35 +27,37 @@ use timeloom_time::{Duration, Instant};
 use crate::hosts::{HostId, Hosts};
 use crate::record::{Halt, Record, Resumed, Stage, Why};
 
-/// Message to one host, or to all.
+/// Message from one host to another, or to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
     /// Sending host.
     pub from: HostId,
-    /// Receiving host; `None`: all. A datagram to all has no acknowledgement and no echo.
+    /// Receiving host; `None` for all. A datagram to all has no acknowledgement and no echo.
     pub to: Option<HostId>,
-    /// Number that grows with every datagram of the sender, also over its restarts.
+    /// Number that grows with every datagram of the sender, and keeps growing when the sender
+    /// restarts.
     pub number: u64,
-    /// Number of the newest datagram that the sender received from the receiver; 0 for none.
+    /// Number of the newest datagram that the sender of this one has received from its receiver; 0
+    /// for none.
     pub acknowledges: u64,
-    /// The sender's timeline at the time of sending.
+    /// Reading of the sender's timeline at the time of sending.
     pub stamp: Instant<Timeline>,
-    /// Error bound of the stamp.
+    /// Error bound of `stamp`, in either direction.
     pub uncertainty: Duration,
-    /// The receiver's last stamp.
+    /// The last stamp that the sender has received from the receiver; `None` for none.
     pub echo: Option<Echo>,
-    /// The sender's record.
+    /// Current record of the sender.
     pub record: Record,
-    /// The sender drives the wired line, if there is one beside the network.
+    /// True if the sender drives the wired line that may exist beside the network.
     pub drives: bool,
 }
 
-/// Stamp sent back, to measure the round-trip time.
+/// Stamp returned to its sender, which measures the round-trip time with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// Stamp that is sent back.
+    /// Stamp that is returned.
     pub stamp: Instant<Timeline>,
-    /// Time since the stamp arrived.
+    /// Time between the stamp's arrival and its return, by the returning host's timeline.
     pub kept: Duration,
 }
 
@@ -62,7 +65,7 @@ impl Datagram {
     /// Size of every datagram, in bytes.
     pub const BYTES: usize = 112;
 
-    /// Encodes the datagram.
+    /// Encodes the datagram in the format of this module.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
         let record = &self.record;
@@ -93,7 +96,7 @@ impl Datagram {
         out
     }
 
-    /// Decodes untrusted bytes. Returns `None` if they are not a datagram.
+    /// Decodes bytes from an untrusted source; `None` if they are not a datagram.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| {
@@ -147,7 +150,7 @@ impl Datagram {
 
 const MAGIC: &[u8; 4] = b"TLPB";
 const VERSION: u8 = 2;
-/// Number that stands for all hosts; no host has it.
+/// Number that addresses all hosts; no single host has it.
 const ALL: u8 = u8::MAX;
 
 fn put(out: &mut [u8], words: &[u64]) {
@@ -156,7 +159,7 @@ fn put(out: &mut [u8], words: &[u64]) {
     }
 }
 
-/// Returns a stage as its number, its halt and its instants.
+/// Encodes a stage: its number, the three bytes of a halt, and up to three instants.
 fn words(stage: &Stage) -> (u8, [u8; 3], [u64; 3]) {
     let instants = |number, words| (number, [0; 3], words);
     match *stage {
@@ -273,8 +276,8 @@ mod tests {
     }
 
     proptest! {
-        /// Decoding and encoding restore the same bytes: no message has two forms, and no byte is
-        /// without a meaning.
+        /// Encoding a decoded datagram restores its bytes: no message has two encodings, and no
+        /// byte is ignored.
         #[test]
         fn whatever_is_read_is_written_the_same_way(bytes in bytes()) {
             if let Some(datagram) = Datagram::from_bytes(&bytes) {
@@ -282,7 +285,8 @@ mod tests {
             }
         }
 
-        /// Most of the nearly valid inputs are valid: the property above is not vacuous.
+        /// Most of the generated, nearly valid inputs are valid, so the property above is not
+        /// vacuous.
         #[test]
         fn every_stage_can_be_read(stage in 0u8..7, a in any::<u64>()) {
             let mut bytes = [0; Datagram::BYTES];

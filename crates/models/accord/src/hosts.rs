@@ -1,13 +1,13 @@
-//! Hosts by number, and sets of them.
+//! Host numbers, and sets of hosts.
 
 use std::fmt;
 
-/// Number of a host on the bus, below [`Hosts::MOST`].
+/// Number of a host on the bus, from 0 and below [`Hosts::MOST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(u8);
 
 impl HostId {
-    /// Returns the host of this number; `None` from [`Hosts::MOST`] on.
+    /// Returns the host with this number; `None` if `number` is [`Hosts::MOST`] or more.
     pub const fn new(number: u8) -> Option<Self> {
         match number < Hosts::MOST {
             true => Some(Self(number)),
@@ -15,7 +15,7 @@ impl HostId {
         }
     }
 
-    /// Returns the number.
+    /// Returns the host's number.
     pub const fn number(self) -> u8 {
         self.0
     }
@@ -27,7 +27,7 @@ impl fmt::Display for HostId {
     }
 }
 
-/// Set of hosts.
+/// Set of hosts, as a bitmap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Hosts(u64);
 
@@ -37,12 +37,12 @@ impl Hosts {
     /// Empty set.
     pub const NONE: Self = Self(0);
 
-    /// Returns the set whose hosts are the bits of a number.
+    /// Returns the set of the hosts whose bits are set in `bits`; bit `n` is host `n`.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Returns the set as a number, with one bit for each host.
+    /// Returns the set as a number in which bit `n` is host `n`.
     pub const fn to_bits(self) -> u64 {
         self.0
     }
@@ -62,7 +62,7 @@ impl Hosts {
         self.0 & (1 << host.0) != 0
     }
 
-    /// Returns the set with one more host.
+    /// Returns the set with `host` added.
     #[must_use]
     pub const fn with(self, host: HostId) -> Self {
         Self(self.0 | 1 << host.0)
@@ -80,13 +80,13 @@ impl Hosts {
         Self(self.0 & other.0)
     }
 
-    /// Returns the hosts of this set that are not in the other.
+    /// Returns the hosts of this set that are not in `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Iterates over the hosts, by number.
+    /// Iterates over the hosts in ascending order.
     pub fn iter(self) -> impl Iterator<Item = HostId> {
         (0..Self::MOST)
             .map(HostId)

@@ -1,19 +1,20 @@
-//! Agreement of a testbed's hosts on the instant of a pause, and on its end.
+//! Agreement of a testbed's hosts on the instant at which a pause begins, and on its end.
 //!
-//! "Distributed virtual time" (Hannon, Yan, Liu, Jin, PADS '19) joins its boards by one line, and
-//! pauses while any board pulls it. Each board stops when the edge reaches it, so that their clocks
-//! diverge a little with every pause (Figure 8). Here a pause is *agreed*: all hosts stop at one
-//! virtual instant T, no clock ever passes it, and all resume from it at one instant R of a common
-//! timeline. So the difference of two clocks is that of their timelines, however many pauses there
-//! were.
+//! "Distributed virtual time" (Hannon, Yan, Liu, Jin, PADS '19) connects its boards by one wired
+//! line, and pauses while any board pulls the line. Each board stops when the edge reaches it, so
+//! their clocks diverge a little with every pause (Figure 8). Here, the hosts *agree* on a pause:
+//! all stop at one virtual instant T, no clock ever passes T, and all resume from T at one instant
+//! R of a common timeline. So the difference between two clocks is the difference between their
+//! hosts' timelines, however many pauses there were.
 //!
-//! - [`Member`] is one host: datagrams and time in, datagrams and [`Order`]s out.
-//! - [`Agreement`] is the protocol without network and time; in this form every order of events of
-//!   three hosts is searched.
-//! - [`Datagram`] is the form on the wire.
+//! - [`Member`] is one host: its inputs are datagrams and time, its outputs datagrams and
+//!   [`Order`]s.
+//! - [`Agreement`] is the protocol without network and time. The tests search every order of events
+//!   of three such hosts.
+//! - [`Datagram`] is the format on the wire.
 //!
-//! The crate opens no socket, reads no clock and stops no process: `timeloom-bus` does. Any host
-//! may request a pause at any time, and none is special.
+//! This crate opens no socket, reads no clock and stops no process; `timeloom-bus` does. Any host
+//! may request a pause at any time, and no host has a special role.
 #![forbid(unsafe_code)]
 
 mod agreement;

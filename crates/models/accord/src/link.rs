@@ -1,4 +1,4 @@
-//! A host's state of its link to one other host.
+//! State that a host keeps about its link to one other host (the peer).
 
 use timeloom_clock::Timeline;
 use timeloom_time::{Duration, Instant};
@@ -6,33 +6,34 @@ use timeloom_time::{Duration, Instant};
 use crate::datagram::{Datagram, Echo};
 use crate::record::Record;
 
-/// Link to one other host.
+/// Link to one peer. Times are readings of the local host's timeline, unless stated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Link {
-    /// Time of the last datagram received.
+    /// Arrival time of the last datagram from the peer.
     pub(crate) heard: Option<Instant<Timeline>>,
-    /// Time of the last datagram sent.
+    /// Time at which the last datagram was sent to the peer.
     pub(crate) sent: Option<Instant<Timeline>>,
-    /// Number of the newest datagram received.
+    /// Number of the newest datagram from the peer.
     pub(crate) newest: u64,
-    /// Number of the newest datagram known to have arrived there.
+    /// Number of the newest datagram that the peer has acknowledged.
     pub(crate) acknowledged: u64,
-    /// Last record received.
+    /// Record in the newest datagram from the peer.
     pub(crate) said: Option<Record>,
-    /// The peer drives the wired line, by its last datagram.
+    /// The peer drives the wired line, according to its newest datagram.
     pub(crate) drives: bool,
-    /// The last record was new and has not been acknowledged yet.
+    /// The peer's last record was new, and this host has not acknowledged it yet.
     pub(crate) owes: bool,
-    /// Stamp of the last datagram, and its time of arrival.
+    /// Stamp of the newest datagram by the peer's timeline, and the time of its arrival here.
     stamp: Option<(Instant<Timeline>, Instant<Timeline>)>,
-    /// Round-trip time, no less than recently measured.
+    /// Estimate of the round-trip time: rises to each greater measurement at once, and falls
+    /// slowly.
     round_trip: Option<Duration>,
-    /// Error bound of the peer's timeline.
+    /// Error bound of the peer's timeline, as the peer reported it.
     uncertainty: Duration,
 }
 
 impl Link {
-    /// Processes a received datagram; returns `false` if a newer one came before.
+    /// Processes a received datagram; returns false if a newer datagram has arrived before.
     pub(crate) fn take(&mut self, datagram: &Datagram, now: Instant<Timeline>) -> bool {
         if datagram.number <= self.newest {
             return false;
@@ -48,7 +49,7 @@ impl Link {
         if let Some(echo) = datagram.echo {
             let took = now - echo.stamp - echo.kept;
             if !took.is_negative() {
-                // Rises at once, falls slowly.
+                // The estimate rises at once and falls slowly.
                 let slow = self.round_trip.map_or(took, |old| {
                     Duration::from_ns(old.as_ns() / 8 * 7 + took.as_ns() / 8)
                 });
@@ -65,13 +66,13 @@ impl Link {
         })
     }
 
-    /// Returns the round-trip time plus the error bound of the peer's timeline.
+    /// Returns the estimated round-trip time plus the error bound of the peer's timeline.
     pub(crate) fn reach(&self) -> Duration {
         let round_trip = self.round_trip.unwrap_or(Duration::from_ms(1));
         Duration::from_ns(round_trip.as_ns().saturating_add(self.uncertainty.as_ns()))
     }
 
-    /// Returns the retransmission timeout of a record that was not acknowledged.
+    /// Returns the time after which an unacknowledged record is sent again; at most `beat`.
     pub(crate) fn retry(&self, beat: Duration) -> Duration {
         let twice = self.round_trip.unwrap_or(beat).as_ns().saturating_mul(2);
         Duration::from_ns(twice).clamp(Duration::from_ms(1), beat)

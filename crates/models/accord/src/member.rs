@@ -1,9 +1,9 @@
-//! A host on the bus: its [`Agreement`], and the links that carry it.
+//! A host on the bus: its [`Agreement`], and its links to the other hosts.
 //!
-//! A datagram is the whole record, so the next datagram replaces a lost one: the record is sent
-//! again until it is acknowledged, and at every beat. A newer record makes older ones worthless, so
-//! duplicated and late datagrams are dropped. A host that is not heard for longer than the patience
-//! counts as silent.
+//! A datagram contains the whole record, so the next datagram makes up for a lost one: the record
+//! is sent again until it is acknowledged, and at every beat. A newer record replaces all older
+//! ones, so duplicated and late datagrams are dropped. A host counts as silent when no datagram
+//! from it has arrived for longer than the patience.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,18 +19,18 @@ use crate::record::{Halt, Record, Stage, Why};
 /// Settings that are the same for all hosts of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Lead of a pause over its request.
+    /// Virtual time between the request of a pause and its beginning.
     pub mode: Mode,
     /// Reaction to a host that falls silent.
     pub on_silence: OnSilence,
-    /// Maximum time between two datagrams of a host, before it counts as silent.
+    /// Time without a datagram from a host after which it counts as silent.
     pub patience: Duration,
-    /// The same limit during the start of the run.
+    /// The same limit for a host from which no datagram has arrived yet, from the start of the run.
     pub assembly: Duration,
-    /// Maximum interval between two datagrams that a host sends.
+    /// Maximum interval between two datagrams of this host to another host.
     pub beat: Duration,
-    /// Sends new records to all hosts at once; acknowledgements and retransmissions go to single
-    /// hosts.
+    /// True if new records are sent to all hosts with one datagram. Acknowledgements and
+    /// retransmissions always go to a single host.
     pub to_all: bool,
 }
 
@@ -47,23 +47,23 @@ impl Default for Settings {
     }
 }
 
-/// Lead of a pause over its request.
+/// Virtual time between the request of a pause and its beginning (the lead).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Shortest lead that the messages allow: computed from recent message delays and the
-    /// uncertainty of the timelines.
+    /// The shortest lead that the messages permit, computed from the measured round-trip times and
+    /// the uncertainty of the timelines.
     Immediate,
-    /// This much virtual time, so that the instant of a pause does not depend on message delays,
-    /// unless these are longer.
+    /// This lead, so that the instant of a pause does not depend on message delays, unless these
+    /// exceed the lead.
     Scheduled(Duration),
 }
 
-/// A host's reading of the timeline.
+/// A host's reading of the common timeline.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// Time shown.
+    /// Instant that the timeline shows.
     pub now: Instant<Timeline>,
-    /// Error bound, in either direction.
+    /// Error bound of `now`, in either direction.
     pub uncertainty: Duration,
 }
 
@@ -72,12 +72,12 @@ pub struct Moment {
 pub enum Action {
     /// Send this datagram to its receiver.
     Send(Datagram),
-    /// Apply this order to clock and processes. Orders are applied in sequence, each completed
-    /// before the next.
+    /// Apply this order to the clock and the processes. The caller must apply orders in sequence,
+    /// and complete each before the next.
     Order(Order),
 }
 
-/// A host on the bus.
+/// A host on the bus, without sockets and clocks of its own.
 #[derive(Debug)]
 pub struct Member {
     me: HostId,
@@ -85,21 +85,22 @@ pub struct Member {
     agreement: Agreement,
     links: BTreeMap<HostId, Link>,
     started: Instant<Timeline>,
-    /// Last record sent, and the number of the first datagram that carried it.
+    /// Last record sent; `said_first` is the number of the first datagram that contained it.
     said: Record,
     said_first: u64,
     number: u64,
-    /// This host drives the wired line beside the network; `said_drives` is the value last sent.
+    /// True if this host drives the wired line beside the network; `said_drives` is the value last
+    /// sent.
     drives: bool,
     said_drives: bool,
-    /// Instant since which the other hosts have disagreed about the silent hosts.
+    /// Timeline instant since which the members disagree about the set of silent hosts.
     disagree_since: Option<Instant<Timeline>>,
     orders: VecDeque<Order>,
     outbox: VecDeque<Datagram>,
 }
 
 impl Member {
-    /// Returns a host of a run that begins with `members`. `others` may join later.
+    /// Returns a host of a run that begins with `members`. The hosts of `others` may join later.
     pub fn new(
         me: HostId,
         members: Hosts,
@@ -111,7 +112,7 @@ impl Member {
         Self::with(agreement, me, members.or(others), settings, moment)
     }
 
-    /// Returns a host that joins a run of `others` already under way.
+    /// Returns a host that joins a run of the hosts `others`, which is under way.
     pub fn joining(me: HostId, others: Hosts, settings: Settings, moment: Moment) -> Self {
         let agreement = Agreement::joining(me, settings.on_silence);
         Self::with(agreement, me, others, settings, moment)
@@ -124,7 +125,7 @@ impl Member {
         settings: Settings,
         moment: Moment,
     ) -> Self {
-        // Numbers keep growing when a host restarts.
+        // The first number is the timeline's reading, so numbers keep growing when a host restarts.
         let number = moment.now.as_ns().max(0).unsigned_abs();
         let others = all.iter().filter(|host| *host != me);
         let mut member = Self {
@@ -146,14 +147,15 @@ impl Member {
         member
     }
 
-    /// Returns the next action; `None` when there is none until [`Self::next_wake`].
+    /// Takes the next action out of the queue. `None` means that there is no action until
+    /// [`Self::next_wake`], unless the caller reports an event before.
     pub fn next_action(&mut self) -> Option<Action> {
         let order = self.orders.pop_front().map(Action::Order);
         order.or_else(|| self.outbox.pop_front().map(Action::Send))
     }
 
-    /// Returns the lead of the ceiling over the current clock reading, for the host that asks first
-    /// ([`Order::Close`] without `at_least`).
+    /// Returns the lead of the ceiling over the current reading of the virtual clock. The host that
+    /// sets the first ceiling of a pause ([`Order::Close`] without `at_least`) uses it.
     pub fn lead(&self, moment: Moment) -> Duration {
         match self.settings.mode {
             Mode::Immediate => self.reach(moment),
@@ -161,57 +163,58 @@ impl Member {
         }
     }
 
-    /// A local program requests the line: all hosts pause, until [`Self::release`].
+    /// Requests the line for a local program: all hosts pause, until [`Self::release`].
     pub fn claim(&mut self, moment: Moment) {
         self.agreement.claim(self.soonest(moment));
         self.settle(moment);
     }
 
-    /// No local program holds the line any more.
+    /// Releases the line when no local program needs it any more.
     pub fn release(&mut self, moment: Moment) {
         self.agreement.release(self.soonest(moment));
         self.settle(moment);
     }
 
-    /// Sets whether this host drives the wired line beside the network. Sent with the next
-    /// datagram.
+    /// Sets if this host drives the wired line beside the network. The other hosts learn it from
+    /// the next datagram.
     pub fn drives(&mut self, drives: bool) {
         self.drives = drives;
     }
 
-    /// Returns true if any other host reports that it drives the wired line.
+    /// Returns true if any other host that is not silent reports that it drives the wired line.
     pub fn others_drive(&self) -> bool {
         let alive = self.agreement.alive();
         let mut links = self.links.iter();
         links.any(|(host, link)| alive.contains(*host) && link.drives)
     }
 
-    /// The wired line is high, and no host drives it: all stop, if so configured.
+    /// Reports that the wired line is high although no host reports that it drives it. All hosts
+    /// stop if [`OnSilence::Stop`] is configured; otherwise there is no effect.
     pub fn line_is_stuck(&mut self, moment: Moment) {
         self.agreement.line_is_stuck();
         self.settle(moment);
     }
 
-    /// The ordered ceiling is in force on this host.
+    /// Reports that the ordered ceiling is in force on this host, and its value.
     pub fn closed(&mut self, ceiling: Instant<Virtual>, moment: Moment) {
         self.agreement.closed(ceiling, self.soonest(moment));
         self.settle(moment);
     }
 
-    /// Clock and processes have stopped as ordered.
+    /// Reports that clock and processes have stopped as ordered.
     pub fn stood(&mut self, moment: Moment) {
         self.agreement.stood(self.soonest(moment));
         self.settle(moment);
     }
 
-    /// Clock or processes did not obey an order.
+    /// Reports that the clock or the processes did not obey an order; all hosts stop.
     pub fn failed(&mut self, moment: Moment) {
         self.agreement.failed();
         self.settle(moment);
     }
 
-    /// Processes a received datagram. Drops it if it is from an unknown host, for another host, or
-    /// older than one received before; returns true if it was accepted.
+    /// Processes a received datagram and returns true. Drops the datagram and returns false if it
+    /// is from an unknown or silent host, for another host, or older than an earlier one.
     pub fn receive(&mut self, datagram: &Datagram, moment: Moment) -> bool {
         let from = datagram.from;
         let deaf = self.agreement.silent().contains(from);
@@ -229,7 +232,7 @@ impl Member {
         true
     }
 
-    /// Handles the passage of time.
+    /// Detects silent hosts and queues the datagrams that are due at `moment`.
     pub fn wake(&mut self, moment: Moment) {
         let awaited = self.agreement.members().without(self.agreement.silent());
         for host in awaited.iter().filter(|host| *host != self.me) {
@@ -247,7 +250,7 @@ impl Member {
         }
     }
 
-    /// Returns the instant at which [`Self::wake`] must be called.
+    /// Returns the timeline instant by which [`Self::wake`] must be called.
     pub fn next_wake(&self) -> Instant<Timeline> {
         let awaited = match self.agreement.is_stopped() {
             true => Hosts::NONE,
@@ -263,7 +266,8 @@ impl Member {
         all.min().unwrap_or(Instant::FAR_FUTURE)
     }
 
-    /// Returns the cause if the host has stopped for good.
+    /// Returns the host and the cause of a stop for good; `None` if the host has not stopped for
+    /// good.
     pub fn halt(&self) -> Option<Halt> {
         match self.said.stage {
             Stage::Stopped(halt) => Some(halt),
@@ -271,23 +275,23 @@ impl Member {
         }
     }
 
-    /// Returns the current members.
+    /// Returns the current members of the run.
     pub fn members(&self) -> Hosts {
         self.agreement.members()
     }
 
-    /// Returns this host's record.
+    /// Returns the record that this host sent last.
     pub fn record(&self) -> Record {
         self.said
     }
 
-    /// Returns the round-trip time of the slowest message, plus the largest possible difference of
-    /// two timelines.
+    /// Returns the longest round-trip time to any member, plus the largest possible difference
+    /// between two timelines.
     fn reach(&self, moment: Moment) -> Duration {
         let members = self.agreement.alive();
         let links = self.links.iter().filter(|it| members.contains(*it.0));
         let reach = links.map(|(_, link)| link.reach()).max();
-        // An excessive estimate must not keep a testbed from ever pausing.
+        // Limited to the patience, so that an excessive estimate cannot prevent all pauses.
         let reach = reach.unwrap_or(Duration::ZERO).min(self.settings.patience);
         reach + moment.uncertainty
     }
@@ -296,7 +300,8 @@ impl Member {
         moment.now + self.reach(moment)
     }
 
-    /// Returns the instant from which the host counts as silent, if it sends nothing until then.
+    /// Returns the instant at which `host` counts as silent unless a datagram from it arrives
+    /// before.
     fn silent_from(&self, host: HostId) -> Instant<Timeline> {
         match self.links.get(&host).map(|link| link.heard) {
             Some(Some(heard)) => heard + self.settings.patience,
@@ -312,7 +317,7 @@ impl Member {
         link.sent.map_or(self.started, |sent| sent + wait)
     }
 
-    /// Returns false for hosts that may join and have not been heard yet.
+    /// Returns false for a host that may join and from which no datagram has arrived yet.
     fn speaks_to(&self, host: HostId) -> bool {
         let heard = self
             .links
@@ -322,7 +327,7 @@ impl Member {
         heard || joins || self.agreement.members().contains(host)
     }
 
-    /// Takes over orders, and queues the datagrams to send.
+    /// Queues the agreement's orders, and the datagrams that are due or have a new record.
     fn settle(&mut self, moment: Moment) {
         while let Some(order) = self.agreement.next_order() {
             if matches!(order, Order::Halt(_)) {
@@ -389,7 +394,8 @@ impl Member {
         }
     }
 
-    /// Returns the cause of the stop, for a message: see [`Why`].
+    /// Returns the cause of a stop for good, for a message; `None` if the host has not stopped for
+    /// good.
     pub fn why(&self) -> Option<Why> {
         self.halt().map(|halt| halt.why)
     }

@@ -1,100 +1,102 @@
-//! Record of a host's state: complete each time, so that the newest record makes every older one
-//! worthless and the next one replaces a lost one.
+//! Record of a host's state. Every record is complete: the newest one replaces all older ones, and
+//! the next one makes up for a lost one.
 
 use timeloom_clock::Timeline;
 use timeloom_time::{Instant, Virtual};
 
 use crate::hosts::{HostId, Hosts};
 
-/// State of one host, as sent to all others.
+/// State of one host, as the host sends it to all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Number of the pause that the host is in, or that it last came out of. The stop before the
-    /// start is number 0.
+    /// Number of the host's current pause, or of its last pause if it is running. The stop before
+    /// the start of the run has number 0.
     pub pause: u64,
     /// Members of that pause, as far as the host knows.
     pub members: Hosts,
-    /// Members that the host has not heard for too long. It ignores their records.
+    /// Members that have been silent for too long; the host ignores their records.
     pub silent: Hosts,
-    /// Ballot, increased by a host that claims the line again while it is stopped: votes of an
-    /// older ballot no longer count.
+    /// Ballot of the votes for resuming. A host that claims the line again while it is stopped
+    /// increases the ballot; votes with an older ballot no longer count.
     pub ballot: u32,
-    /// A program on the host holds the line, or requests it.
+    /// True if a program on the host holds the line, or requests it.
     pub holds: bool,
-    /// Stage within the pause.
+    /// Stage of the host within the pause.
     pub stage: Stage,
 }
 
-/// Instants at which all hosts resumed.
+/// Instants at which a pause ended and all hosts resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resumed {
-    /// Virtual instant at which all were stopped.
+    /// Virtual instant at which all hosts were stopped.
     pub from: Instant<Virtual>,
-    /// Instant of the common timeline at which all resume.
+    /// Instant of the common timeline at which all hosts resume.
     pub at: Instant<Timeline>,
 }
 
 /// Stage of a host within a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// The host takes part in nothing yet, and asks to join.
+    /// The host asks to join the run, and does not take part in it yet.
     Joining,
-    /// The host runs, since the pause of the record's number ended like this.
+    /// The host runs. The pause with the record's number ended at these instants.
     Running(Resumed),
-    /// The host's clock will not pass the ceiling.
+    /// The host has set a ceiling that its clock will not pass.
     Closing {
-        /// Virtual instant at which its clock stops by itself.
+        /// Virtual instant at which the host's clock stops by itself.
         ceiling: Instant<Virtual>,
-        /// End of the previous pause, for hosts that have not received it.
+        /// End of the previous pause, for hosts that have not received it yet.
         before: Resumed,
     },
-    /// The host knows the common instant of the stop, and has not reached it yet.
+    /// The host knows the virtual instant at which all hosts stop, and has not reached it yet.
     Bound {
-        /// Common instant.
+        /// Virtual instant at which all hosts stop.
         at: Instant<Virtual>,
     },
-    /// Clock and processes of the host are stopped.
+    /// The clock and the processes of the host are stopped.
     Standing {
-        /// Common instant.
+        /// Virtual instant at which all hosts stop.
         at: Instant<Virtual>,
     },
-    /// The host votes for resuming: no host holds the line, as far as it knows.
+    /// The host votes for resuming: as far as it knows, no host holds the line.
     Ready {
-        /// Common instant.
+        /// Virtual instant at which all hosts are stopped.
         at: Instant<Virtual>,
-        /// Earliest instant at which the host can resume.
+        /// Earliest timeline instant at which the host can resume.
         go: Instant<Timeline>,
-        /// Hosts that take part from then on.
+        /// Hosts that join the run with this resume.
         joiners: Hosts,
     },
     /// The host has stopped for good.
     Stopped(Halt),
 }
 
-/// Stop of all hosts for good.
+/// Stop of all hosts for good, which ends the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Halt {
     /// Host that detected the cause.
     pub by: HostId,
-    /// Cause.
+    /// Cause of the stop.
     pub why: Why,
 }
 
-/// Cause of a stop for good.
+/// Cause of a stop for good, as detected by one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
-    /// The host has not heard this one for too long, and is configured to stop then.
+    /// This host has been silent for too long, and hosts are configured to stop in that case.
     Silent(HostId),
-    /// The host does not hear this one; others do. The link between the two is broken.
+    /// No datagrams arrive from this host, while others receive from it: the link between the two
+    /// hosts is broken.
     Link(HostId),
-    /// The host hears no more than half of the hosts.
+    /// The detecting host receives from no more than half of the hosts, itself included.
     Minority,
-    /// The others have gone on without this host: they did not hear it for too long.
+    /// The other hosts have excluded the detecting host, because they did not receive from it for
+    /// too long.
     Excluded,
-    /// This host restarted in the middle of a run.
+    /// This host restarted during the run.
     Restarted(HostId),
-    /// The host's own clock or processes did not obey.
+    /// The clock or the processes of the detecting host did not obey an order.
     Failed,
-    /// The wired line beside the network is high, and no host reports that it drives it.
+    /// The wired line beside the network is high, although no host reports that it drives the line.
     Line,
 }

@@ -1,5 +1,5 @@
-//! Seeded simulations of many hosts on a lossy network: all hosts pause at one virtual instant, all
-//! clocks resume from one instant, and every host that requests the line gets it.
+//! Seeded simulations of many hosts on a lossy network. All hosts pause at one virtual instant, all
+//! clocks resume from one instant, and every host that requests the line is granted it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -12,12 +12,13 @@ use timeloom_clock::Timeline;
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// Delays and losses of the simulated network.
+/// Delays and losses of a simulated network.
 #[derive(Clone, Copy, Debug)]
 struct Network {
     loss: f64,
     duplication: f64,
-    /// Minimum and maximum delay of a datagram; the spread makes datagrams overtake each other.
+    /// Minimum and maximum delay of a datagram. Because of the spread, datagrams can overtake each
+    /// other.
     delay: (Duration, Duration),
 }
 
@@ -26,10 +27,10 @@ const UNCERTAINTY: Duration = Duration::from_us(20);
 
 struct Host {
     member: Member,
-    /// Error of the host's timeline.
+    /// Difference of the host's timeline from the true one.
     error: Duration,
     orders: std::collections::VecDeque<Order>,
-    /// Start of the current run; `None` while the host is paused.
+    /// Instants of the last resume; `None` while the host is paused.
     runs: Option<Resumed>,
     ceiling: Option<Instant<Virtual>>,
     shows: Instant<Virtual>,
@@ -38,9 +39,9 @@ struct Host {
     holds: bool,
     granted: usize,
     crashed: bool,
-    /// Instant of the scheduled wake-up, if any.
+    /// Instant at which [`Member::wake`] is scheduled, if any.
     wakes: Option<Instant<Timeline>>,
-    /// Instant of the scheduled act, if any.
+    /// Instant at which an order will be carried out, if any.
     acts: Option<Instant<Timeline>>,
 }
 
@@ -48,7 +49,7 @@ struct Host {
 enum Event {
     Arrive(usize, Vec<u8>),
     Wake(usize),
-    /// The host's clock has reached its ceiling, or the host is due to resume.
+    /// The host with this index reaches its ceiling, or is due to resume.
     Act(usize),
     Claim(usize),
     Release(usize),
@@ -124,7 +125,8 @@ impl World {
         world
     }
 
-    /// Schedules `times` requests for the line on each of `hosts` hosts, at random instants.
+    /// Schedules `times` requests for the line on each of the first `hosts` hosts, at random
+    /// instants `within` the given time.
     fn ask(&mut self, hosts: usize, times: usize, within: Duration) {
         for index in 0..hosts {
             self.hosts[index].requests = times;
@@ -151,7 +153,7 @@ impl World {
         }
     }
 
-    /// Returns the virtual time of a host's clock.
+    /// Returns the reading of a host's virtual clock.
     fn clock(&self, index: usize) -> Instant<Virtual> {
         let host = &self.hosts[index];
         let Some(resumed) = host.runs else {
@@ -169,8 +171,8 @@ impl World {
         }
     }
 
-    /// Runs until only periodic datagrams are left or all hosts have stopped; returns `false` if
-    /// that takes longer than `most`.
+    /// Runs until `over` returns true. Returns false if that takes longer than `most`, or if no
+    /// event is left.
     fn run(&mut self, most: Duration, over: impl Fn(&Self) -> bool) -> bool {
         let end = self.now + most;
         while !over(self) {
@@ -281,7 +283,7 @@ impl World {
         }
     }
 
-    /// Executes the first order, or schedules the instant at which that is possible.
+    /// Carries out the first order, or schedules the instant at which it can be carried out.
     fn obey(&mut self, index: usize) {
         let (shows, moment) = (self.clock(index), self.moment(index));
         let host = &mut self.hosts[index];
@@ -334,7 +336,7 @@ impl World {
         let from = datagram.from.number() as usize;
         match datagram.to {
             Some(to) => self.carry(datagram, (from, to.number() as usize)),
-            // Each host gets its own copy, or loses it.
+            // The network delivers a datagram to all as one copy for each host, which may be lost.
             None => (0..self.hosts.len())
                 .filter(|to| *to != from)
                 .for_each(|to| self.carry(datagram, (from, to))),
@@ -366,7 +368,7 @@ impl World {
             && alive.clone().all(|host| !host.asks && host.requests == 0)
     }
 
-    /// Returns the greatest difference between the clocks of the running hosts.
+    /// Returns the greatest difference between the virtual clocks of any two running hosts.
     fn spread(&self) -> Duration {
         let alive = (0..self.hosts.len()).filter(|index| !self.hosts[*index].crashed);
         let shown: Vec<_> = alive.map(|index| self.clock(index)).collect();
@@ -388,13 +390,13 @@ fn bad(loss: f64) -> Network {
     }
 }
 
-/// Runs until each host got the line `times` times; returns the number of pauses.
+/// Runs until each host was granted the line `times` times, and returns the number of pauses.
 fn all_get_it(count: usize, times: usize, seed: u64, network: Network, mode: Mode) -> usize {
     let settings = Settings { mode, ..settings() };
     all_get_it_with(count, times, seed, network, settings).0
 }
 
-/// Like [`all_get_it`], with these settings; also returns the number of datagrams sent.
+/// Does the same as [`all_get_it`] with other settings, and also returns the number of datagrams.
 fn all_get_it_with(
     count: usize,
     times: usize,
@@ -411,14 +413,15 @@ fn all_get_it_with(
     );
     let asked = &world.hosts[..askers];
     assert!(asked.iter().all(|host| host.granted == times));
-    // For some hosts the last resume may still be in the future.
+    // For some hosts, the instant of the last resume may not have come yet.
     world.run(Duration::from_ms(200), |_| false);
     assert!(world.spread() <= UNCERTAINTY + UNCERTAINTY);
     assert!(world.stands.values().all(|hosts| *hosts == count));
     (world.stands.len(), world.sent)
 }
 
-/// New records go to all hosts in one datagram; a host that did not get it is sent another.
+/// New records go to all hosts in one datagram; to a host that did not receive it, the record is
+/// sent again separately.
 #[test]
 fn one_datagram_to_all_does_what_one_to_each_does() {
     let to_all = Settings {
@@ -450,7 +453,7 @@ fn few_hosts_and_many_seeds() {
     }
 }
 
-/// The difference between clocks is no larger after 600 pauses than after a few.
+/// After 600 pauses, the difference between clocks is no larger than after a few.
 #[test]
 fn pauses_add_nothing_to_the_difference() {
     let mut world = World::new(4, 7, FAIR, settings());
@@ -484,7 +487,7 @@ fn a_scheduled_pause_is_where_it_was_asked_for() {
         let mut world = World::new(4, 5, network, settings);
         assert!(world.run(Duration::from_s(60), World::all_run));
         let run_from = world.hosts[2].runs.expect("it runs");
-        // An instant of host 2's clock.
+        // Instant of the request, by host 2's timeline.
         let claim = run_from.at + Duration::from_s(1) - world.hosts[2].error;
         world.hosts[2].requests = 1;
         world.at(claim, Event::Claim(2));
@@ -521,7 +524,7 @@ fn what_a_dead_host_held_is_released_within_a_second() {
     assert_eq!(left, [id(0), id(2), id(3)].into_iter().collect());
 }
 
-/// Both ends of the link are alive, as the other hosts know.
+/// A single link is broken. Both of its ends are alive, as the other hosts know.
 #[test]
 fn a_broken_link_stops_all_and_is_named() {
     for settings in [settings(), releasing()] {
@@ -546,7 +549,7 @@ fn a_broken_link_stops_all_and_is_named() {
     }
 }
 
-/// A partition with half of the hosts or fewer does not go on alone.
+/// A partition that contains half of the hosts or fewer does not go on alone.
 #[test]
 fn two_of_four_do_not_go_on_alone() {
     let mut world = World::new(4, 17, FAIR, releasing());

@@ -1,23 +1,23 @@
-//! Rate of a host's time relative to the session's.
+//! Rate of a host's time relative to the session's virtual time.
 //!
-//! A machine can be suspended, overloaded or moved elsewhere while the rest of the world goes on:
-//! less time then passes for it than for the others. So between the session's virtual time and a
-//! host's clocks ([`crate::host`]) there is one more map, with a rate and an offset, which an
-//! experimenter commands: no time passes for a held host, more or less time for a dilated one. A
-//! host that missed time stays behind, and its clocks with it, until they are set.
+//! A machine can be suspended, overloaded or migrated while the rest of the world goes on: less
+//! time then passes for this machine than for the others. Between the session's virtual time and a
+//! host's clocks ([`crate::host`]) there is therefore one more map, with a rate and an offset that
+//! an experimenter commands. No time passes for a held host, and more or less time passes for a
+//! dilated one. A host that missed time stays behind, and so do its clocks until they are set.
 
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 
 use crate::scale::Lived;
 
-/// Host time as a map from session time. The default is session time itself.
+/// Host time as a map from session time. By default, host time equals session time.
 ///
-/// Every `now` is session time, and never goes back. No change makes the host's time jump.
+/// Every `now` is session time, and must never decrease. No change makes the host's time jump.
 #[derive(Clone, Debug)]
 pub struct Course {
-    /// Map in force, apart from the end.
+    /// Map in force; it does not include the stop at `end`.
     map: ClockMap<Virtual, Lived>,
-    /// Rate while the host is not held.
+    /// Rate while the host is not held: host time per session time.
     running: Rate,
     factor: f64,
     held: bool,
@@ -38,18 +38,19 @@ impl Default for Course {
 }
 
 impl Course {
-    /// Returns the host's time at the session's `now`.
+    /// Returns the host's time at session time `now`.
     pub fn at(&self, now: Instant<Virtual>) -> Instant<Lived> {
         self.map.at(now).min(self.end)
     }
 
-    /// Returns the time that the host has missed; negative if the host is ahead.
+    /// Returns session time minus host time: the time that the host has missed. Negative if the
+    /// host is ahead.
     pub fn behind(&self, now: Instant<Virtual>) -> Duration {
         (now - Instant::ZERO) - (self.at(now) - Instant::ZERO)
     }
 
-    /// Returns the session time at which the host's time reaches `at`, at the current rate. `None`
-    /// if it does not: the host is held, or ends before.
+    /// Returns the session time at which the host's time reaches `at`, at the current rate. Returns
+    /// `None` if it never does, because the host is held or stops before `at`.
     pub fn first_reaching(&self, at: Instant<Lived>) -> Option<Instant<Virtual>> {
         if at > self.end {
             return None;
@@ -57,22 +58,24 @@ impl Course {
         self.map.first_reaching(at)
     }
 
-    /// Returns the rate in force up to the end; stopped while the host is held.
+    /// Returns the present rate of host time per session time, valid until the end; 0 while the
+    /// host is held.
     pub fn rate(&self) -> Rate {
         self.map.rate
     }
 
-    /// Returns the rate while the host is not held.
+    /// Returns the rate of host time per session time while the host is not held.
     pub fn running(&self) -> Rate {
         self.running
     }
 
-    /// Returns the seconds of the session per second of the host, while the host is not held.
+    /// Returns the dilation: seconds of session time per second of host time, while the host is not
+    /// held.
     pub fn factor(&self) -> f64 {
         self.factor
     }
 
-    /// Returns true if the host is held.
+    /// Returns true if the host is held, that is, its time is stopped.
     pub fn is_held(&self) -> bool {
         self.held
     }
@@ -82,21 +85,21 @@ impl Course {
         self.end
     }
 
-    /// Stops the host's time from `now` on.
+    /// Stops the host's time from session time `now` on.
     pub fn hold(&mut self, now: Instant<Virtual>) {
         self.held = true;
         self.go_on(now);
     }
 
-    /// Continues the host's time from where it is stopped.
+    /// Continues the host's time, from the value at which it is stopped.
     pub fn release(&mut self, now: Instant<Virtual>) {
         self.held = false;
         self.go_on(now);
     }
 
-    /// Sets the dilation: from `now` on a second of the host takes `factor` seconds of the session;
-    /// if the host is held, from its release on. Returns true if that is possible: from 0.001 to
-    /// 1000.
+    /// Sets the dilation: from `now` on, or from the release of a held host, a second of the host
+    /// takes `factor` seconds of the session. Returns false, without a change, unless `factor` is
+    /// from 0.001 to 1000.
     pub fn dilate(&mut self, now: Instant<Virtual>, factor: f64) -> bool {
         let rate = Rate::from_f64(factor)
             .filter(|_| (1.0 / MOST..=MOST).contains(&factor))
@@ -108,8 +111,8 @@ impl Course {
         true
     }
 
-    /// Sets the end of the host's time, until [`Self::forget_end`]. Returns true if that is in the
-    /// host's future.
+    /// Sets the host time at which the host stops by itself. Returns false, without a change, if
+    /// `end` is not in the host's future. [`Self::forget_end`] removes the end.
     pub fn end_at(&mut self, now: Instant<Virtual>, end: Instant<Lived>) -> bool {
         let ahead = self.at(now) < end;
         if ahead {
@@ -118,7 +121,7 @@ impl Course {
         ahead
     }
 
-    /// Removes the end. A host that has reached its end continues from there.
+    /// Removes the end. A host that is stopped at its end continues from there.
     pub fn forget_end(&mut self, now: Instant<Virtual>) {
         self.go_on(now);
         self.end = Instant::FAR_FUTURE;
@@ -134,9 +137,9 @@ impl Course {
     }
 }
 
-/// Limit of the dilation: a thousand times slower or faster than the session, which may itself be a
-/// million times slower or faster than the machine: a page's rate still has fifteen significant
-/// bits then.
+/// Limit of the dilation: a thousand times slower or faster than the session. The session itself
+/// may be a million times slower or faster than the machine; the product of the two rates still has
+/// fifteen significant bits in a clock page.
 const MOST: f64 = 1e3;
 
 #[cfg(test)]
@@ -180,7 +183,7 @@ mod tests {
         assert_eq!(course.factor(), 2.0);
     }
 
-    /// The end is exact to the nanosecond, even if it is noticed late.
+    /// The host's time stops at its end to the nanosecond, even if the caller notices the end late.
     #[test]
     fn it_goes_no_further_than_its_end() {
         let mut course = Course::default();
@@ -196,7 +199,7 @@ mod tests {
         assert!(course.at(at_ms(503)) > lived_ms(19), "and on from there");
     }
 
-    /// Event of a session and its host, in any order.
+    /// Step of a random history of a session and a host.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         PauseSession,
@@ -207,7 +210,7 @@ mod tests {
         Dilate(u64),
         EndAfter(i64),
         ForgetEnd,
-        /// Time advances to the next event.
+        /// Advances time by this length; the other steps happen between such advances.
         Skip(i64),
     }
 
@@ -226,7 +229,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nests the maps as in a session: wall → virtual → lived.
+        /// The maps are nested as in a session: wall time → virtual time → host time.
         #[test]
         fn nested_maps_never_go_back_and_are_exact_at_changes(
             steps in prop::collection::vec((0i64..1 << 32, any_step()), 1..60)
@@ -237,7 +240,7 @@ mod tests {
             let mut wall = Instant::<Wall>::ZERO;
             let (mut last, mut expected) = (course.at(session.at(wall)), 0.0f64);
             for (length, step) in &steps {
-                // At an instant within the step, and at its end.
+                // Check an instant within the step, and the step's end.
                 let begun = session.at(wall);
                 for part in [3, 1] {
                     let lived = course.at(session.at(wall + Duration::from_ns(length / part)));
@@ -247,7 +250,7 @@ mod tests {
                 }
                 wall += Duration::from_ns(*length);
                 let now = session.at(wall);
-                // Host time, computed independently.
+                // Host time, computed independently of the maps.
                 expected += (now - begun).as_ns() as f64 * course.rate().as_f64();
                 expected = expected.min(course.end().as_ns() as f64);
                 let mut skipped = Duration::ZERO;
@@ -279,12 +282,12 @@ mod tests {
                 }
             }
             let off = (last.as_ns() as f64 - expected).abs();
-            // A nanosecond for each rounding.
+            // Each rounding may add an error of one nanosecond.
             prop_assert!(off <= 3.0 + 2.0 * steps.len() as f64, "{} ns off", off);
         }
 
-        /// Holds a host within a pause of the session, around it, or across one of its ends: host
-        /// time passes while neither is in force.
+        /// A host is held within a pause of the session, for longer than the pause, or across one
+        /// of the pause's ends. Host time passes while neither is in force.
         #[test]
         fn holds_and_pauses_nest_in_any_order(
             hold in (0i64..1 << 32, 0i64..1 << 32),

@@ -1,10 +1,11 @@
-//! Clock of a host: its host time, through an oscillator, through a kernel.
+//! Clocks of a host: host time, counted by an oscillator, and converted by a kernel.
 //!
-//! An experiment defines how much time has passed for a host. The host does not know it: it counts
-//! a [`Crystal`] that runs a little fast or slow, and its kernel derives clocks from the count
-//! ([`KernelClock`]) that a daemon may steer. [`HostClock`] is the chain of the three maps: lived →
-//! core → monotonic, and realtime beside it. A host that counts the cycles of a core has a fourth
-//! map: its crystal drives the core, and the kernel counts the core's RVEC clock ([`DrivenClock`]).
+//! An experiment defines how much time has passed for a host, but the host cannot read that time.
+//! It counts an oscillator ([`Crystal`]) that is slightly fast or slow, and its kernel derives
+//! clocks from the count ([`KernelClock`]), which a daemon may steer. [`HostClock`] is the chain of
+//! maps: host time → core clock (CLOCK_MONOTONIC_RAW) → CLOCK_MONOTONIC, with CLOCK_REALTIME at an
+//! offset. A host that counts the cycles of a processor core has one more map: the oscillator
+//! drives the core, and the kernel counts the core's RVEC clock ([`DrivenClock`]).
 
 use timeloom_time::{ClockMap, Core, Duration, Instant, Rate, Utc};
 
@@ -15,18 +16,19 @@ use crate::noise::Noise;
 use crate::oscillator::TemperatureCycle;
 use crate::scale::{Lived, Monotonic, Oscillation};
 
-/// A host's crystal oscillator, with all its error terms. The default is ideal.
+/// A host's oscillator with all its error terms. The default has no error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Crystal {
-    /// Frequency error at the start.
+    /// Frequency error at host time zero.
     pub frequency: RateError,
-    /// Ageing: change of the frequency per day.
+    /// Ageing: change of the frequency error per day.
     pub drift_per_day: RateError,
-    /// Random walk: standard deviation of the frequency step per second.
+    /// Random walk of the frequency: standard deviation of the change per second.
     pub wander: RateError,
-    /// White frequency noise: standard deviation of the frequency from one second to the next.
+    /// White frequency noise: standard deviation of the frequency error within one second,
+    /// independent of other seconds.
     pub jitter: RateError,
-    /// Effect of the temperature.
+    /// Effect of the temperature on the frequency.
     pub temperature: TemperatureCycle,
 }
 
@@ -43,32 +45,33 @@ impl Default for Crystal {
 }
 
 impl Crystal {
-    /// Returns true if the rate never changes.
+    /// Returns true if the oscillator's rate never changes.
     fn is_constant(&self) -> bool {
         let still = [self.drift_per_day, self.wander, self.jitter];
         still == [RateError::ZERO; 3] && self.temperature.swing_k == 0.0
     }
 }
 
-/// Start values of a host's clock, at the zero of the host's time.
+/// State of a host's clocks at host time zero, and the parameters of their errors.
 #[derive(Clone, Debug)]
 pub struct HostClockOptions {
-    /// Kernel clocks at the start.
+    /// Initial values of the kernel's clocks.
     pub kernel: KernelClockOptions,
-    /// Crystal that the kernel counts.
+    /// Oscillator that the kernel counts.
     pub crystal: Crystal,
-    /// The core that the crystal drives, if the kernel counts its cycles.
+    /// Core that the oscillator drives, if the kernel counts its cycles; `None` if the kernel
+    /// counts the oscillator itself.
     pub cycles: Option<CycleOptions>,
-    /// Seed of the randomness of the crystal and of a governor.
+    /// Seed of the random errors of the oscillator, and of the load of a governor.
     pub seed: u64,
 }
 
-/// Readings of a host's clocks, from an instant until the next change.
+/// Maps from host time to a host's clocks, valid from an instant until the next change.
 #[derive(Clone, Copy, Debug)]
 pub struct HostLine {
-    /// Map from the host's time to CLOCK_MONOTONIC_RAW.
+    /// Map from host time to CLOCK_MONOTONIC_RAW.
     pub core: ClockMap<Lived, Core>,
-    /// Map from the host's time to CLOCK_MONOTONIC.
+    /// Map from host time to CLOCK_MONOTONIC.
     pub monotonic: ClockMap<Lived, Monotonic>,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
     pub realtime_ahead: Duration,
@@ -77,37 +80,37 @@ pub struct HostLine {
 }
 
 impl HostLine {
-    /// Returns CLOCK_REALTIME at `now`.
+    /// Returns CLOCK_REALTIME at host time `now`.
     pub fn realtime(&self, now: Instant<Lived>) -> Instant<Utc> {
         ClockMap::ahead_by(self.realtime_ahead).at(self.monotonic.at(now))
     }
 }
 
-/// Clocks of one host. Every method takes `now` in the host's time, which must never go back.
+/// Clocks of one host. The argument `now` of every method is host time and must never decrease.
 #[derive(Clone, Debug)]
 pub struct HostClock {
     crystal: Crystal,
     noise: Noise,
-    /// Current value of the random walk, in ppt.
+    /// Present value of the frequency's random walk, in parts per 10^12.
     walk_ppt: f64,
     oscillation: ClockMap<Lived, Oscillation>,
     cycles: Option<Cycles>,
     core: ClockMap<Lived, Core>,
-    /// Next change of the crystal's rate.
+    /// Host time at which the oscillator's rate next changes; `None` if it never changes.
     next_step: Option<Instant<Lived>>,
     kernel: KernelClock,
 }
 
-/// Core whose cycles are counted.
+/// Core whose cycles the kernel counts.
 #[derive(Clone, Debug)]
 struct Cycles {
     clock: DrivenClock,
-    /// Kernel's raw clock at the start of the count.
+    /// CLOCK_MONOTONIC_RAW at the start of the count.
     raw: Instant<Core>,
 }
 
 impl HostClock {
-    /// Returns the clock at the zero of the host's time.
+    /// Returns the clocks at host time zero.
     pub fn new(options: &HostClockOptions) -> Self {
         let mut clock = Self {
             crystal: options.crystal,
@@ -115,7 +118,8 @@ impl HostClock {
             walk_ppt: 0.0,
             oscillation: ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::ONE),
             cycles: options.cycles.as_ref().map(|cycles| Cycles {
-                // The governor's load must be independent of its crystal's noise.
+                // The seed is inverted, so that the governor's load is independent of the
+                // oscillator's noise.
                 clock: DrivenClock::new(cycles, !options.seed),
                 raw: options.kernel.raw,
             }),
@@ -128,7 +132,7 @@ impl HostClock {
         clock
     }
 
-    /// Returns the clock readings from `now` on.
+    /// Returns the maps from host time to the clocks, from `now` until the next change.
     pub fn line(&mut self, now: Instant<Lived>) -> HostLine {
         self.advance(now);
         let core = self.core.continued(now, self.core.rate);
@@ -141,7 +145,7 @@ impl HostClock {
         }
     }
 
-    /// Returns the instant at which the line may next change by itself.
+    /// Returns the host time at which the maps may next change without a call; `None` for never.
     pub fn next_wake(&mut self) -> Option<Instant<Lived>> {
         let kernel = self
             .kernel
@@ -151,20 +155,20 @@ impl HostClock {
         self.next_step.into_iter().chain(kernel).chain(change).min()
     }
 
-    /// Returns the instant at which the core's clock next changes its rate by itself.
+    /// Returns the host time at which the rate of the core's clock next changes without a call.
     fn next_change(&mut self) -> Option<Instant<Lived>> {
         let change = self.cycles.as_mut()?.clock.next_change()?;
         self.oscillation.first_reaching(Instant::ZERO + change)
     }
 
-    /// Returns the maximum lag of CLOCK_MONOTONIC_RAW behind the crystal's count, caused by
-    /// frequency changes, if the kernel counts cycles. The clock is never ahead of the count.
+    /// Returns the greatest possible lag of CLOCK_MONOTONIC_RAW behind the oscillator's count,
+    /// caused by frequency changes of the core; `None` if the kernel counts no cycles. The clock is
+    /// never ahead of the count.
     pub fn missing(&mut self) -> Option<Duration> {
         Some(self.cycles.as_mut()?.clock.missing())
     }
 
-    /// Changes the frequency of the core whose cycles are counted, from `now` on. Does nothing if
-    /// the host counts no cycles.
+    /// Changes the frequency of the core at `now`. Has no effect if the kernel counts no cycles.
     pub fn handle_frequency(&mut self, now: Instant<Lived>, frequency: Frequency) {
         self.advance(now);
         self.count_from(now);
@@ -174,9 +178,10 @@ impl HostClock {
         }
     }
 
-    /// Accepts that readers saw CLOCK_MONOTONIC_RAW this much ahead: the core changed its
-    /// frequency, readers used the old line for a moment, and no reader may see the clock go back.
-    /// The lead is removed slowly. A host that counts no cycles has no such changes.
+    /// Records that readers saw CLOCK_MONOTONIC_RAW ahead of its value by `ahead`, because they
+    /// used the old map for a moment after the core had changed its frequency. The clock keeps this
+    /// lead, since no reader may see it go back, and then removes the lead slowly. Has no effect if
+    /// the kernel counts no cycles.
     pub fn absorb_raw(&mut self, now: Instant<Lived>, ahead: Duration) {
         self.advance(now);
         self.count_from(now);
@@ -186,10 +191,10 @@ impl HostClock {
         }
     }
 
-    /// Returns the result of `adjtimex` at `now`, without changing anything.
+    /// Returns the result that `adjtimex` has at `now` if it changes nothing (modes 0).
     pub fn state(&mut self, now: Instant<Lived>) -> Timex {
         let mut timex = Timex::default();
-        // Reading needs no privilege and cannot fail.
+        // A call that only reads needs no privilege and cannot fail.
         let _ = self.adjust(now, &mut timex, false);
         timex
     }
@@ -199,10 +204,10 @@ impl HostClock {
         self.kernel.discontinuities()
     }
 
-    /// `adjtimex`; see [`KernelClock::adjust`].
+    /// Executes `adjtimex`; see [`KernelClock::adjust`].
     ///
     /// # Errors
-    /// Fails as the call does.
+    /// Fails with the error of the system call.
     pub fn adjust(
         &mut self,
         now: Instant<Lived>,
@@ -213,10 +218,10 @@ impl HostClock {
         self.kernel.adjust(self.core.at(now), timex, privileged)
     }
 
-    /// `clock_settime(CLOCK_REALTIME)`; see [`KernelClock::set`].
+    /// Executes `clock_settime(CLOCK_REALTIME)`; see [`KernelClock::set`].
     ///
     /// # Errors
-    /// Fails as the call does.
+    /// Fails with the error of the system call.
     pub fn set(
         &mut self,
         now: Instant<Lived>,
@@ -228,8 +233,8 @@ impl HostClock {
         self.kernel.set(self.core.at(now), s, part_ns, privileged)
     }
 
-    /// Accepts that CLOCK_MONOTONIC is this much ahead: a change of rate took effect too late, and
-    /// no reader may see the clock go back.
+    /// Moves CLOCK_MONOTONIC forward by `ahead`, the lead that readers saw because a change of rate
+    /// took effect too late. No reader may see the clock go back.
     pub fn absorb(&mut self, now: Instant<Lived>, ahead: Duration) {
         self.advance(now);
         self.kernel.absorb(self.core.at(now), ahead);
@@ -254,21 +259,21 @@ impl HostClock {
         self.kernel.advance(self.core.at(now));
     }
 
-    /// Starts a new line of the core clock at `at`, from the crystal or from the cycles.
+    /// Starts a new line of the core clock at `at`, from the oscillator or from the counted cycles.
     fn count_from(&mut self, at: Instant<Lived>) {
         let (shown, rate) = (self.core.at(at), self.oscillation.rate);
         self.core = match &mut self.cycles {
             None => ClockMap::new(at, shown, rate),
             Some(Cycles { clock, raw }) => {
                 clock.advance(self.oscillation.at(at) - Instant::ZERO);
-                // The count is in whole cycles, the line was not.
+                // The core's clock counts whole cycles, while the previous line did not.
                 let counted = *raw + clock.shown();
                 ClockMap::new(at, counted.max(shown), rate.times(clock.rate()))
             }
         };
     }
 
-    /// Returns the crystal's rate for the second that begins at `at`.
+    /// Returns the oscillator's rate for the second that begins at `at`.
     fn rate_at(&mut self, at: Instant<Lived>) -> Rate {
         let crystal = &self.crystal;
         let at_s = (at - Instant::ZERO).as_s_f64();
@@ -278,12 +283,12 @@ impl HostClock {
             + warmth
             + self.walk_ppt
             + self.noise.normal() * crystal.jitter.as_ppt() as f64;
-        // No quartz is off by a tenth; a larger error is a broken scenario.
+        // An oscillator is never off by a tenth; a larger error is a mistake in the scenario.
         RateError::from_ppt(error_ppt.clamp(-1e11, 1e11) as i64).to_rate()
     }
 }
 
-/// Interval between two changes of the crystal's rate.
+/// Interval between two changes of the oscillator's rate.
 const STEP: Duration = Duration::from_s(1);
 
 #[cfg(test)]
@@ -374,8 +379,8 @@ mod tests {
         let (a, b) = (often.line(end), seldom.line(end));
         assert_eq!(a.core, b.core);
         assert_eq!(a.monotonic, b.monotonic);
-        // After a quarter of the cycle the room is 4 K warmer, at 6 K above turnover: 40 ppb/K² *
-        // (36 - 4) K² = 1.28 ppm slower.
+        // After a quarter of the cycle, the temperature has risen by 4 K to 6 K above turnover. The
+        // oscillator is slower by 40 ppb/K² * (36 - 4) K² = 1.28 ppm.
         let mut clock = HostClock::new(&options(Crystal {
             wander: RateError::ZERO,
             jitter: RateError::ZERO,
@@ -386,7 +391,8 @@ mod tests {
         assert!((rate * 1e9 + 21_280.0).abs() < 1.0, "{rate}");
     }
 
-    /// Cycles on a crystal with an error: the loss in frequency changes is added to it.
+    /// With an oscillator that has an error, the time lost in frequency changes is added to that
+    /// error.
     #[test]
     fn a_host_that_counts_cycles_is_behind_its_crystal_by_what_changes_hide() {
         use crate::counter::FrequencySource;
@@ -412,7 +418,7 @@ mod tests {
         let end = at_s(30);
         let (a, b) = (often.line(end).core.out0, seldom.line(end).core.out0);
         assert!((a - b).as_ns().abs() <= 4, "{a:?} {b:?}");
-        // 1.5 ms for the crystal, less 12.5 us for each of the two changes.
+        // The oscillator gains 1.5 ms; each of the two changes loses 12.5 us.
         let ahead = (b - Instant::from_ns(31_000_000_000)).as_ns();
         assert!((ahead - 1_475_000).abs() <= 10, "{ahead}");
         let missing = seldom.missing().expect("it counts cycles");
@@ -423,8 +429,8 @@ mod tests {
         assert_eq!(seldom.next_wake(), None, "the list is over");
     }
 
-    /// Simulates a page that is always rewritten too late: no reader sees it go back, and in the
-    /// end the clock has the value that it would have had.
+    /// The page that readers map is always rewritten too late: no reader sees the clock go back,
+    /// and in the end the clock has the value that it would have had without the delay.
     #[test]
     fn a_clock_whose_changes_are_noticed_late_gives_back_what_readers_saw() {
         use crate::counter::FrequencySource;
@@ -447,7 +453,7 @@ mod tests {
                 }
                 let shown = clock.line(now);
                 assert!(shown.core.out0 >= seen, "{late_us} us late at {now:?}");
-                // Changes that result from this one need no correction.
+                // Changes of the line at later instants need no correction.
                 let ahead = line.monotonic.at(now) - shown.monotonic.out0;
                 assert!(ahead <= Duration::from_ns(2), "{late_us} us late: {ahead}");
                 line = shown;

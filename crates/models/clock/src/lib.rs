@@ -1,21 +1,22 @@
-//! Clocks with error bounds: models that read no real clock.
+//! Clocks with error bounds, as models that read no real clock.
 //!
-//! Two of the project's papers meet here. RVEC ("a strictly increasing and precise virtual system
-//! clock") converts a cycle counter of changing frequency into time that never repeats and never
-//! goes back: [`counter`]. Quality of Time (QuartzV) converts such a free-running clock into a
-//! *timeline* that a group of hosts shares, with an error bound for every reading: [`quality`],
+//! The crate combines two of the project's papers. RVEC ("a strictly increasing and precise virtual
+//! system clock") converts a cycle counter of changing frequency into time that never repeats and
+//! never goes back: [`counter`]. Quality of Time (QuartzV) converts such a free-running clock into
+//! a *timeline* that a group of hosts shares, with an error bound for every reading: [`quality`],
 //! [`timeline`].
 //!
-//! A third clock is the usual one for programs: the clock of a Linux kernel, steered by `adjtimex`
-//! ([`kernel`]), on a crystal with errors ([`host`]), on a host for which less time may pass than
-//! for the others ([`course`]).
+//! Programs usually read a third kind of clock, that of a Linux kernel steered by `adjtimex`:
+//! [`kernel`]. It counts an oscillator with errors ([`host`]), on a host for which less time may
+//! pass than for other hosts ([`course`]).
 //!
-//! Everything is sans-IO: instants, samples and randomness are arguments, and the result is an
-//! [`Action`](timeline::Action). So [`world`] can put a timeline on a simulated oscillator behind a
-//! lossy path, where true time is *known*, and check that every interval contains it.
+//! All code is free of input and output: instants, samples and randomness are arguments, and the
+//! result is an [`Action`](timeline::Action). So [`world`] can run a timeline on a simulated
+//! oscillator behind a lossy path, where true time is *known*, and check that every interval
+//! contains it.
 //!
-//! The crate reads no clock, starts no thread and opens no socket. Those are in `timeloom-publish`
-//! and in the daemon.
+//! The crate reads no clock, starts no thread and opens no socket. `timeloom-publish` and the
+//! daemon do.
 #![forbid(unsafe_code)]
 
 pub mod counter;

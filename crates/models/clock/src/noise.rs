@@ -1,14 +1,14 @@
 //! Seeded randomness for models.
 
-/// Pseudo-random generator (xoshiro256++ seeded by splitmix64), so that one printed number
-/// reproduces a failing world. Not for secrets.
+/// Pseudo-random generator (xoshiro256++ seeded by splitmix64). One printed seed reproduces a
+/// failing world. It is not suitable for secrets.
 #[derive(Clone, Debug)]
 pub struct Noise {
     state: [u64; 4],
 }
 
 impl Noise {
-    /// Returns the generator of this seed.
+    /// Returns the generator with the given seed.
     pub fn new(seed: u64) -> Self {
         let mut z = seed;
         let state = std::array::from_fn(|_| {
@@ -35,30 +35,31 @@ impl Noise {
         result
     }
 
-    /// Returns an integer in `low..high`; `low` if the range is empty. The bias of the product is
-    /// below 2^-40 for every range used here.
+    /// Returns an integer in `low..high`; `low` if the range is empty. The bias is below 2^-40 for
+    /// every range that this crate uses.
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
         let width = high.saturating_sub(low).max(1) as u64;
         low + ((u128::from(self.bits()) * u128::from(width)) >> 64) as i64
     }
 
-    /// Returns a uniform value in `[0, 1)`.
+    /// Returns a value uniformly distributed in `[0, 1)`.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Returns true with this probability.
+    /// Returns true with the given probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// Returns a standard normal value, cut off at ± 6 (the sum of twelve uniforms).
+    /// Returns an approximately standard normal value, within ± 6 (the sum of twelve uniform
+    /// values).
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
 
-    /// Returns an independent generator for a part of the model, so that one more draw in one part
-    /// does not change another.
+    /// Returns an independent generator for one part of a model, so that an additional draw in this
+    /// part does not change the values of others.
     pub fn fork(&mut self) -> Self {
         Self::new(self.bits())
     }

@@ -1,15 +1,15 @@
-//! Size of NTP's clock corrections, by polling interval: Table 2 of the RVEC paper, on simulated
+//! Size of NTP's clock corrections by polling interval: Table 2 of the RVEC paper, on simulated
 //! oscillators.
 //!
-//! An answer gives the client its offset, with an error of half the difference of the two path
-//! delays; the client corrects its clock by that. So the corrections contain the drift since the
-//! last one and the noise of two answers. In virtual time a question every 600 s costs no more than
-//! one every second.
+//! A reply tells the client the offset of its clock, with an error of half the difference between
+//! the two path delays, and the client corrects its clock by that offset. The corrections therefore
+//! contain the drift since the previous correction and the noise of two replies. In virtual time, a
+//! query every 600 s costs no more than one every second.
 //!
-//! This is not chronyd. If the client learns the oscillator's frequency too
-//! ([`Discipline::PhaseAndFrequency`]) the loop is a plain one of second order, to show the benefit
-//! for a clock; the paper's figures grow with the interval like those of a client that does not
-//! ([`Discipline::Phase`]).
+//! This is not a model of chronyd. A client that also learns the oscillator's frequency
+//! ([`Discipline::PhaseAndFrequency`]) is a plain second-order loop here, to show how much a clock
+//! gains from that. In the paper's figures the corrections grow with the interval, as those of a
+//! client that corrects only the time ([`Discipline::Phase`]).
 
 use timeloom_time::Duration;
 
@@ -17,26 +17,27 @@ use crate::RateError;
 use crate::noise::Noise;
 use crate::oscillator::{Oscillator, OscillatorSpec, Stability, TemperatureCycle};
 
-/// Model of a computer of the paper's Table 2.
+/// Model of one computer in the paper's Table 2.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Platform {
-    /// Name in the table.
+    /// Name of the computer in the table.
     pub name: &'static str,
     /// Frequency error of the oscillator.
     pub drift: RateError,
-    /// Mean queueing delay in each direction.
+    /// Mean queueing delay of a packet in each direction.
     pub queueing: Duration,
-    /// Probability of a long delay of a packet (a wireless link retransmits).
+    /// Probability that a packet has an additional long delay (a wireless link retransmits).
     pub holdups: f64,
-    /// Mean length of such a delay.
+    /// Mean of that additional delay.
     pub holdup: Duration,
-    /// Intervals and the paper's mean and standard deviation, in ms.
+    /// Polling intervals, each with the paper's mean and standard deviation of the corrections, in
+    /// ms.
     pub paper: [(Duration, f64, f64); 3],
 }
 
-/// The three platforms. Queueing is fitted to the rows of 0 s and drift to the
-/// wired rows of 600 s; the other rows test them. The board on WiFi is the same
-/// board, so its drift is the same, although the paper's row has half as much
+/// The paper's three platforms. Queueing is fitted to the rows for 0 s, and drift to the wired rows
+/// for 600 s; the other rows test the model. The board on WiFi is the same board as the wired one,
+/// so the model gives it the same drift, although the drift in the paper's row is half as large
 /// again.
 pub const PLATFORMS: [Platform; 3] = [
     Platform {
@@ -74,28 +75,30 @@ const fn paper(rows: [(f64, f64); 3]) -> [(Duration, f64, f64); 3] {
     ]
 }
 
-/// Quantity that the client corrects.
+/// Quantities that the client corrects after each reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
     /// Only the time.
     Phase,
-    /// The frequency as well, by a third of the correction that an answer suggests.
+    /// The time and the frequency; the frequency by a third of the correction that a reply
+    /// suggests.
     PhaseAndFrequency,
 }
 
-/// Row of the table: the size of the corrections.
+/// Row of the table: statistics of the corrections' absolute values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// Mean of the absolute corrections, in ms.
     pub mean_ms: f64,
-    /// Their standard deviation, in ms.
+    /// Standard deviation of the absolute corrections, in ms.
     pub deviation_ms: f64,
-    /// The greatest, in ms.
+    /// Greatest absolute correction, in ms.
     pub greatest_ms: f64,
 }
 
-/// Simulates `runs` runs of `queries` questions each, `interval` apart (0: back to back, 1 ms). The
-/// first half of each run is not counted, since a loop is still settling.
+/// Simulates `runs` runs with `queries` queries each, `interval` apart (0 means back to back: 1
+/// ms). The first half of each run is left out of the statistics, because the loop is still
+/// settling.
 pub fn corrections(
     platform: &Platform,
     interval: Duration,
@@ -127,15 +130,15 @@ struct Client<'a> {
     platform: &'a Platform,
     oscillator: Oscillator,
     noise: Noise,
-    /// Lead of the corrected clock over true time.
+    /// Corrected clock minus true time, in seconds.
     ahead_s: f64,
-    /// Frequency correction of the loop.
+    /// Relative frequency correction of the loop.
     learnt: f64,
 }
 
 impl<'a> Client<'a> {
     fn new(platform: &'a Platform, noise: &mut Noise) -> Self {
-        // Only the random part; the constant part is the platform's drift.
+        // The specification has only the random part; the constant part is the platform's drift.
         let spec = OscillatorSpec {
             max_error: RateError::from_ppb(500),
             stability: Some(Stability {
@@ -152,7 +155,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Advances by `interval`, asks, and corrects the clock; returns the correction, in s.
+    /// Advances by `interval`, queries the server and corrects the clock. Returns the correction,
+    /// in seconds.
     fn query(&mut self, interval: Duration, discipline: Discipline) -> f64 {
         let mut left = interval;
         while left > Duration::ZERO {
@@ -170,8 +174,8 @@ impl<'a> Client<'a> {
         measured_s
     }
 
-    /// Returns the queueing delay of one packet in one direction: exponential, as in a random
-    /// queue.
+    /// Returns the queueing delay of one packet in one direction, in seconds: exponentially
+    /// distributed, as in a random queue.
     fn one_way_s(&mut self) -> f64 {
         let mut exponential = |mean: Duration| {
             let unit = 1.0 - self.noise.unit();

@@ -1,37 +1,38 @@
-//! Oscillators: their specification, and a model that stays within it.
+//! Specification of an oscillator, and a simulated oscillator that stays within its specification.
 
 use timeloom_time::Duration;
 
 use crate::RateError;
 use crate::noise::Noise;
 
-/// Specification of an oscillator; every bound rests on it.
+/// Specification of an oscillator. Every error bound depends on it.
 ///
-/// A data sheet gives the first figure. With the other two a timeline may infer from past
-/// observations the oscillator's *current* rate, and its bounds grow a hundred times slower;
-/// without them it must always allow for the full error.
+/// A data sheet states the maximum error. With the two limits of `stability` a timeline can infer
+/// the oscillator's *current* rate from past observations, and its bounds grow a hundred times
+/// slower. Without them, the timeline must always allow for the full error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OscillatorSpec {
     /// Maximum deviation of the rate from nominal (positive). Chrony's default of 1 ppm is an
-    /// estimate; data sheets of crystals state 15 … 100 ppm.
+    /// estimate; data sheets of quartz oscillators state 15 … 100 ppm.
     pub max_error: RateError,
-    /// Limits on changes of the rate, if stated.
+    /// Limits on changes of the rate; `None` if they are not stated.
     pub stability: Option<Stability>,
 }
 
 /// Limits on changes of an oscillator's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stability {
-    /// White frequency noise (positive): maximum of the fast part of the rate; the rate is a slow
-    /// part plus a fast part.
+    /// Maximum of the rate's fast part (positive), such as white frequency noise. The rate is the
+    /// sum of a slow and a fast part.
     pub jitter: RateError,
-    /// Maximum change of the slow part within a second: random walk of frequency, temperature,
-    /// ageing.
+    /// Maximum change of the rate's slow part within a second, by random walk of frequency,
+    /// temperature and ageing.
     pub wander_per_second: RateError,
 }
 
 impl OscillatorSpec {
-    /// Returns a crystal of which only the data sheet's error is known.
+    /// Returns the specification of an oscillator of which only the maximum error is known, in
+    /// parts per 10^9.
     pub fn crystal(max_error_ppb: i64) -> Self {
         Self {
             max_error: RateError::from_ppb(max_error_ppb),
@@ -40,34 +41,34 @@ impl OscillatorSpec {
     }
 }
 
-/// Simulated oscillator: initial error, ageing, white frequency noise, random walk of frequency and
-/// a temperature cycle, all kept within its [`OscillatorSpec`].
+/// Simulated oscillator with an initial error, ageing, white frequency noise, random walk of
+/// frequency and a temperature cycle. All of these stay within its [`OscillatorSpec`].
 #[derive(Clone, Debug)]
 pub struct Oscillator {
     spec: OscillatorSpec,
-    /// Slow part without the temperature, in ppt.
+    /// Slow part of the rate error without the effect of temperature, in parts per 10^12.
     slow_ppt: f64,
     temperature: TemperatureCycle,
     elapsed_s: f64,
     noise: Noise,
-    /// Direction of an adversary's rate, +1 or −1.
+    /// Direction in which an adversary changes the rate, +1 or −1; `None` for a random oscillator.
     direction: Option<f64>,
 }
 
-/// Sinusoidal daily temperature through a parabola: an AT-cut crystal loses `0.04 ppm/K²` to either
-/// side of its turnover.
+/// Effect of a sinusoidal temperature on the frequency. An AT-cut crystal is slower by `0.04
+/// ppm/K²` on both sides of its turnover temperature.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TemperatureCycle {
-    /// Half of the swing, in kelvin.
+    /// Half of the difference between highest and lowest temperature, in kelvin.
     pub swing_k: f64,
-    /// Length of the cycle in seconds.
+    /// Length of a temperature cycle, in seconds.
     pub period_s: f64,
-    /// Middle of the swing above the turnover temperature, in kelvin.
+    /// Mean temperature minus turnover temperature, in kelvin.
     pub above_turnover_k: f64,
 }
 
 impl TemperatureCycle {
-    /// Constant temperature.
+    /// Constant temperature, at the turnover.
     pub const STEADY: Self = Self {
         swing_k: 0.0,
         period_s: 1.0,
@@ -97,8 +98,8 @@ impl Oscillator {
         }
     }
 
-    /// Returns a worst-case oscillator within `spec`: the slow part moves at the stated limit, the
-    /// fast part stays at its limit, and both change direction every five minutes or so.
+    /// Returns a worst-case oscillator within `spec`. Its slow part moves at the stated limit, its
+    /// fast part stays at its limit, and both change direction about every five minutes.
     pub fn adversary(spec: OscillatorSpec, noise: Noise) -> Self {
         let steady = TemperatureCycle::STEADY;
         Self {
@@ -107,10 +108,10 @@ impl Oscillator {
         }
     }
 
-    /// Advances by `length` and returns the mean rate error over it.
+    /// Advances by `length` and returns the mean rate error over that time.
     ///
-    /// The slow part moves by a random walk with a step of the square root of time, limited to the
-    /// stated wander together with the temperature's.
+    /// The slow part is a random walk whose step is proportional to the square root of time. The
+    /// walk and the temperature together stay within the stated wander.
     pub fn advance(&mut self, length: Duration) -> RateError {
         let length_s = length.as_s_f64();
         let (jitter, wander) = match self.spec.stability {
@@ -118,7 +119,7 @@ impl Oscillator {
                 s.jitter.as_ppt() as f64,
                 s.wander_per_second.as_ppt() as f64,
             ),
-            // Only the total is specified: let the rate wander visibly.
+            // Only the total error is specified, so choose a clearly visible wander.
             None => (1_000.0, 500.0),
         };
         let limit = wander * length_s;
@@ -138,7 +139,8 @@ impl Oscillator {
         let walk = self.noise.normal() * wander * 0.3 * length_s.sqrt();
         self.slow_ppt += (warming + walk).clamp(-limit, limit);
         self.slow_ppt = self.slow_ppt.clamp(-max_ppt, max_ppt);
-        // A tenth is reserved for the slow part, which the model moves in steps.
+        // The fast part uses nine tenths; the rest is reserved for the slow part, which moves in
+        // steps.
         let fast = 0.9 * jitter;
         let white = (self.noise.normal() * jitter * 0.3).clamp(-fast, fast);
         RateError::from_ppt((self.slow_ppt + white).clamp(-max_ppt, max_ppt) as i64)

@@ -1,37 +1,37 @@
-//! Deviation of a clock's rate from one.
+//! Signed deviation of a clock's rate from 1.
 
 use core::ops::{Add, Neg, Sub};
 
 use timeloom_time::{Duration, Rate};
 
-/// Signed, small difference of a rate from 1, in parts per 10^12 (picoseconds per second).
+/// Signed, small difference between a rate and 1, in parts per 10^12 (picoseconds per second).
 ///
-/// [`Rate`] is non-negative and has a resolution of 2^-64; data sheets of oscillators and servos
-/// use a signed difference. Products with a length of time state the direction of rounding, because
-/// they are used in bounds.
+/// [`Rate`] is non-negative, with a resolution of 2^-64; data sheets of oscillators and servos
+/// state a signed difference. Methods that multiply by a length of time say how they round, because
+/// the products are used in error bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct RateError(i64);
 
 impl RateError {
-    /// The nominal rate.
+    /// No deviation: the nominal rate.
     pub const ZERO: Self = Self(0);
 
-    /// Returns a difference of `ppt` parts per 10^12.
+    /// Returns a deviation of `ppt` parts per 10^12.
     pub const fn from_ppt(ppt: i64) -> Self {
         Self(ppt)
     }
 
-    /// Returns a difference of `ppb` parts per 10^9. Saturates.
+    /// Returns a deviation of `ppb` parts per 10^9; saturates.
     pub const fn from_ppb(ppb: i64) -> Self {
         Self(ppb.saturating_mul(1_000))
     }
 
-    /// Returns the difference in parts per 10^12.
+    /// Returns the deviation in parts per 10^12.
     pub const fn as_ppt(self) -> i64 {
         self.0
     }
 
-    /// Returns the greatest rate error `e` with `e * over <= length`, saturated; `over` must be
+    /// Returns the greatest rate error `e` with `e * over <= length`; saturates. `over` must be
     /// positive.
     pub fn quotient_down(length: Duration, over: Duration) -> Self {
         debug_assert!(over > Duration::ZERO);
@@ -39,35 +39,36 @@ impl RateError {
         Self(saturate(scaled.div_euclid(i128::from(over.as_ns().max(1)))))
     }
 
-    /// Returns the least rate error `e` with `e * over >= length`, saturated; `over` must be
+    /// Returns the least rate error `e` with `e * over >= length`; saturates. `over` must be
     /// positive.
     pub fn quotient_up(length: Duration, over: Duration) -> Self {
         -Self::quotient_down(-length, over)
     }
 
-    /// Returns the gain of a clock with this error in `length`, rounded towards −∞.
+    /// Returns the time that a clock with this error gains in `length`, rounded towards −∞.
     pub fn over_down(self, length: Duration) -> Duration {
         let product = i128::from(self.0) * i128::from(length.as_ns());
         Duration::from_ns(saturate(product.div_euclid(PER_ONE)))
     }
 
-    /// Returns the gain of a clock with this error in `length`, rounded towards +∞.
+    /// Returns the time that a clock with this error gains in `length`, rounded towards +∞.
     pub fn over_up(self, length: Duration) -> Duration {
         -Self(-self.0).over_down(length)
     }
 
-    /// Returns `1 + self` as a rate, to 2^-64 (rounded down). A rate below zero is 0.
+    /// Returns `1 + self` as a rate, rounded down to a multiple of 2^-64; 0 if the sum is negative.
     pub fn to_rate(self) -> Rate {
         let one = 1i128 << 64;
-        // |self| < 2^63 would overflow; a rate error beyond ± 1 is invalid.
+        // The product would overflow for an |self| near 2^63; a rate error beyond ± 1 is invalid
+        // anyway.
         let bounded = i128::from(self.0).clamp(-PER_ONE, PER_ONE);
         let bits = one + ((bounded << 64).div_euclid(PER_ONE));
         Rate::from_bits(bits.max(0) as u128)
     }
 
     /// Returns the error of the inverse rate, `1 / (1 + e) - 1`, with its absolute value rounded
-    /// up: the maximum rate error of *true* time against a clock that itself is off by `self`.
-    /// `self` must be above −1.
+    /// up. This is the maximum rate error of *true* time relative to a clock that is itself off by
+    /// `self`. `self` must be above −1.
     pub fn of_inverse_outward(self) -> Self {
         let error = i128::from(self.0);
         let denominator = PER_ONE + error;
@@ -80,7 +81,7 @@ impl RateError {
     }
 }
 
-/// Parts in a whole.
+/// Rate errors are in parts of this number.
 const PER_ONE: i128 = 1_000_000_000_000;
 
 fn saturate(value: i128) -> i64 {

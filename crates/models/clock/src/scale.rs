@@ -2,9 +2,10 @@
 
 use timeloom_time::Scale;
 
-/// Host time: the part of the session's time that has passed for a host since the session began. It
-/// is all of it, unless the host was suspended or slowed down meanwhile: only its
-/// [course](crate::course) converts one into the other.
+/// Host time: the part of the session's time that has passed for a host since the session began.
+///
+/// Host time equals session time, unless the host was suspended or slowed down. Only the host's
+/// [course](crate::course) converts between the two.
 ///
 /// ```compile_fail
 /// use timeloom_clock::Lived;
@@ -18,9 +19,9 @@ impl Scale for Lived {
     const NAME: &'static str = "lived";
 }
 
-/// Oscillator time: a host's oscillator count, in nanoseconds since the session began. Usually the
-/// host's [core](timeloom_time::Core) clock counts exactly this; a clock that counts cycles of
-/// changing frequency may fall behind it ([`crate::counter`]).
+/// Oscillator time: the count of a host's oscillator, in nanoseconds since the session began.
+/// Usually the host's [core](timeloom_time::Core) clock equals this count. A core clock that counts
+/// cycles of changing frequency may lag behind it ([`crate::counter`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Oscillation {}
 
@@ -28,7 +29,8 @@ impl Scale for Oscillation {
     const NAME: &'static str = "oscillation";
 }
 
-/// CLOCK_MONOTONIC of a kernel: its [core](timeloom_time::Core) clock, slewed but never stepped.
+/// CLOCK_MONOTONIC of a kernel. It is derived from the [core](timeloom_time::Core) clock, and is
+/// slewed but never stepped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Monotonic {}
 
@@ -36,10 +38,10 @@ impl Scale for Monotonic {
     const NAME: &'static str = "monotonic";
 }
 
-/// Timeline: nanoseconds since the timeline's zero. For a timeline that follows civil time this is
-/// TAI since 1970-01-01T00:00:00 TAI, without leap seconds; UTC is a view of it
-/// ([`crate::timeline::UtcView`]). The stamp's id identifies the timeline, because timelines are
-/// created at run time.
+/// Timeline: nanoseconds since the timeline's zero. The zero of a timeline that follows civil time
+/// is 1970-01-01T00:00:00 TAI, and leap seconds are not counted; [`crate::timeline::UtcView`]
+/// converts such a timeline to UTC. The timeline of a stamp is identified by an id in the stamp,
+/// not by its type, because timelines are created at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeline {}
 

@@ -1,18 +1,18 @@
-//! Event loop: takes the first event and hands it to the model, repeatedly.
+//! Event loop: repeatedly takes the first event and passes it to the model.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::queue::{EventQueue, Wheel};
 use crate::{Event, NodeId};
 
-/// Model that an engine runs. A model holds all its state itself; it reads no clock and uses only
-/// the randomness that it was given.
+/// Model that an engine runs. A model holds all its state itself, reads no clock, and takes random
+/// numbers only from generators that it was given.
 pub trait Model<Q: EventQueue = Wheel> {
-    /// Handles an event: `event.token` at `event.node`, at `agenda.now()`.
+    /// Handles `event`: the node `event.node` receives `event.token` at the instant `agenda.now()`.
     fn handle(&mut self, event: Event, agenda: &mut Agenda<Q>);
 }
 
-/// Schedule of future events, filled by a model.
+/// Future events of an engine. The model adds events while it handles one.
 #[derive(Debug, Default)]
 pub struct Agenda<Q: EventQueue = Wheel> {
     queue: Q,
@@ -21,17 +21,18 @@ pub struct Agenda<Q: EventQueue = Wheel> {
 }
 
 impl<Q: EventQueue> Agenda<Q> {
-    /// Returns the instant that is being handled.
+    /// Returns the virtual instant of the event that is being handled.
     #[inline]
     pub fn now(&self) -> Instant<Virtual> {
         self.now
     }
 
-    /// Schedules `token` for `node` at `at`.
+    /// Schedules an event: `node` receives `token` at `at`.
     ///
     /// # Panics
     ///
-    /// Panics if `at` has passed: a model that schedules into the past is wrong.
+    /// Panics if `at` is earlier than [`Agenda::now`]: a model that schedules into the past is
+    /// wrong.
     #[inline]
     pub fn schedule(&mut self, at: Instant<Virtual>, node: NodeId, token: u32) {
         assert!(at >= self.now, "{at:?} has passed, it is {:?}", self.now);
@@ -45,10 +46,10 @@ impl<Q: EventQueue> Agenda<Q> {
     }
 }
 
-/// Model with its agenda.
+/// Model together with its future events.
 #[derive(Debug, Default)]
 pub struct Engine<M, Q: EventQueue = Wheel> {
-    /// The model. Its owner may read and change it between two runs.
+    /// The model. Callers may read and change it between two runs.
     pub model: M,
     agenda: Agenda<Q>,
     handled: u64,
@@ -64,12 +65,12 @@ impl<M: Model<Q>, Q: EventQueue> Engine<M, Q> {
         }
     }
 
-    /// Handles every event due at `limit` or earlier, at most `budget` of them. Returns the number
-    /// of handled events; fewer than `budget` means that the engine has reached `limit`.
+    /// Handles the events due at `limit` or earlier, at most `budget` of them. Returns the number
+    /// of handled events; a number below `budget` means that the engine has reached `limit`.
     pub fn run_until(&mut self, limit: Instant<Virtual>, budget: u64) -> u64 {
         for done in 0..budget {
             let Some(event) = self.agenda.queue.pop_due(limit) else {
-                // FAR_FUTURE is not an instant that can be reached.
+                // FAR_FUTURE means "no limit", so the engine does not advance to it.
                 if limit != Instant::FAR_FUTURE {
                     self.agenda.now = self.agenda.now.max(limit);
                 }
@@ -83,10 +84,11 @@ impl<M: Model<Q>, Q: EventQueue> Engine<M, Q> {
         budget
     }
 
-    /// Adds an event from outside: from a portal, a peer, or a start of traffic.
+    /// Adds an event that originates outside of the model, such as a packet from a portal or a
+    /// peer, or the start of a flow.
     ///
-    /// An event for a past instant is handled at [`Engine::now`] instead, and the result is the
-    /// delay.
+    /// If `at` has passed, the event is handled at [`Engine::now`] instead. Returns the difference,
+    /// which is zero for an event in time.
     pub fn inject(&mut self, at: Instant<Virtual>, node: NodeId, token: u32) -> Duration {
         let late = self.agenda.now - at;
         let at = at.max(self.agenda.now);
@@ -94,7 +96,8 @@ impl<M: Model<Q>, Q: EventQueue> Engine<M, Q> {
         late.max(Duration::ZERO)
     }
 
-    /// Lets the model act now, outside of any event: to start it, for example.
+    /// Calls `act` with the model and its agenda at the present instant, outside of any event; used
+    /// to start the model, for example.
     pub fn with<R>(&mut self, act: impl FnOnce(&mut M, &mut Agenda<Q>) -> R) -> R {
         act(&mut self.model, &mut self.agenda)
     }
@@ -104,7 +107,7 @@ impl<M: Model<Q>, Q: EventQueue> Engine<M, Q> {
         self.agenda.queue.first_at()
     }
 
-    /// Returns the instant up to which the model has run.
+    /// Returns the virtual instant up to which the model has run.
     pub fn now(&self) -> Instant<Virtual> {
         self.agenda.now
     }

@@ -1,35 +1,37 @@
-//! Events in the queue, and the specified order of ties.
+//! Events in the queue, and the order in which events of the same instant are handled.
 
 use core::cmp::Ordering;
 
 use timeloom_time::{Instant, Virtual};
 
-/// Part of the model in which an event takes place. Ids are dense, assigned by the model, and the
-/// same on every run of one scenario: they determine the order of ties.
+/// Part of the model in which an event takes place. The model assigns dense ids, which must be the
+/// same in every run of a scenario because they determine the order of simultaneous events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
-/// Scheduled event: at `at`, node `node` gets `token`.
+/// Scheduled event: node `node` receives `token` at the instant `at`.
 ///
-/// 24 bytes and `Copy`, because moving events is the most frequent operation of queues. The meaning
-/// of the token is defined by the model, usually a few bits of kind and an index.
+/// The structure has 24 bytes and is `Copy`, because queues mostly move events. The model defines
+/// the meaning of the token, usually a few bits for the kind of event and an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Instant of the event.
+    /// Virtual instant of the event.
     pub at: Instant<Virtual>,
-    /// Sequence number within this engine; unique.
+    /// Sequence number of the event within its engine; unique.
     pub seq: u64,
-    /// Node of the event.
+    /// Node in which the event takes place.
     pub node: NodeId,
-    /// Token, defined by the model.
+    /// Value whose meaning the model defines.
     pub token: u32,
 }
 
-/// Order in which events are handled: instant, then node id, then token, then the order in which
-/// they were scheduled. It never depends on the queue in use, so that two queues, or two runs, give
-/// the same history. Nor does it depend on the origin of an event: a model split over several
-/// engines gives the same history as one engine, if no two events of a node with the same token can
-/// be scheduled in two orders.
+/// Order in which events are handled: by instant, then node id, then token, then the order of
+/// scheduling.
+///
+/// The order never depends on the queue in use, so two queues, or two runs, give the same history.
+/// It does not depend on the origin of an event either. A model that is split over several engines
+/// therefore gives the same history as in one engine, provided that the order of scheduling is
+/// fixed for all events of one node with the same token.
 impl Ord for Event {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {

@@ -1,20 +1,21 @@
-//! Lateness of events, and the limit beyond which a run is not trusted.
+//! Lateness of events: the virtual time between an event's instant and its handling.
 
 use timeloom_time::Duration;
 
-/// Limit of the lateness beyond which a run is not trusted.
+/// Limits of the lateness beyond which the results of a run are not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Delay after its instant beyond which an event counts as late.
+    /// Lateness above which an event counts as late.
     pub late_after: Duration,
-    /// Tolerated late events per million.
+    /// Maximum number of late events per million events.
     pub late_ppm: u32,
-    /// Lateness of a single event that makes the run untrusted.
+    /// Maximum lateness of a single event.
     pub worst: Duration,
 }
 
 impl Default for Limit {
-    /// Returns a limit of 1 ms for late events, 500 of them per million, and 100 ms at most.
+    /// Returns the default limits: events count as late above 1 ms, at most 500 events per million
+    /// may be late, and none by more than 100 ms.
     fn default() -> Self {
         Self {
             late_after: Duration::from_ms(1),
@@ -28,7 +29,8 @@ impl Default for Limit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lateness {
     limit: Limit,
-    /// Bucket 0 counts events on time, bucket `k` those late by `2^(k-1)..2^k` ns.
+    /// Histogram: bucket 0 counts the events without lateness; bucket `k` counts the events that
+    /// were late by `2^(k-1)..2^k` ns.
     buckets: [u64; 65],
     events: u64,
     late: u64,
@@ -36,7 +38,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Returns an empty record, judged by `limit`.
+    /// Returns an empty record that is judged by `limit`.
     pub fn new(limit: Limit) -> Self {
         Self {
             limit,
@@ -47,7 +49,7 @@ impl Lateness {
         }
     }
 
-    /// Records `count` events that were handled at most `late` after their instants.
+    /// Records `count` events, each of which was handled at most `late` after its instant.
     #[inline]
     pub fn record(&mut self, late: Duration, count: u64) {
         let ns = late.as_ns().max(0) as u64;
@@ -64,22 +66,22 @@ impl Lateness {
         self.events
     }
 
-    /// Returns the number of events later than the limit's `late_after`.
+    /// Returns the number of events that exceeded the limit's `late_after`.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Returns the late events as a fraction of all, 0 if there were none.
+    /// Returns the number of late events divided by the number of all events; 0 without events.
     pub fn late_fraction(&self) -> f64 {
         self.late as f64 / self.events.max(1) as f64
     }
 
-    /// Returns the greatest lateness.
+    /// Returns the greatest lateness of any event.
     pub fn worst(&self) -> Duration {
         self.worst
     }
 
-    /// Returns the histogram: (upper bound in ns, events), without empty buckets.
+    /// Iterates over the non-empty buckets of the histogram: (upper bound in ns, number of events).
     pub fn histogram(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let bound = |bucket: usize| match bucket {
             0 => 0,
@@ -91,7 +93,7 @@ impl Lateness {
             .map(move |(bucket, count)| (bound(bucket), *count))
     }
 
-    /// Returns an upper bound of the lateness of this fraction of events.
+    /// Returns an upper bound of the lateness that the given fraction of events does not exceed.
     pub fn quantile(&self, fraction: f64) -> Duration {
         let rank = (fraction * self.events as f64).ceil() as u64;
         let mut seen = 0;
@@ -105,7 +107,7 @@ impl Lateness {
         self.worst
     }
 
-    /// Returns true if the limit has been exceeded. Results of such a run describe an overloaded
+    /// Returns true if a limit has been exceeded. The results of such a run describe an overloaded
     /// machine, not the network.
     pub fn is_untrusted(&self) -> bool {
         let allowed = u128::from(self.events) * u128::from(self.limit.late_ppm);

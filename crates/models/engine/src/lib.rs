@@ -1,17 +1,19 @@
 //! A discrete-event engine whose clock is a map from another clock.
 //!
-//! - [`Engine`] runs a [`Model`]: it hands over [`Event`]s in a specified order (instant, node id,
-//!   token, sequence) and takes new ones through its [`Agenda`].
-//! - [`queue`] holds the scheduled events: [`queue::Wheel`], chosen by measurement.
-//! - [`Pace`] limits the engine's progress: as fast as possible, by a `ClockMap` from wall time
-//!   (real, dilated, paused), or up to an instant that another process has granted. [`Paced`] is an
-//!   engine with a pace.
-//! - [`Lateness`] is always recorded with a clock-mapped pace: the delay of each event after its
-//!   instant, and the result that the run can be trusted or not.
-//! - [`Random`] is the only source of randomness.
+//! - [`Engine`] runs a [`Model`]: it passes [`Event`]s to the model in a specified order (instant,
+//!   node id, token, sequence number), and the model schedules new ones through its [`Agenda`].
+//! - [`queue`] holds the scheduled events. The queue in use, [`queue::Wheel`], was chosen by
+//!   measurement.
+//! - [`Pace`] limits the engine's progress in virtual time. There are three kinds: no limit (as
+//!   fast as possible), a `ClockMap` from wall time (real, dilated or paused), or an instant that
+//!   another process has granted. [`Paced`] is an engine with a pace.
+//! - [`Lateness`] is always recorded at a clock-mapped pace: the delay of each event after its
+//!   instant, and the verdict if the run can be trusted.
+//! - [`Random`] is the only source of random numbers.
 //!
-//! The engine reads no clock, starts no thread and never sleeps: its caller passes in the wall time
-//! and is told when to call again. [`Awake`] is for callers that must be woken in time.
+//! The engine reads no clock, starts no thread and never sleeps: the caller passes the wall time
+//! in, and the engine returns when to call again. [`Awake`] helps callers that must be woken in
+//! time.
 #![forbid(unsafe_code)]
 
 mod awake;

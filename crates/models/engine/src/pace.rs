@@ -1,37 +1,37 @@
-//! Pace of an engine: the last instant it may handle, and the instant of its next run.
+//! Pace of an engine: the last virtual instant that it may handle, and the time of its next run.
 
 use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
 
-/// Pace of an engine.
+/// Limit of an engine's progress in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// No limit: as fast as possible.
     Free,
-    /// Clock: rate 1 is real time, 1/f is dilated by f, 0 is paused. While it is paused no event is
-    /// handled, so packets in flight are stopped too.
+    /// A clock that maps wall time to virtual time: rate 1 is real time, 1/f is dilated by f, 0 is
+    /// paused. A paused engine handles no events, so packets in flight are stopped too.
     Clock(ClockMap<Wall, Virtual>),
-    /// External control, which has granted all instants up to this one.
+    /// Another process controls the engine, and has granted all instants up to this one.
     Granted(Instant<Virtual>),
 }
 
-/// Time at which a waiting engine must be run again.
+/// Condition for the next run of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// At once: there is more to do.
+    /// Run again at once: more events are due.
     Now,
-    /// At this instant of the wall clock.
+    /// Run again at this instant of the wall clock.
     At(Instant<Wall>),
-    /// At the next change: a packet comes in, the pause ends, a further step is granted.
+    /// Run again after a change: a packet arrives, a pause ends, or a later instant is granted.
     OnChange,
 }
 
 impl Pace {
-    /// Returns real time: virtual `from` is wall `now`.
+    /// Returns the pace of real time, with virtual instant `from` at wall time `now`.
     pub fn real(now: Instant<Wall>, from: Instant<Virtual>) -> Self {
         Self::Clock(ClockMap::new(now, from, Rate::ONE))
     }
 
-    /// Returns the last instant that may be handled at wall time `now`.
+    /// Returns the last virtual instant that may be handled at wall time `now`.
     pub fn limit(&self, now: Instant<Wall>) -> Instant<Virtual> {
         match self {
             Self::Free => Instant::FAR_FUTURE,
@@ -40,7 +40,8 @@ impl Pace {
         }
     }
 
-    /// Returns when to run again, at wall time `now`, for an event due at `next`.
+    /// Returns when to run the engine again. `now` is the wall time, and `next` the virtual instant
+    /// of the next event.
     pub fn wake(&self, now: Instant<Wall>, next: Option<Instant<Virtual>>) -> Wake {
         let Some(next) = next else {
             return Wake::OnChange;
@@ -49,7 +50,7 @@ impl Pace {
             return Wake::Now;
         }
         match self {
-            // A paused clock never reaches the event; the resume is a change.
+            // A paused clock never reaches the event. Resuming it is a change.
             Self::Clock(map) => map.first_reaching(next).map_or(Wake::OnChange, Wake::At),
             Self::Free | Self::Granted(_) => Wake::OnChange,
         }
@@ -69,7 +70,7 @@ mod tests {
         let tenth = Rate::from_ratio(1, 10).unwrap();
         let pace = Pace::Clock(ClockMap::new(wall(100), Instant::ZERO, tenth));
         let next = Some(Instant::from_ns(5));
-        // One tenth in binary is a little less, hence the extra nanosecond.
+        // The fixed-point form of 1/10 is slightly less than 1/10, hence the extra nanosecond.
         assert_eq!(pace.wake(wall(100), next), Wake::At(wall(151)));
         assert_eq!(pace.wake(wall(151), next), Wake::Now);
     }

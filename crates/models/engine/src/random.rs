@@ -1,7 +1,7 @@
-//! Seeded randomness: the same seed gives the same numbers, everywhere.
+//! Pseudo-random numbers: the same seed gives the same numbers on every machine.
 
-/// Generator xoshiro256++ (Blackman and Vigna, 2021), seeded through SplitMix64 as its authors
-/// advise. Not for secrets.
+/// The generator xoshiro256++ (Blackman and Vigna, 2021), seeded through SplitMix64 as its authors
+/// recommend. It is not suitable for secrets.
 ///
 /// Each part of a model has its own stream, so that adding a part does not change the random
 /// numbers of the others.
@@ -11,7 +11,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// Returns stream number `stream` of the run with this `seed`.
+    /// Returns the generator of stream `stream` in the run with seed `seed`.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut mix = seed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03);
         let mut next = || {
@@ -35,25 +35,26 @@ impl Random {
         out
     }
 
-    /// Returns a number in `0..bound` (0 if `bound` is 0). The bias is below bound / 2^64.
+    /// Returns a number in `0..bound`; 0 if `bound` is 0. The bias of the distribution is below
+    /// bound / 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Returns a number in `0.0..1.0`, in steps of 2^-53.
+    /// Returns a number in `0.0..1.0`, a multiple of 2^-53.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Returns true with this probability.
+    /// Returns true with the given probability.
     #[inline]
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// Returns a sample of the exponential distribution with this mean.
+    /// Returns a sample of the exponential distribution with the given mean.
     #[inline]
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
@@ -74,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_reference_sequence() {
-        // From the authors' C code with state 1, 2, 3, 4.
+        // Expected values, from the authors' C code with state 1, 2, 3, 4.
         let mut random = Random {
             state: [1, 2, 3, 4],
         };

@@ -1,4 +1,4 @@
-//! No allocation per event in steady state.
+//! The engine allocates nothing per event in the steady state.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -11,7 +11,7 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts per thread, because the test harness allocates in its own.
+/// Allocator that counts per thread, because the test harness allocates in its own threads.
 struct Counting;
 
 // SAFETY: every call is forwarded to the system's allocator unchanged.
@@ -30,7 +30,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Puts each event back after a delay with a network's distribution.
+/// Model that puts each event back after a delay, distributed as in a network.
 struct Hold(Random);
 
 impl Model for Hold {
@@ -54,7 +54,7 @@ fn a_million_events_allocate_nothing() {
     engine.run_until(Instant::FAR_FUTURE, 1_000_000);
     let before = COUNT.with(Cell::get);
     engine.run_until(Instant::FAR_FUTURE, 1_000_000);
-    // A vector that meets its largest population late may still grow once.
+    // A vector may still grow once, if the largest number of events occurs late.
     let grown = COUNT.with(Cell::get) - before;
     assert!(grown <= 2, "{grown} allocations in a million events");
 }

@@ -1,4 +1,4 @@
-//! The order of events is specified and does not depend on the queue.
+//! Events are handled in the specified order, whatever the queue in use.
 
 mod common;
 
@@ -27,8 +27,8 @@ fn both_queues_give_the_same_bytes() {
     }
 }
 
-/// Compares pushes and pops with limits with a sorted list, including events before those already
-/// popped, instants before zero and long pauses.
+/// Compares pushes and pops with limits against a sorted list. The input includes events earlier
+/// than those already popped, instants before zero, and long gaps.
 fn against_a_sorted_list<Q: EventQueue>(seed: u64) {
     let mut random = Random::new(seed, 1);
     let mut queue = Q::default();

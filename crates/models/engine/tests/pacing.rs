@@ -1,4 +1,5 @@
-//! Engine at the pace of a clock: no event before its instant, late ones counted.
+//! Engine at the pace of a clock: no event is handled before its instant, and late events are
+//! counted.
 
 mod common;
 
@@ -31,7 +32,7 @@ fn a_pause_leaves_everything_where_it_is() {
     let before = paced.engine.handled();
     assert_eq!(paced.poll(|| wall(900), u64::MAX), Wake::OnChange);
     assert_eq!(paced.engine.handled(), before);
-    // Dilated by ten from there: 300 ms of wall time are 30 ms.
+    // From this instant the clock is dilated by ten: 300 ms of wall time are 30 ms of virtual time.
     paced.set_rate(wall(900), Rate::from_ratio(1, 10).unwrap());
     paced.poll(|| wall(1_200), u64::MAX);
     assert!(paced.engine.now() <= virt(40));
@@ -55,7 +56,7 @@ fn steps_are_granted_from_outside() {
     assert_eq!(paced.engine.now(), next);
 }
 
-/// Holds however late the engine polls, and however far ahead the map is.
+/// Holds however late the caller polls, and however far the clock's map has advanced.
 #[test]
 fn nothing_is_handled_beyond_where_the_clock_stops() {
     let real = ClockMap::new(wall(0), Instant::ZERO, Rate::ONE);
@@ -69,7 +70,7 @@ fn nothing_is_handled_beyond_where_the_clock_stops() {
     let mut stopped = dice::<Wheel>(3, 10);
     stopped.run_until(stop, u64::MAX);
     assert!(paced.engine.model.trace == stopped.model.trace);
-    // The clock continues from there.
+    // The clock continues from the instant at which it stopped.
     paced.follow(real.continued(wall(900), Rate::ONE), Instant::FAR_FUTURE);
     paced.poll(|| wall(900), u64::MAX);
     assert!(paced.engine.now() > stop);
@@ -77,8 +78,8 @@ fn nothing_is_handled_beyond_where_the_clock_stops() {
 
 #[test]
 fn a_slow_machine_is_found_out() {
-    // Every reading of the clock takes 50 µs: 32 events in 50 µs is too slow for this model's first
-    // instants, when all events start together.
+    // Every reading of the clock advances it by 50 µs. A speed of 32 events per 50 µs is too slow
+    // for this model's first instants, at which all its events start together.
     let now = Cell::new(0);
     let clock = || {
         now.set(now.get() + 50_000);
@@ -128,13 +129,14 @@ fn who_goes_ahead_stops_at_news_and_at_the_limit() {
     };
     let stands = Pace::Clock(ClockMap::new(wall(0), Instant::ZERO, Rate::STOPPED));
     let mut paced = Paced::new(dice::<Wheel>(3, 10), stands, Limit::default());
-    // The fifth line counts as news; the clock is stopped at zero all the while.
+    // The fifth line of the trace counts as output. The clock stays at zero during the whole test.
     let at = paced.run_ahead(virt(40), u64::MAX, |dice| dice.trace.lines().count() >= 5);
     assert_eq!(paced.engine.handled(), 5);
     let lines = paced.engine.model.trace.clone();
     let fifth = lines.lines().last().expect("five lines");
     assert!(fifth.starts_with(&format!("{} ", at.as_ns())), "{fifth}");
-    // A budget ends the run, too; and then the limit, which is reached even without an event.
+    // A used-up budget ends the run too; after that, the limit ends it, even without an event
+    // there.
     assert_eq!(paced.run_ahead(virt(40), 3, |_| false), paced.engine.now());
     assert_eq!(paced.engine.handled(), 8);
     assert_eq!(paced.run_ahead(virt(40), u64::MAX, |_| false), virt(40));

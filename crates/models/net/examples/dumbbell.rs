@@ -1,12 +1,10 @@
-//! The dumbbell of the paper's Figure 6, as fast as possible.
+//! The dumbbell network of the paper's Figure 6, simulated as fast as possible.
 //!
-//! `cargo run --release -p timeloom-net --example dumbbell -- [--flows 1,16,64]
-//! [--hosts 64] [--seconds 2] [--warm 1] [--buffer 1000] [--control newreno]
-//! [--queue wheel]`
+//! `cargo run --release -p timeloom-net --example dumbbell -- [--flows 1,16,64] [--hosts 64]
+//! [--seconds 2] [--warm 1] [--buffer 1000] [--control newreno] [--queue wheel]`
 //!
-//! Prints one JSON line per number of flows: packet hops per CPU second, wall
-//! and CPU time over simulated time, goodput per flow in the time after the
-//! warm-up, and Jain's index of fairness.
+//! Prints one JSON line per number of flows: packet hops per CPU second, wall and CPU time per
+//! simulated time, goodput per flow after the warm-up, and Jain's fairness index.
 
 #[path = "../../engine/benches/queues/calendar.rs"]
 mod calendar;
@@ -65,7 +63,7 @@ fn args() -> Result<Args, Box<dyn std::error::Error>> {
     Ok(args)
 }
 
-/// CPU time of this thread in seconds, from the scheduler.
+/// Returns the CPU time of this thread in seconds, from the scheduler's statistics.
 fn cpu_s() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = text.split_whitespace().next();
@@ -78,7 +76,7 @@ fn cpu_s() -> f64 {
 fn run<Q: EventQueue>(args: &Args, flows: u32) -> Result<(), Box<dyn std::error::Error>> {
     let building = time::Instant::now();
     let mut network = NetworkBuilder::new(1);
-    // Like ns-3's point-to-point links: 2 bytes of PPP per packet.
+    // As in ns-3's point-to-point links, each packet has 2 bytes of PPP.
     let ppp = |rate, delay, packets| LinkConfig {
         overhead_bytes: 2,
         queue: QueueConfig::DropTail { packets },

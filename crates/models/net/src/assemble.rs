@@ -1,4 +1,4 @@
-//! Last step of building: segments, addresses, routes, state.
+//! Last step of building a network: segments, addresses, routes, and initial state.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -112,9 +112,9 @@ fn roles(plan: &Plan) -> (Vec<NodeRole>, u32, Vec<Switch>) {
     (roles.collect(), routers, switches)
 }
 
-/// Assigns every interface an address: the configured one, else the next free one of its segment's
-/// prefix from the common pool. Interfaces have IPv6 addresses only if one was configured. The
-/// result is by port, 0 for ports without an address.
+/// Assigns an address to every interface: the configured one, or the next unused one of the common
+/// pool, within the prefix of its segment. Interfaces have IPv6 addresses only if one was
+/// configured. The result is indexed by port; 0 means no address.
 fn assign(plan: &Plan, segments: &Segments, family: Family) -> Result<Vec<(u128, u8)>, BuildError> {
     let given = &plan.addresses[family as usize];
     if family == Family::V6 && given.is_empty() {
@@ -180,7 +180,7 @@ fn assign(plan: &Plan, segments: &Segments, family: Family) -> Result<Vec<(u128,
     Ok(addresses)
 }
 
-/// Returns true for a host that was given an address of the other family and none of this one.
+/// Returns true for a host with a configured address of the other family and none of this one.
 fn goes_without(plan: &Plan, port: PortId, family: Family) -> bool {
     let has = |family: Family| plan.addresses[family as usize].contains_key(&port);
     let [v4, v6] = Family::BOTH.map(has);
@@ -191,8 +191,8 @@ fn goes_without(plan: &Plan, port: PortId, family: Family) -> bool {
     has_other && plan.node(port).kind == NodeKind::Host
 }
 
-/// Pool of addresses for interfaces without a configured one: 10.0.0.0/8, and fd54:4c00::/32, which
-/// is for use within a site (RFC 4193).
+/// Pool of addresses for interfaces without a configured address: 10.0.0.0/8 for IPv4, and
+/// fd54:4c00::/32 for IPv6, which is reserved for use within a site (RFC 4193).
 struct Pool {
     next: u128,
     end: u128,
@@ -207,18 +207,18 @@ impl Pool {
         Self { next, end }
     }
 
-    /// Returns the number of addresses in a network of `stations` stations.
+    /// Returns the number of addresses that a network with `stations` stations needs.
     fn network(family: Family, stations: usize) -> u128 {
         match family {
-            // Network and broadcast address cannot be assigned to interfaces.
+            // The network address and the broadcast address cannot be assigned to interfaces.
             Family::V4 => (stations as u128 + 2).next_power_of_two(),
             Family::V6 => 1 << 64,
         }
     }
 }
 
-/// Returns the networks of configured addresses, as ranges in order. Stations consider those of
-/// their network neighbours, so one network cannot be in two places.
+/// Returns the networks of all configured addresses, as ordered ranges. Stations regard all
+/// addresses of such a range as neighbours, so a network cannot be in two places.
 fn given_networks(
     plan: &Plan,
     segments: &Segments,
@@ -243,14 +243,14 @@ fn given_networks(
     Ok(given.iter().map(|(begin, end, _)| (*begin, *end)).collect())
 }
 
-/// Returns the end of a range that overlaps the `size` addresses from `network` on.
+/// Returns the end of the range in `taken` that overlaps the `size` addresses from `network` on.
 fn reaches_into(taken: &[(u128, u128)], network: u128, size: u128) -> Option<u128> {
     let place = taken.partition_point(|(_, end)| *end < network);
     let (begin, end) = taken.get(place)?;
     (*begin < network + size).then_some(*end)
 }
 
-/// Returns the router that serves a segment: the lowest one on it.
+/// Returns the router that serves a segment: the one with the lowest number on it.
 fn target(plan: &Plan, segments: &Segments, roles: &[NodeRole], segment: u32) -> u32 {
     if segment == NIL {
         return NIL;
@@ -263,7 +263,8 @@ fn target(plan: &Plan, segments: &Segments, roles: &[NodeRole], segment: u32) ->
     routers.min().unwrap_or(NIL)
 }
 
-/// Returns each host's gateway: the router on its segment with the lowest port.
+/// Returns the gateway of each host: among the routers on its segment, the interface with the
+/// lowest port number.
 fn gateways(plan: &Plan, segments: &Segments, roles: &[NodeRole]) -> Vec<PortId> {
     let is_router =
         |port: &&PortId| matches!(roles[plan.owner(**port).0 as usize], NodeRole::Router(_));
@@ -304,7 +305,7 @@ fn edges(plan: &Plan, segments: &Segments, roles: &[NodeRole], routers: u32) -> 
     edges
 }
 
-/// Returns the hop from a node to another on a common segment.
+/// Returns the hop from node `at` to node `through` on a common segment.
 fn neighbour(plan: &Plan, segments: &Segments, at: u32, through: u32) -> Result<Hop, BuildError> {
     for &port in &plan.nodes[at as usize].ports {
         let segment = segments.of_port[port.index()];

@@ -1,4 +1,4 @@
-//! Builder: from nodes and cables to a checked world.
+//! Builder of networks: checks nodes and cables, and makes a world of them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ pub(crate) struct NodePlan {
     pub(crate) ports: Vec<PortId>,
 }
 
-/// Static route.
+/// A configured static route.
 #[derive(Debug)]
 pub(crate) struct StaticPlan {
     pub(crate) at: Node,
@@ -35,17 +35,17 @@ pub(crate) struct StaticPlan {
     pub(crate) through: Node,
 }
 
-/// Configuration so far, indexed by node and port.
+/// Configuration of the network so far; lists are indexed by node or by port.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) nodes: Vec<NodePlan>,
-    /// Link configurations, and the one of each link, by port.
+    /// Distinct link configurations; `kind_of` gives the index into this list by port.
     pub(crate) kinds: Vec<LinkConfig>,
     pub(crate) kind_of: Vec<u32>,
     pub(crate) owners: Vec<Node>,
     modes: Vec<PortMode>,
-    /// Configured addresses of interfaces, by family: the bits, and the length of the prefix.
+    /// Configured addresses of interfaces by family: address bits and length of the prefix.
     pub(crate) addresses: [HashMap<PortId, (u128, u8)>; 2],
     pub(crate) statics: Vec<StaticPlan>,
 }
@@ -66,8 +66,9 @@ impl Plan {
     pub(crate) fn link(&self, port: PortId) -> &LinkConfig {
         &self.kinds[self.kind_of[port.index()] as usize]
     }
-    /// Returns the number of a configuration. Many links are alike, and most of them are added one
-    /// after another: a comparison with the last few finds nearly all.
+    /// Returns the index of a link configuration, which is added if it is new. Many links are
+    /// alike, and most of these are added one after another, so a comparison with the last few is
+    /// enough.
     fn kind(&mut self, link: LinkConfig) -> u32 {
         let first = self.kinds.len().saturating_sub(LOOKED_AT);
         let alike = self.kinds[first..].iter().position(|kind| *kind == link);
@@ -82,14 +83,14 @@ impl Plan {
     }
 }
 
-/// Builder of a network from nodes and cables; [`NetworkBuilder::build`] checks them.
+/// Builder of a network from nodes and cables. [`NetworkBuilder::build`] checks the network.
 #[derive(Debug, Default)]
 pub struct NetworkBuilder {
     plan: Plan,
 }
 
 impl NetworkBuilder {
-    /// Returns an empty network whose randomness comes from `seed`.
+    /// Returns an empty network; all its random numbers are derived from `seed`.
     pub fn new(seed: u64) -> Self {
         let plan = Plan {
             seed,
@@ -107,7 +108,7 @@ impl NetworkBuilder {
         Node(self.plan.nodes.len() as u32 - 1)
     }
 
-    /// Adds a host: one interface, as source and destination of traffic.
+    /// Adds a host, which has one interface and is a source and destination of traffic.
     pub fn host(&mut self, name: impl Into<String>) -> Node {
         self.node(NodeKind::Host, name)
     }
@@ -127,8 +128,8 @@ impl NetworkBuilder {
         self.connect_unlike(a, b, link.clone(), link)
     }
 
-    /// Connects two nodes; `forth` leads from `a` to `b`, `back` from `b` to `a`. Returns the port
-    /// at `a` and the port at `b`.
+    /// Connects two nodes by a cable: link `forth` leads from `a` to `b`, link `back` from `b` to
+    /// `a`. Returns the port at `a` and the port at `b`.
     pub fn connect_unlike(
         &mut self,
         a: Node,
@@ -138,8 +139,8 @@ impl NetworkBuilder {
     ) -> (PortId, PortId) {
         let plan = &mut self.plan;
         let first = PortId(plan.owners.len() as u32);
-        // Between switches a cable carries all VLANs, towards a station the
-        // default one (IEEE 802.1Q, 9.6).
+        // A cable between switches carries all VLANs; a cable from a switch to a station carries
+        // the default VLAN (IEEE 802.1Q, 9.6).
         let both = [a, b].map(|node| plan.nodes[node.0 as usize].kind) == [NodeKind::Switch; 2];
         let mode = if both {
             PortMode::Trunk
@@ -155,16 +156,17 @@ impl NetworkBuilder {
         (first, first.peer())
     }
 
-    /// Sets the mode of a switch's port.
+    /// Sets the VLAN mode of a switch's port.
     pub fn set_mode(&mut self, port: PortId, mode: PortMode) {
         self.plan.modes[port.index()] = mode;
     }
 
-    /// Sets the address of an interface, or one of each family, with the length of its network's
-    /// prefix.
+    /// Sets the address of an interface, with the length of its network's prefix. An interface can
+    /// have one address of each family.
     ///
-    /// Interfaces without any get theirs from 10.0.0.0/8 and, if any interface was given one of
-    /// IPv6, from fd54:4c00::/32. A host that was given one of one family has none of the other.
+    /// Interfaces without a configured address get one from 10.0.0.0/8 and, if any IPv6 address is
+    /// configured in the network, one from fd54:4c00::/32. A host with a configured address of one
+    /// family has none of the other.
     pub fn set_address(&mut self, port: PortId, address: impl Into<IpAddr>, prefix: u8) {
         let address = address.into();
         let family = Family::of(address);
@@ -172,8 +174,8 @@ impl NetworkBuilder {
         self.plan.addresses[family as usize].insert(port, given);
     }
 
-    /// Sends packets for `prefix` at router `at` to the neighbour `through`, whatever the shortest
-    /// path is. The longest prefix decides.
+    /// Adds a static route: router `at` sends packets for `prefix` to its neighbour `through`,
+    /// whatever the shortest path is. Among static routes, the longest matching prefix counts.
     pub fn route(&mut self, at: Node, prefix: (impl Into<IpAddr>, u8), through: Node) {
         self.plan.statics.push(StaticPlan {
             at,
@@ -182,34 +184,35 @@ impl NetworkBuilder {
         });
     }
 
-    /// Returns all nodes so far, with their names.
+    /// Iterates over all nodes so far, with their names.
     pub fn nodes(&self) -> impl Iterator<Item = (String, Node)> + '_ {
         let nodes = self.plan.nodes.iter().enumerate();
         nodes.map(|(index, node)| (node.name.clone(), Node(index as u32)))
     }
 
-    /// Returns the port of `node` towards its `index`-th cable.
+    /// Returns the port of `node` for its `index`-th cable, counted from 0; `None` if there is
+    /// none.
     pub fn port(&self, node: Node, index: usize) -> Option<PortId> {
         self.plan.nodes[node.0 as usize].ports.get(index).copied()
     }
 
-    /// Returns the network, ready for traffic.
+    /// Checks the network and returns its world, ready for traffic.
     ///
     /// # Errors
     ///
-    /// Fails if the network is invalid; the error names the place.
+    /// Fails if the network is invalid; the error names the nodes.
     pub fn build(self) -> Result<World, BuildError> {
         check(&self.plan)?;
         World::from_plan(self.plan)
     }
 }
 
-/// Number of link configurations that are compared with a new one.
+/// Number of recent link configurations with which a new one is compared.
 const LOOKED_AT: usize = 8;
 
-/// RFC 791, section 3.2.
+/// Smallest MTU of an IPv4 link (RFC 791, section 3.2).
 const LEAST_MTU: u16 = 68;
-/// RFC 8200, section 5.
+/// Smallest MTU of an IPv6 link (RFC 8200, section 5).
 const LEAST_MTU_OF_V6: u16 = 1_280;
 
 fn check(plan: &Plan) -> Result<(), BuildError> {

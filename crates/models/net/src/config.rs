@@ -2,34 +2,34 @@
 
 use timeloom_time::Duration;
 
-/// Bytes that Ethernet adds to each IP packet on the wire: header 14, check
-/// sequence 4, preamble 8, gap 12 (IEEE 802.3 clauses 3 and 4).
+/// Bytes that Ethernet adds to each IP packet on the wire: header 14, check sequence 4, preamble 8,
+/// inter-packet gap 12 (IEEE 802.3, clauses 3 and 4).
 pub const ETHERNET_OVERHEAD: u16 = 38;
 
-/// Configuration of one direction of a cable, or of both alike.
+/// Configuration of a link: one direction of a cable, or both directions if they are alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
-    /// Bits per second on the wire.
+    /// Bits per second on the wire, including the overhead of each packet.
     pub rate_bps: u64,
     /// Propagation delay.
     pub delay: Duration,
-    /// Bytes that each IP packet occupies on the wire beyond its own.
+    /// Bytes that each IP packet occupies on the wire in addition to its own.
     pub overhead_bytes: u16,
-    /// Queue of the link.
+    /// Queue in front of the link's transmitter.
     pub queue: QueueConfig,
-    /// Impairments of the wire.
+    /// Loss, duplication, jitter and reordering on the wire.
     pub impairment: Impairment,
-    /// Length of the longest IP packet of a real program that it takes, in bytes: routers fragment
-    /// longer ones, or refuse those that must not be fragmented. Packets without payload have any
-    /// length and pass anyway.
+    /// Maximum length of an IP packet of a real program on this link, in bytes. Routers fragment
+    /// longer packets, or refuse those that must not be fragmented. Simulated packets without
+    /// payload bytes may have any length.
     pub mtu: u16,
-    /// Cost for shortest paths.
+    /// Cost of the link in the computation of shortest paths.
     pub cost: u32,
 }
 
 impl LinkConfig {
-    /// Returns a clean Ethernet link of this rate and delay, with a drop-tail queue of 1,000
-    /// packets (Linux's default `txqueuelen`).
+    /// Returns an Ethernet link with this rate and delay, without impairments, and with a drop-tail
+    /// queue of 1,000 packets (Linux's default `txqueuelen`).
     pub fn new(rate_bps: u64, delay: Duration) -> Self {
         Self {
             rate_bps,
@@ -42,76 +42,77 @@ impl LinkConfig {
         }
     }
 
-    /// Returns this link with another queue.
+    /// Returns this link with `queue` instead of its queue.
     pub fn with_queue(mut self, queue: QueueConfig) -> Self {
         self.queue = queue;
         self
     }
 
-    /// Returns this link for packets of up to this many bytes.
+    /// Returns this link with an MTU of `mtu` bytes.
     pub fn with_mtu(mut self, mtu: u16) -> Self {
         self.mtu = mtu;
         self
     }
 
-    /// Returns this link with another impairment.
+    /// Returns this link with `impairment` instead of its impairments.
     pub fn with_impairment(mut self, impairment: Impairment) -> Self {
         self.impairment = impairment;
         self
     }
 }
 
-/// Queue discipline. The packet in transmission does not count as waiting.
+/// Queueing discipline. Limits on waiting packets do not count the packet in transmission.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueueConfig {
-    /// First in, first out; packets that find the queue full are dropped.
+    /// First in, first out; a packet that arrives at a full queue is dropped.
     DropTail {
         /// Maximum number of waiting packets.
         packets: u32,
     },
-    /// Random early detection (Floyd and Jacobson 1993), gentle.
+    /// Random early detection (Floyd and Jacobson 1993), in its gentle form.
     Red(RedConfig),
     /// Controlled delay (RFC 8289).
     CoDel {
-        /// Target of the sojourn time; 5 ms in the RFC.
+        /// Target of the time that packets wait in the queue; 5 ms in the RFC.
         target: Duration,
-        /// Time in which the sojourn must fall below the target; 100 ms in the RFC.
+        /// Time within which the waiting time must fall below the target; 100 ms in the RFC.
         interval: Duration,
         /// Maximum number of waiting packets.
         packets: u32,
-        /// Marks packets that support congestion marks instead of dropping them (RFC 3168).
+        /// True if packets whose transport supports ECN are marked instead of dropped (RFC 3168).
         ecn: bool,
     },
-    /// Eight strict priorities by IP precedence, the highest first.
+    /// Eight strict priorities by IP precedence; the highest precedence is served first.
     Priority {
-        /// Maximum number of waiting packets, for each priority.
+        /// Maximum number of waiting packets of each priority.
         packets: u32,
     },
 }
 
-/// Parameters of random early detection; thresholds in packets.
+/// Parameters of random early detection. Thresholds are in packets and are compared with the
+/// average queue length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedConfig {
-    /// Average below which nothing is dropped.
+    /// Average queue length below which no packet is dropped.
     pub min_threshold: f64,
-    /// Average from which on the probability grows from `max_probability` to 1 at twice the
-    /// threshold.
+    /// Average queue length from which on the drop probability grows from `max_probability` to 1;
+    /// it reaches 1 at twice this threshold.
     pub max_threshold: f64,
-    /// Probability of a drop at `max_threshold`.
+    /// Drop probability at `max_threshold`.
     pub max_probability: f64,
-    /// Weight of the newest sample in the average.
+    /// Weight of the newest queue length in the average, 0 to 1.
     pub weight: f64,
     /// Maximum number of waiting packets.
     pub packets: u32,
-    /// Marks packets that support congestion marks instead of dropping them early (RFC 3168). Above
-    /// `max_threshold` all are dropped, as its section 7 requires.
+    /// True if packets whose transport supports ECN are marked instead of dropped early (RFC 3168).
+    /// Above `max_threshold` all packets are dropped, as section 7 of the RFC requires.
     pub ecn: bool,
 }
 
 impl RedConfig {
-    /// Returns a configuration without average and randomness: all packets that find this many
-    /// others are marked, or dropped if their transport does not support marks. This is the single
-    /// threshold of DCTCP (RFC 8257, section 3.1).
+    /// Returns a configuration without averaging and randomness: a packet that finds `threshold`
+    /// others in the queue is marked, or dropped if its transport does not support ECN. This is the
+    /// single threshold of DCTCP (RFC 8257, section 3.1).
     pub fn step(threshold: u32, packets: u32) -> Self {
         Self {
             min_threshold: f64::from(threshold),
@@ -124,23 +125,23 @@ impl RedConfig {
     }
 }
 
-/// Impairments of packets on the wire, beyond the delay.
+/// Impairments of packets on the wire, in addition to the propagation delay.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Impairment {
     /// Probability that a packet is lost.
     pub loss: f64,
     /// Probability that a packet arrives twice.
     pub duplication: f64,
-    /// Maximum of an additional delay, uniform from 0.
+    /// Greatest additional delay; it is uniformly distributed from 0.
     pub jitter: Duration,
-    /// Jitter may let packets overtake one another.
+    /// True if jitter may cause packets to overtake each other.
     pub jitter_reorders: bool,
-    /// Probability that a packet skips delay and jitter and so overtakes.
+    /// Probability that a packet skips delay and jitter, and so overtakes others.
     pub reordering: f64,
 }
 
 impl Impairment {
-    /// Returns an impairment of independent loss with this probability and nothing else.
+    /// Returns an impairment that loses each packet independently with this probability.
     pub fn loss(probability: f64) -> Self {
         Self {
             loss: probability,
@@ -148,7 +149,7 @@ impl Impairment {
         }
     }
 
-    /// Returns true if packets may leave the order or the distance in which they were transmitted.
+    /// Returns true if packets may arrive in another order or spacing than they were transmitted.
     pub(crate) fn disturbs(&self) -> bool {
         self.jitter > Duration::ZERO || self.reordering > 0.0
     }

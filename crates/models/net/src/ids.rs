@@ -1,14 +1,14 @@
-//! Identifiers of a world's objects: numbers for nodes, flows, sources and events.
+//! Numbers that identify objects of a world: flows, sources, events and nodes.
 
-/// TCP flow of a world.
+/// Number of a TCP flow in its world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowId(pub u32);
 
-/// Source of datagrams of a world.
+/// Number of a source of datagrams in its world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceId(pub u32);
 
-/// Kind of a node, and the index of its state.
+/// Kind of a node, with the index of its state in the table for that kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NodeRole {
     Host,
@@ -16,32 +16,32 @@ pub(crate) enum NodeRole {
     Switch(u32),
 }
 
-/// Event tokens: four bits of kind, 28 of index.
+/// Event tokens: the upper four bits give the kind of event, the lower 28 an index.
 pub(crate) struct Token;
 
 impl Token {
-    /// The first packet of this link arrives.
+    /// The first packet on link number `index` arrives.
     pub(crate) const ARRIVAL: u32 = 0;
-    /// This link's transmitter has sent its packet.
+    /// The transmitter of link number `index` has sent its packet.
     pub(crate) const END: u32 = 1 << 28;
-    /// The first of the packets that travel outside this link's list arrives.
+    /// The first of the packets that travel outside of the list of link number `index` arrives.
     pub(crate) const SINGLE: u32 = 2 << 28;
     pub(crate) const SENDER: u32 = 3 << 28;
     pub(crate) const RECEIVER: u32 = 4 << 28;
     pub(crate) const SOURCE: u32 = 5 << 28;
     pub(crate) const ARP: u32 = 6 << 28;
     pub(crate) const START: u32 = 7 << 28;
-    /// The timer of this resident has expired.
+    /// The timer of resident number `index` has expired.
     pub(crate) const RESIDENT: u32 = 8 << 28;
-    /// The transmission with this number of a resident's frame begins.
+    /// Transmission number `index` of a resident's frame begins.
     pub(crate) const DEPARTURE: u32 = 9 << 28;
-    /// A step of all fluid flows.
+    /// A step of all fluid flows is due.
     pub(crate) const FLUID: u32 = 10 << 28;
-    /// Kernel timers kept for a host have expired.
+    /// Timers that the network keeps for a host's kernel have expired.
     pub(crate) const KERNEL: u32 = 11 << 28;
     pub(crate) const INDEX: u32 = (1 << 28) - 1;
 }
 
-/// Node of a network that is being built, and of the world built from it.
+/// Number of a node, in a network that is being built and in its world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node(pub u32);

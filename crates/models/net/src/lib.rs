@@ -1,7 +1,7 @@
 //! Simulated networks: links, queues, switches, routers, hosts and TCP.
 //!
-//! [`NetworkBuilder`] takes nodes and cables (or [`topology`] makes them),
-//! checks them and builds a [`World`], which is a `Model` for the engine:
+//! [`NetworkBuilder`] takes nodes and cables (which [`topology`] can generate), checks them, and
+//! builds a [`World`]. A world is a `Model` that the engine can run:
 //!
 //! ```
 //! use timeloom_engine::Engine;
@@ -23,9 +23,9 @@
 //! # Ok::<(), timeloom_net::BuildError>(())
 //! ```
 //!
-//! Nothing here does I/O, reads a clock or holds payload. Rates are in bits
-//! per second on the wire, sizes in bytes from the IP header on; what a link
-//! adds per packet is its `overhead_bytes`. Links store and forward.
+//! The crate does no I/O, reads no clock, and simulated packets contain no payload bytes. Rates are
+//! in bits per second on the wire. Sizes are in bytes from the IP header on; the bytes that a link
+//! adds to each packet are its `overhead_bytes`. Links store and forward.
 #![forbid(unsafe_code)]
 
 mod assemble;

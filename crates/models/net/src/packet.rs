@@ -1,21 +1,21 @@
-//! Simulated packet: a header without payload, in one cache line.
+//! Simulated packet: header fields without payload, in one cache line.
 
 use timeloom_time::{Instant, Virtual};
 
 use crate::bytes::{self, IpHeader};
 use crate::tables::address::Family;
 
-/// Port of a node, and the direction of its cable that leads away from that node. The port at the
-/// other end is [`PortId::peer`]. A port that has an address is an interface; its number also
-/// represents its MAC address (02:00 and these 32 bits).
+/// Number of a node's port, and of the link that leaves the node through it. The port at the other
+/// end of the cable is [`PortId::peer`]. A port with an IP address is an interface; its number also
+/// stands for its MAC address (02:00 followed by these 32 bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u32);
 
 impl PortId {
-    /// No port; as a MAC address, all stations.
+    /// No port; in place of a MAC address, the broadcast address.
     pub const NONE: Self = Self(u32::MAX);
 
-    /// The port at the other end of the cable.
+    /// Returns the port at the other end of the cable.
     #[inline]
     pub const fn peer(self) -> Self {
         Self(self.0 ^ 1)
@@ -33,35 +33,38 @@ impl PortId {
 pub enum Kind {
     /// UDP datagram of a [`crate::TrafficConfig`].
     Udp,
-    /// Segment of a simulated TCP flow, from the sender.
+    /// Segment of a simulated TCP flow with payload, from sender to receiver.
     TcpData,
-    /// Pure acknowledgement, to the sender.
+    /// Acknowledgement of a simulated TCP flow without payload, from receiver to sender.
     TcpAck,
-    /// Opening of a flow (RFC 9293).
+    /// First segment of a simulated TCP flow, which opens the connection (RFC 9293).
     TcpSyn,
-    /// Answer to a [`Kind::TcpSyn`].
+    /// Answer to a [`Kind::TcpSyn`], from receiver to sender.
     TcpSynAck,
     /// ICMP echo request (RFC 792).
     EchoRequest,
     /// ICMP echo reply.
     EchoReply,
-    /// ARP request (RFC 826) for the MAC address of `dst`. With [`Packet::IPV6`] a solicitation of
-    /// neighbour discovery (RFC 4861).
+    /// ARP request (RFC 826) for the MAC address of `dst`. With [`Packet::IPV6`], it is a neighbour
+    /// solicitation (RFC 4861).
     ArpRequest,
-    /// ARP reply: `src` is at `src_mac`. With [`Packet::IPV6`] an advertisement.
+    /// ARP reply: `src` has MAC address `src_mac`. With [`Packet::IPV6`], a neighbour
+    /// advertisement.
     ArpReply,
-    /// Packet, frame or train of segments of a real program. `flow` is the number of its bytes,
-    /// `seq` its first segment, `sack_from` the number of its segments and the bytes of headers
-    /// that each has, `sack_to` the same for all packets of a flow.
+    /// Packet or frame of a real program, or a train of TCP segments. `flow` is the number of the
+    /// buffer with its bytes and `seq` its first segment. `sack_from` encodes the number of
+    /// segments and the length of each segment's headers. `sack_to` is the same number for all
+    /// packets of a flow.
     Raw,
-    /// No packet of the network: a message between engines about a fluid flow that crosses from one
-    /// to the other. `seq` is the hop after which it does, `sack_from` and `sack_to` are a number;
-    /// `tos` says which, and `stamp` is the waiting time of packets beyond, before `at`.
+    /// Message between engines about a fluid flow that crosses from one to the other; not a packet
+    /// of the network. `seq` is the hop after which the flow crosses; `sack_from` and `sack_to` are
+    /// a number and `tos` tells its meaning. `stamp` is the waiting time of packets beyond the
+    /// crossing, before `at`.
     Fluid,
 }
 
 impl Kind {
-    /// All kinds, each at the place of its number.
+    /// All kinds; each is at the index of its number.
     pub const ALL: [Self; 11] = [
         Self::Udp,
         Self::TcpData,
@@ -77,18 +80,18 @@ impl Kind {
     ];
 }
 
-/// Simulated packet. Payload is only a length.
+/// Simulated packet. Its payload is only a length.
 ///
-/// Addresses were resolved where the packet was created: `src` and `dst` name interfaces, as the
-/// destination entry that a kernel caches with a packet does, so that no router on the way has to
-/// search for them again.
+/// Addresses are resolved when a packet is created: `src` and `dst` are interfaces, so that routers
+/// on the way need not search for them. (A kernel caches a destination entry with a packet for the
+/// same reason.)
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Packet {
-    /// Arrival at the end of the link it is on; arrival in the queue while it waits in one that
-    /// schedules.
+    /// Arrival at the end of the present link. While the packet waits in a queue that schedules
+    /// packets: arrival at the queue.
     pub at: Instant<Virtual>,
-    /// Instant of its creation; in an answer, the stamp of the answered packet (the timestamps
+    /// Instant of creation. In an answer: the stamp of the answered packet (as the timestamps
     /// option of RFC 7323).
     pub stamp: Instant<Virtual>,
     pub(crate) next: u32,
@@ -96,58 +99,61 @@ pub struct Packet {
     pub src: PortId,
     /// Destination interface.
     pub dst: PortId,
-    /// Sender on this Ethernet segment.
+    /// MAC address of the sender on the present Ethernet segment.
     pub src_mac: PortId,
-    /// Receiver on this Ethernet segment; [`PortId::NONE`] for all.
+    /// MAC address of the receiver on the present Ethernet segment; [`PortId::NONE`] for broadcast.
     pub dst_mac: PortId,
-    /// Flow or source of the packet.
+    /// Number of the packet's flow or source.
     pub flow: u32,
-    /// Segment number; in an acknowledgement, the next one expected.
+    /// Number of the segment; in an acknowledgement, number of the next expected segment.
     pub seq: u32,
-    /// First segment of the newest block beyond `seq` (RFC 2018).
+    /// In an acknowledgement: first segment of the newest block beyond `seq` (RFC 2018).
     pub sack_from: u32,
-    /// Segment after that block; equal to `sack_from` when there is none.
+    /// In an acknowledgement: the segment after that block; equal to `sack_from` if there is no
+    /// block.
     pub sack_to: u32,
-    /// Link by which it leaves for another engine; of a [`Packet::STAMPED`] one, the number of its
-    /// departure.
+    /// Link by which the packet leaves for another engine. With [`Packet::STAMPED`]: number of the
+    /// departure to report.
     pub link: PortId,
-    /// Bytes from the IP header on (for ARP: of the ARP message).
+    /// Length in bytes from the IP header on; for ARP, of the ARP message.
     pub size: u16,
-    /// 802.1Q VLAN id, 0 when untagged.
+    /// VLAN identifier of the 802.1Q tag; 0 if untagged.
     pub vlan: u16,
     /// Type of the packet.
     pub kind: Kind,
-    /// Hops left.
+    /// Remaining number of hops.
     pub ttl: u8,
-    /// [`Packet::LOST`], [`Packet::STAMPED`], [`Packet::ECE`], [`Packet::CWR`], [`Packet::IPV6`],
-    /// and between engines the flag that the bytes are a frame's.
+    /// Flags [`Packet::LOST`], [`Packet::STAMPED`], [`Packet::ECE`], [`Packet::CWR`] and
+    /// [`Packet::IPV6`]; between engines also the flag that the bytes begin with an Ethernet
+    /// header.
     pub flags: u8,
-    /// IP type of service; the three high bits are the precedence, the two low ones the congestion
-    /// field (RFC 3168, section 5).
+    /// IP type of service. The three high bits are the precedence, the two low bits the ECN field
+    /// (RFC 3168, section 5).
     pub tos: u8,
 }
 
 impl Packet {
-    /// Lost on the wire: it occupies the link and does not arrive.
+    /// The packet is lost on the wire: it occupies the link, but does not arrive.
     pub const LOST: u8 = 1;
-    /// The start of its transmission must be reported.
+    /// The beginning of the packet's transmission must be reported to its sender.
     pub(crate) const STAMPED: u8 = 2;
 
-    /// In an acknowledgement: a congestion mark has arrived.
+    /// In an acknowledgement: a packet with a congestion mark has arrived (ECN-Echo of RFC 3168).
     pub const ECE: u8 = 4;
-    /// In a segment: its sender has slowed down because of that.
+    /// In a segment: the sender has reduced its window (Congestion Window Reduced of RFC 3168).
     pub const CWR: u8 = 8;
-    /// Of a real packet that comes from another engine: its bytes begin with the Ethernet header.
+    /// In a real packet from another engine: its bytes begin with the Ethernet header.
     pub(crate) const FRAMED: u8 = 16;
-    /// Of a real packet, and of neighbour resolution: it is of IPv6.
+    /// In a real packet or a message of neighbour resolution: the packet is IPv6.
     pub const IPV6: u8 = 32;
-    /// In [`Packet::tos`]: its transport supports congestion marks, ECT(0).
+    /// Value of the ECN field in [`Packet::tos`]: the transport supports congestion marks, ECT(0).
     pub const ECN_CAPABLE: u8 = 2;
-    /// In [`Packet::tos`]: it has met congestion, CE; and the field's bits.
+    /// Value of the ECN field in [`Packet::tos`]: the packet has met congestion, CE. Also the
+    /// field's mask.
     pub const CONGESTED: u8 = 3;
 
-    /// Marks the packet as having met congestion; returns false, with nothing changed, if its
-    /// transport does not support marks.
+    /// Sets the congestion mark. Returns false, without a change, if the transport does not support
+    /// marks.
     pub(crate) fn mark(&mut self) -> bool {
         let capable = self.tos & Self::CONGESTED != 0;
         if capable {
@@ -156,7 +162,7 @@ impl Packet {
         capable
     }
 
-    /// Returns a packet with the usual values: TTL 64, untagged, precedence 0.
+    /// Returns a packet with default values: TTL 64, untagged, precedence 0.
     #[inline]
     pub fn new(kind: Kind, src: PortId, dst: PortId, flow: u32, size: u16) -> Self {
         Self {
@@ -181,8 +187,8 @@ impl Packet {
         }
     }
 
-    /// Copies the fields that the model needs from the header of a real packet, except the
-    /// destination.
+    /// Copies the fields that the model needs, except the destination, from the header of a real
+    /// packet.
     pub(crate) fn describe(&mut self, ip: &IpHeader, bytes: &[u8]) {
         self.ttl = ip.ttl;
         self.tos = ip.tos;
@@ -193,7 +199,7 @@ impl Packet {
         }
     }
 
-    /// Returns the family of the interface address from which it is sent.
+    /// Returns the address family of the packet.
     #[inline]
     pub(crate) fn family(&self) -> Family {
         if self.flags & Self::IPV6 == 0 {
@@ -203,8 +209,9 @@ impl Packet {
         }
     }
 
-    /// Returns the number of packets on a wire: more than one for a train of a real program, which
-    /// travels as one as far as that makes no difference.
+    /// Returns the number of packets that the packet stands for on a wire. A train of a real
+    /// program's segments is more than one; it travels as a single packet where that makes no
+    /// difference.
     #[inline]
     pub(crate) fn segments(&self) -> u32 {
         if self.kind == Kind::Raw {
@@ -214,8 +221,8 @@ impl Packet {
         }
     }
 
-    /// Returns the size of the largest of its packets, if each segment of a train carries `payload`
-    /// bytes.
+    /// Returns the length of the longest packet on the wire, if each segment of a train has
+    /// `payload` bytes.
     pub(crate) fn largest(&self, payload: u16) -> u32 {
         if self.segments() > 1 {
             u32::from(self.segment_header()) + u32::from(payload)
@@ -224,7 +231,7 @@ impl Packet {
         }
     }
 
-    /// Returns its size on a wire that adds `overhead` bytes to each packet.
+    /// Returns the bytes on a wire that adds `overhead` bytes to each packet.
     #[inline]
     pub(crate) fn wire_bytes(&self, overhead: u32) -> u32 {
         let first = u32::from(self.size) + overhead;
@@ -235,25 +242,25 @@ impl Packet {
         first + (self.segments() - 1) * (header + overhead)
     }
 
-    /// Returns a single packet of a real program.
+    /// Returns a single packet of a real program, with its bytes in buffer number `buffer`.
     pub(crate) fn raw(src: PortId, dst: PortId, buffer: u32, size: u16) -> Self {
         let mut packet = Self::new(Kind::Raw, src, dst, buffer, size);
         packet.sack_from = 1;
         packet
     }
 
-    /// Makes it `count` segments from `first` on.
+    /// Makes the packet a train of `count` segments, from segment `first` of its buffer on.
     pub(crate) fn set_segments(&mut self, first: u32, count: u32, header: u16) {
         self.seq = first;
         self.sack_from = count | u32::from(header) << 16;
     }
 
-    /// Returns the bytes of headers of each segment.
+    /// Returns the length of the headers of each segment, in bytes.
     pub(crate) fn segment_header(&self) -> u16 {
         (self.sack_from >> 16) as u16
     }
 
-    /// Returns the key that selects one of several equal-cost paths.
+    /// Returns the value by which routers select one of several equal-cost paths.
     #[inline]
     pub(crate) fn path_key(&self) -> u32 {
         if self.kind == Kind::Raw {

@@ -1,4 +1,4 @@
-//! Queries of a world: its structure, and what has happened so far.
+//! Queries of a world: its structure, and its counters.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -37,19 +37,19 @@ impl World {
         matches!(self.roles[node.0 as usize], NodeRole::Switch(_))
     }
 
-    /// Returns the IPv4 address of an interface, unspecified if it has none.
+    /// Returns the IPv4 address of an interface; 0.0.0.0 if it has none.
     pub fn address(&self, port: PortId) -> Ipv4Addr {
         let own = self.ports.v4(port);
         own.map_or(Ipv4Addr::UNSPECIFIED, |(address, _)| address)
     }
 
-    /// Returns the IPv6 address of an interface and the length of its network's prefix, if it has
-    /// one.
+    /// Returns the IPv6 address of an interface and the length of its network's prefix; `None` if
+    /// it has none.
     pub fn address_v6(&self, port: PortId) -> Option<(Ipv6Addr, u8)> {
         self.ports.v6(port)
     }
 
-    /// Returns every address of every node, in the order of the ports.
+    /// Iterates over all addresses of all nodes, in the order of the ports.
     pub fn addresses(&self) -> impl Iterator<Item = (Node, IpAddr)> + '_ {
         let ports = (0..self.ports.len() as u32).map(PortId);
         ports.flat_map(|port| {
@@ -64,13 +64,14 @@ impl World {
         Node(self.ports[port].node)
     }
 
-    /// Returns the first port of a node.
+    /// Returns the first port of a node; `None` if the node has no port.
     pub fn port_of(&self, node: Node) -> Option<PortId> {
         let port = self.ports.first_of(node.0);
         (port != PortId::NONE).then_some(port)
     }
 
-    /// Returns the prefix length of an interface's IPv4 network, 0 if it is in none.
+    /// Returns the prefix length of an interface's IPv4 network; 0 if the interface has no IPv4
+    /// address.
     pub fn prefix(&self, port: PortId) -> u8 {
         self.ports.v4(port).map_or(0, |(_, prefix)| prefix)
     }
@@ -80,24 +81,26 @@ impl World {
         self.outside.macs.mac(port)
     }
 
-    /// Returns the IPv4 address of a host's router, if it has one.
+    /// Returns the IPv4 address of a host's router; `None` if it has none.
     pub fn gateway(&self, node: Node) -> Option<Ipv4Addr> {
         let port = self.ports.gateway_of(node.0);
         (port != PortId::NONE).then(|| self.address(port))
     }
 
-    /// Returns the IPv6 address of a host's router, if it has one.
+    /// Returns the IPv6 address of a host's router; `None` if it has none.
     pub fn gateway_v6(&self, node: Node) -> Option<Ipv6Addr> {
         let port = self.ports.gateway_of(node.0);
         self.ports.v6(port).map(|(address, _)| address)
     }
 
-    /// Returns the length of the longest IP packet that the link out of `port` takes, in bytes.
+    /// Returns the MTU of the link out of `port`: the longest IP packet of a real program, in
+    /// bytes.
     pub fn mtu(&self, port: PortId) -> u16 {
         self.links.config(port).mtu
     }
 
-    /// Returns the rate of the link out of `port`, Ethernet's overhead included, in bit/s.
+    /// Returns the rate of the link out of `port` in bit/s on the wire, including Ethernet's
+    /// overhead.
     pub fn rate_bps(&self, port: PortId) -> u64 {
         self.links.config(port).rate_bps
     }
@@ -107,7 +110,7 @@ impl World {
         self.links.config(port).delay
     }
 
-    /// Returns the time until the link out of `port` has sent all that it was given until `now`.
+    /// Returns the time from `now` until the link out of `port` has sent all its packets.
     pub fn backlog(&self, port: PortId, now: Instant<Virtual>) -> Duration {
         let free_ns = self
             .links
@@ -121,7 +124,7 @@ impl World {
         self.flow_line(flow.0).map_or(0, |line| line.bytes)
     }
 
-    /// Returns all cables, both directions of each, in the order of their ports.
+    /// Iterates over all cables, both directions of each, in the order of their ports.
     pub fn cables(&self) -> impl Iterator<Item = Cable> + '_ {
         self.ports.iter().enumerate().map(|(index, port)| Cable {
             port: PortId(index as u32),
@@ -134,7 +137,7 @@ impl World {
     /// Checks that there is a route between two hosts, in both directions.
     ///
     /// # Errors
-    /// Fails if one of them is no host, or if there is no route.
+    /// Fails if one of them is not a host, or if there is no route.
     pub fn check_route(&self, from: Node, to: Node) -> Result<(), BuildError> {
         self.ends(from, to).map(drop)
     }
@@ -147,7 +150,7 @@ impl World {
         self.counters
     }
 
-    /// Returns the number of packets that exist now: waiting or in flight.
+    /// Returns the number of packets that exist now, that is, wait or are in flight.
     pub fn packets_alive(&self) -> usize {
         self.packets.live()
     }
@@ -160,13 +163,13 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// Returns the number of packets that wait for the link out of `port` at `now`.
+    /// Returns the number of packets that wait at `now` for the link out of `port`.
     pub fn waiting(&mut self, port: PortId, now: Instant<Virtual>) -> u32 {
         let link = self.links.get_mut(port);
         link.map_or(0, |link| link.waiting(now, &self.packets))
     }
 
-    /// Returns the results of a flow so far; zero if this engine has neither end of it.
+    /// Returns the results of a flow so far; all zero if this engine has neither end of the flow.
     pub fn tcp(&self, flow: FlowId) -> TcpStats {
         let Some(flow) = self.flows.get(flow.0) else {
             return TcpStats::default();
@@ -183,25 +186,25 @@ impl World {
         }
     }
 
-    /// Returns the results of a source's packets; zero if this engine has neither end.
+    /// Returns the results of a source so far; all zero if this engine has neither end.
     pub fn traffic(&self, source: SourceId) -> TrafficStats {
         let source = self.sources.get(source.0);
         source.map(Source::stats).unwrap_or_default()
     }
 
-    /// Returns the ends of a flow.
+    /// Returns the source and the destination host of a flow.
     pub fn flow_ends(&self, flow: FlowId) -> [Node; 2] {
         let line = self.flow_line(flow.0).expect("a flow of this world");
         [line.from, line.to].map(|port| self.node_of(port))
     }
 
-    /// Returns the ends of a source's path.
+    /// Returns the sending and the receiving host of a source.
     pub fn source_ends(&self, source: SourceId) -> [Node; 2] {
         let line = self.source_line(source.0).expect("a source of this world");
         [line.from, line.to].map(|port| self.node_of(port))
     }
 
-    /// Returns the ends of all flows, then of all sources.
+    /// Iterates over the end hosts of all flows, and then of all sources.
     pub fn traffic_ends(&self) -> impl Iterator<Item = (Node, Node)> + '_ {
         let (flows, sources) = self.traffic_counts();
         let flows = (0..flows as u32).filter_map(|flow| self.flow_line(flow));
@@ -210,20 +213,20 @@ impl World {
         lines.map(|line| (self.node_of(line.from), self.node_of(line.to)))
     }
 
-    /// Returns the line of a TCP flow, whichever engine has it.
+    /// Returns the static description of a TCP flow, also if another engine has it.
     pub(crate) fn flow_line(&self, flow: u32) -> Option<Line> {
         let elsewhere = || self.lines.as_ref()?.flows.get(flow as usize).copied();
         self.flows.get(flow).map(Line::of_flow).or_else(elsewhere)
     }
 
-    /// Returns the line of a source, whichever engine has it.
+    /// Returns the static description of a source, also if another engine has it.
     pub(crate) fn source_line(&self, source: u32) -> Option<Line> {
         let elsewhere = || self.lines.as_ref()?.sources.get(source as usize).copied();
         let here = self.sources.get(source);
         here.map(Line::of_source).or_else(elsewhere)
     }
 
-    /// Returns the numbers of flows and sources.
+    /// Returns the number of flows and the number of sources.
     pub fn traffic_counts(&self) -> (usize, usize) {
         (self.flows.len(), self.sources.len())
     }

@@ -1,22 +1,22 @@
-//! Shortest paths, for all routers at once.
+//! Shortest paths for all routers.
 //!
-//! A network has many segments and few routers, so the table is by router: a segment's *target* is
-//! the router that serves it, and each router knows, per target, the neighbours on shortest paths.
-//! A lookup is two array accesses, however many ports a router has.
+//! A network has many segments and few routers, so the table is indexed by router. A segment's
+//! *target* is the router that serves it, and each router knows for every target the neighbours on
+//! shortest paths. A lookup takes two array accesses, whatever the number of a router's ports.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use crate::packet::PortId;
 
-/// A hop: out of `port`, to the interface `via` of the next router.
+/// Next hop of a packet: out of `port`, to interface `via` of the next router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hop {
     pub(crate) port: PortId,
     pub(crate) via: PortId,
 }
 
-/// Edge from a router to a neighbour.
+/// Link from one router to a neighbouring one, with its cost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
     pub(crate) to: u32,
@@ -24,16 +24,16 @@ pub(crate) struct Edge {
     pub(crate) cost: u32,
 }
 
-/// Next hops of all routers.
+/// Next hops of all routers to all targets.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     routers: usize,
-    /// By router and target: index into `groups` from the router's first, or
+    /// By router and target: index into `groups`, relative to the router's first group, or
     /// [`NO_WAY`].
     table: Vec<u16>,
-    /// Each router's first group.
+    /// Index in `groups` of each router's first group.
     first_group: Vec<u32>,
-    /// Part of `hops`: start and length. Several hops share the load.
+    /// Groups of equal-cost hops: start and length in `hops`. The hops of a group share the load.
     groups: Vec<(u32, u32)>,
     hops: Vec<Hop>,
 }
@@ -41,7 +41,8 @@ pub(crate) struct Routes {
 const NO_WAY: u16 = u16::MAX;
 
 impl Routes {
-    /// Runs Dijkstra from every router, over `edges[router]`.
+    /// Computes the shortest paths from every router with Dijkstra's algorithm. `edges` is indexed
+    /// by router.
     pub(crate) fn shortest(edges: &[Vec<Edge>]) -> Self {
         let routers = edges.len();
         let mut incoming: Vec<Vec<(u32, u32)>> = vec![Vec::new(); routers];
@@ -51,7 +52,7 @@ impl Routes {
             }
         }
         let mut table = vec![NO_WAY; routers * routers];
-        // A router's first groups hold one neighbour each.
+        // The first groups of a router contain one neighbour each.
         let mut sets: Vec<Vec<Vec<u16>>> = edges
             .iter()
             .map(|list| (0..list.len() as u16).map(|edge| vec![edge]).collect())
@@ -111,8 +112,8 @@ impl Routes {
         routes
     }
 
-    /// Returns the next hop at `router` towards `target`. `flow` selects among equal ones, so that
-    /// a flow keeps its order (RFC 2992).
+    /// Returns the next hop at `router` towards `target`; `None` if there is no path. `flow`
+    /// selects among equal-cost hops, so that the packets of a flow stay in order (RFC 2992).
     #[inline]
     pub(crate) fn hop(&self, router: u32, target: u32, flow: u32) -> Option<Hop> {
         let place = router as usize * self.routers + target as usize;
@@ -125,7 +126,7 @@ impl Routes {
         let choice = if count == 1 {
             0
         } else {
-            // Each router mixes differently, otherwise all would select the same path.
+            // The hash includes the router; otherwise all routers would make the same choice.
             let mixed = (u64::from(flow) << 32 | u64::from(router)).wrapping_mul(MIX);
             (((mixed >> 32) * u64::from(count)) >> 32) as u32
         };
@@ -133,7 +134,7 @@ impl Routes {
     }
 }
 
-/// An odd number near 2^64 divided by the golden ratio.
+/// An odd number near 2^64 divided by the golden ratio, as multiplier of the hash.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn distances(incoming: &[Vec<(u32, u32)>], target: usize) -> Vec<u64> {
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn costs_decide_and_equal_ways_share() {
-        // 0 - 1 - 3 and 0 - 2 - 3 are equal, 0 - 3 directly costs more.
+        // The paths 0 - 1 - 3 and 0 - 2 - 3 have equal cost; the direct path 0 - 3 costs more.
         let edges = [
             vec![edge(1, 1), edge(2, 1), edge(3, 5)],
             vec![edge(0, 1), edge(3, 1)],

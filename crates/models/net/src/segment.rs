@@ -1,4 +1,4 @@
-//! Broadcast domains: sets of interfaces that receive one another's broadcasts.
+//! Segments (broadcast domains): sets of interfaces that receive each other's broadcasts.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,8 +7,8 @@ use crate::error::BuildError;
 use crate::packet::{NIL, PortId};
 use crate::tables::switch::PortMode;
 
-/// Segment of each port ([`NIL`] for ports of switches), and true if it is a LAN, where stations
-/// have to resolve one another's MAC addresses.
+/// Segment of each port ([`NIL`] for ports of switches), and true if the segment is a LAN, on which
+/// stations must resolve MAC addresses.
 #[derive(Debug)]
 pub(crate) struct Segments {
     pub(crate) of_port: Vec<u32>,
@@ -17,7 +17,7 @@ pub(crate) struct Segments {
     pub(crate) is_lan: Vec<bool>,
 }
 
-/// Disjoint sets with path halving.
+/// Disjoint sets (union–find) with path halving.
 struct Sets(Vec<usize>);
 
 impl Sets {
@@ -29,7 +29,7 @@ impl Sets {
         at
     }
 
-    /// Joins two sets; returns true if they were separate.
+    /// Unites the sets of `a` and `b`; returns true if they were different sets.
     fn join(&mut self, a: usize, b: usize) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         self.0[a] = b;

@@ -1,10 +1,10 @@
-//! Simulated hosts with a real TCP/IP stack: smoltcp.
+//! Simulated hosts with a real TCP/IP stack, smoltcp.
 //!
-//! For hosts that must speak real TCP, byte for byte, with real machines or with one another. For
-//! background traffic use [`crate::TcpConfig`], which carries no payload.
+//! The stack is for hosts that must exchange real TCP packets with real machines or with each
+//! other. For background traffic use [`crate::TcpConfig`], which has no payload bytes.
 //!
-//! smoltcp counts in microseconds and has a minimum timeout of one second; an instant passed to it
-//! is rounded up, so that it never acts early.
+//! smoltcp counts time in microseconds, and its minimum timeout is one second. An instant that is
+//! passed to it is rounded up, so that it never acts early.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -19,19 +19,20 @@ use timeloom_time::{Instant, Virtual};
 use crate::tables::address::Family;
 use crate::{Node, PortId, World};
 
-/// Stack of one host. Its owner passes arrived packets to [`Stack::handle_packet`], calls
-/// [`Stack::poll`], and calls it again at the instant that it returns.
+/// TCP/IP stack of one host. The caller passes packets that arrived at the host to
+/// [`Stack::handle_packet`], calls [`Stack::poll`], and calls it again at the instant that it
+/// returns.
 pub struct Stack {
     node: Node,
     interface: Interface,
     device: Wire,
-    /// The sockets, to be used as in smoltcp's documentation.
+    /// Sockets of the stack, used as described in smoltcp's documentation.
     pub sockets: SocketSet<'static>,
 }
 
 impl Stack {
-    /// Returns the stack of host `node`, and opens the host to it. `seed` determines its sequence
-    /// and port numbers.
+    /// Returns the stack of host `node`, and opens the host for packets of the stack. `seed`
+    /// determines initial sequence numbers and port numbers.
     pub fn new(world: &mut World, node: Node, seed: u64, now: Instant<Virtual>) -> Self {
         world.open(node);
         let mut device = Wire::at(world, node);
@@ -49,22 +50,23 @@ impl Stack {
         }
     }
 
-    /// Returns the host.
+    /// Returns the host of the stack.
     pub fn node(&self) -> Node {
         self.node
     }
 
-    /// Returns the interface, for sockets that connect.
+    /// Returns interface and sockets, which smoltcp needs for connecting a socket.
     pub fn context(&mut self) -> (&mut Interface, &mut SocketSet<'static>) {
         (&mut self.interface, &mut self.sockets)
     }
 
-    /// Handles a packet that arrived at the host.
+    /// Passes a packet that arrived at the host to the stack.
     pub fn handle_packet(&mut self, bytes: &[u8]) {
         self.device.arrived.push_back(bytes.to_vec());
     }
 
-    /// Runs the stack and sends its packets. Returns the instant of the next poll.
+    /// Runs the stack and sends its packets. Returns the instant of the next call; `None` if only a
+    /// packet requires one.
     pub fn poll<Q: EventQueue>(
         &mut self,
         world: &mut World,
@@ -81,42 +83,43 @@ impl Stack {
     }
 }
 
-/// Returns the addresses of an interface, of both families.
+/// Returns the addresses of an interface: IPv4, IPv6 or both.
 pub(crate) fn addresses(world: &World, port: PortId) -> Vec<IpAddr> {
     let all = Family::BOTH.map(|family| world.ports.address(port, family));
     all.into_iter().flatten().collect()
 }
 
-/// Assigns addresses. All destinations are on the link for the stack: routing is the model's part.
+/// Assigns addresses to the stack. With prefix length 0, the stack regards all destinations as
+/// neighbours, since the model does the routing.
 pub(crate) fn give_addresses(interface: &mut Interface, addresses: &[IpAddr]) {
     interface.update_ip_addrs(|list| {
         for address in addresses {
-            // There is room for two (IFACE_MAX_ADDR_COUNT), and there are never more.
+            // The list has room for two addresses (IFACE_MAX_ADDR_COUNT), and there are never more.
             let _ = list.push(IpCidr::new((*address).into(), 0));
         }
     });
 }
 
-/// Returns an instant in smoltcp's unit, rounded up.
+/// Converts an instant to smoltcp's unit, rounded up.
 pub(crate) fn stack_time(at: Instant<Virtual>) -> smoltcp::time::Instant {
     smoltcp::time::Instant::from_micros(
         at.as_ns().div_euclid(1_000) + i64::from(at.as_ns() % 1_000 != 0),
     )
 }
 
-/// smoltcp's view of the host's link.
+/// The host's link, as smoltcp sees it.
 #[derive(Debug)]
 pub(crate) struct Wire {
     pub(crate) arrived: VecDeque<Vec<u8>>,
     pub(crate) sent: VecDeque<Vec<u8>>,
-    /// Length of the longest packet that the link takes.
+    /// Length of the longest packet on the link, in bytes.
     mtu: usize,
 }
 
 impl Wire {
-    /// Returns the wire of host `node`. If the host speaks IPv6, packets are no longer than all
-    /// links take: routers do not fragment those, and the stack ignores the errors about their
-    /// length.
+    /// Returns the link of host `node`. If the host has an IPv6 address, the MTU is the minimum
+    /// over all links of the network: routers do not fragment IPv6 packets, and smoltcp ignores the
+    /// ICMP errors about their length.
     pub(crate) fn at(world: &World, node: Node) -> Self {
         let mtu = world.port_of(node).map(|port| {
             let speaks_v6 = world.address_v6(port).is_some();
@@ -132,7 +135,7 @@ impl Wire {
     }
 }
 
-/// MTU if a link has no limit: that of Ethernet.
+/// MTU of Ethernet, used if the host's link has a greater one.
 const MOST_MTU: usize = 1_500;
 
 pub(crate) struct Receive(Vec<u8>);

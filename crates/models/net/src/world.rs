@@ -1,4 +1,4 @@
-//! Running network: its state, and the transmission of packets on links.
+//! The running network: its state, and the transmission of packets on links.
 
 use std::sync::Arc;
 
@@ -28,24 +28,25 @@ use crate::tables::stats::Counters;
 use crate::tables::switch::Switch;
 use crate::tcp::TcpConfig;
 
-/// Running network: the state of all nodes and links.
+/// The running network: the state of all nodes and links.
 ///
-/// Its methods are of four kinds, and are in this order in each file:
+/// The methods are of four kinds, and appear in this order in each file:
 ///
-/// - **Configuration**, most of it before [`World::start`]: `add_*` for traffic, [`World::attach`]
-///   for residents of nodes, [`World::open`], [`World::open_frames`] and [`World::watch`] for real
-///   programs, [`World::part`] for a part of it, `set_*` for the rest.
-/// - **Inputs**: [`World::start`], then the events that the engine hands to `handle`, and external
-///   inputs: [`World::send_raw`] and [`World::send_frame`] from real programs, [`World::take_over`]
-///   from other engines. Each schedules its events in the given agenda.
-/// - **Outputs**, which wait until they are taken: [`World::take_raw`], [`World::take_frame`] and
-///   [`World::take_captured`] for real programs, [`World::crossings`] for other engines.
-/// - **Queries**, which change nothing: the structure and what has happened so far.
+/// - **Configuration**, mostly before [`World::start`]: `add_*` for traffic, [`World::attach`] for
+///   residents of nodes, [`World::open`], [`World::open_frames`] and [`World::watch`] for real
+///   programs, [`World::part`] for one engine's part of the network, `set_*` for the rest.
+/// - **Inputs**: [`World::start`], then the events that the engine passes to `handle`, and external
+///   inputs: [`World::send_raw`] and [`World::send_frame`] for packets of real programs,
+///   [`World::take_over`] for packets of other engines. Each input schedules its events in the
+///   given agenda.
+/// - **Outputs**, which wait until the caller takes them: [`World::take_raw`],
+///   [`World::take_frame`] and [`World::take_captured`] for real programs, [`World::crossings`] for
+///   other engines.
+/// - **Queries**, which change nothing: the structure of the network, and counters.
 ///
-/// Constant data is shared by all parts of one network ([`World::part`]); variable state is in the
-/// part that it belongs to. The fields are tables that do not depend on one another. The handling
-/// of packets at nodes is in `node`, the dispatch of events in `run`; this file has the
-/// transmission on links, which both use.
+/// Constant data is shared by all parts of one network ([`World::part`]); variable state is only in
+/// one part. The fields are tables that do not depend on each other. The module `node` handles
+/// packets at nodes, `run` dispatches events, and this file transmits packets on links for both.
 #[derive(Debug)]
 pub struct World {
     pub(crate) seed: u64,
@@ -61,7 +62,7 @@ pub struct World {
     pub(crate) arps: Sparse<ArpCache>,
     pub(crate) flows: Sparse<Flow>,
     pub(crate) sources: Sparse<Source>,
-    /// Lines of all traffic, if this is a part of a network.
+    /// Descriptions of all traffic, if this is one of several parts of a network.
     pub(crate) lines: Option<Arc<Lines>>,
     pub(crate) counters: Counters,
     pub(crate) crossings: Crossings,
@@ -77,8 +78,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// Fails if one of them is no host, if there is no route between them, or if the configuration
-    /// is invalid.
+    /// Fails if one of them is not a host, if there is no route between them, or if the
+    /// configuration is invalid.
     pub fn add_tcp(
         &mut self,
         from: Node,
@@ -97,8 +98,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// Fails if one of them is no host, if there is no route between them, or if the configuration
-    /// is invalid.
+    /// Fails if one of them is not a host, if there is no route between them, or if the
+    /// configuration is invalid.
     pub fn add_traffic(
         &mut self,
         from: Node,
@@ -115,17 +116,17 @@ impl World {
         Ok(SourceId(index))
     }
 
-    /// Puts the link out of `port` up or down: while it is down, all packets offered to it are
-    /// dropped and counted. Packets in flight still arrive.
+    /// Sets the link out of `port` up or down. A link that is down drops and counts all packets
+    /// offered to it; packets in flight still arrive.
     pub fn set_link_up(&mut self, port: PortId, up: bool) {
         self.links.prepare();
         self.links[port].set_up(up);
     }
 }
 
-/// Links, for the nodes' packets.
+/// Transmission of packets on links.
 impl World {
-    /// Puts a packet on the link out of `port`.
+    /// Offers a packet to the link out of `port`.
     #[inline]
     pub(crate) fn transmit<Q: EventQueue>(
         &mut self,
@@ -139,8 +140,8 @@ impl World {
         self.transmit_one(port, id, agenda);
     }
 
-    /// Puts a packet of a real program on the link out of `port`. Routers have checked its length;
-    /// a packet of a station or switch that is too long for the link is lost.
+    /// Offers a packet of a real program to the link out of `port`. Routers have checked its
+    /// length. A packet from a station or switch that is too long for the link is lost.
     #[cold]
     fn transmit_raw<Q: EventQueue>(&mut self, port: PortId, id: PacketId, agenda: &mut Agenda<Q>) {
         if self.is_too_long(port, id) {
@@ -153,7 +154,7 @@ impl World {
         self.transmit_one(port, id, agenda);
     }
 
-    /// Puts a packet that must not be cut on the link out of `port`.
+    /// Offers a packet to the link out of `port` as a single packet, not cut into segments.
     #[inline]
     pub(crate) fn transmit_one<Q: EventQueue>(
         &mut self,
@@ -198,8 +199,8 @@ impl World {
         Ok((ends[0], ends[1]))
     }
 
-    /// Returns true if a host reaches an interface by shortest paths. Static routes are not
-    /// followed: they change routes, not connectivity.
+    /// Returns true if there is a shortest path from a host to an interface. Static routes are
+    /// ignored, because they change the path, but not if a path exists.
     fn reaches(&self, from: Node, to: PortId) -> bool {
         let here = self.ports.first_of(from.0);
         if self.ports[here].segment == self.ports[to].segment {

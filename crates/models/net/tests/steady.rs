@@ -1,4 +1,4 @@
-//! One seed gives one run, and a run in steady state allocates nothing.
+//! One seed gives one run, and a run in the steady state allocates nothing.
 
 #[path = "all/common/mod.rs"]
 mod common;
@@ -22,7 +22,7 @@ thread_local! {
     static BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Counts per thread, because the test harness allocates in its own.
+/// Allocator that counts per thread, because the test harness allocates in its own threads.
 struct Counting;
 
 // SAFETY: every call is forwarded to the system's allocator unchanged.
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Returns a dumbbell with a full bottleneck.
+/// Returns a dumbbell whose bottleneck is fully loaded.
 fn loaded() -> Engine<World> {
     let mut network = NetworkBuilder::new(2);
     let access = bare(GBIT, Duration::from_ms(1), 200);
@@ -69,7 +69,7 @@ fn no_packet_allocates_in_steady_state() {
     let hops = engine.model.counters().hops - hops;
     let allocations = COUNT.with(Cell::get) - before;
     assert!(hops > 500_000, "{hops}");
-    // A vector that meets its largest population late may still grow once.
+    // A vector may still grow once, if the largest number of packets occurs late.
     assert!(allocations <= 2, "{allocations} allocations in {hops} hops");
 }
 
@@ -81,7 +81,7 @@ fn hosts_and_flows_are_small() {
     let link = bare(GBIT, Duration::from_ms(1), 100);
     let ends = dumbbell(&mut network, "", 2_000, &link, &link);
     let mut world = network.build().unwrap();
-    // The whole network in one engine, with the state of its links.
+    // The whole network in one engine, with the state of all links.
     let whole = world.part(&vec![0; world.nodes()].into(), 0);
     let per_host = (bytes() - start) / 4_000;
     drop(whole);
@@ -97,8 +97,8 @@ fn hosts_and_flows_are_small() {
     );
 }
 
-/// Returns four sites of 500 hosts with a flow and a source each, in a ring; and the site of each
-/// node.
+/// Returns a ring of four sites, each with 500 hosts, a flow and a source; also returns the site of
+/// each node.
 fn sites() -> (World, Vec<u16>) {
     let mut network = NetworkBuilder::new(1);
     let link = bare(GBIT, Duration::from_ms(1), 100);
@@ -144,7 +144,8 @@ fn an_engine_holds_its_own_part_only() {
     let parts: Vec<World> = (0..4).map(|here| world.part(&owners, here)).collect();
     let of_four = bytes() - start;
     println!("one engine {of_one} bytes, four {of_four}");
-    // The common data is shared; each engine has a few bytes for a node that it does not have.
+    // The engines share the constant data, and need only a few bytes for each node of another
+    // engine.
     assert!(
         of_four * 10 < of_one * 12,
         "four engines {of_four}, one {of_one}"
@@ -155,8 +156,8 @@ fn an_engine_holds_its_own_part_only() {
     }
 }
 
-/// Returns a dumbbell of 10 Gbit/s with 10,000 fluid flows of all kinds, on 100 pairs of hosts, and
-/// one TCP of packets.
+/// Returns a dumbbell of 10 Gbit/s with 10,000 fluid flows of all kinds on 100 pairs of hosts, and
+/// one TCP flow of packets.
 fn flooded(rate_bps: u64) -> (Engine<World>, i64) {
     let mut network = NetworkBuilder::new(1);
     let access = bare(10 * GBIT, Duration::from_ms(1), 1_000);
@@ -200,7 +201,8 @@ fn ten_thousand_fluid_flows_are_small_and_cost_the_same_at_any_rate() {
         let hops = engine.model.counters().hops - hops;
         println!("{per_flow} bytes per fluid flow, {events} events, {hops} of packets");
         assert!(per_flow < 768, "{per_flow} bytes");
-        // One event for each of 200 steps, whatever the load; the rest is of TCP.
+        // There is one event for each of 200 steps, whatever the load; all others are of the TCP
+        // flow.
         assert!(events <= 210 + 2 * hops, "{events} events");
         let fluid = |index| engine.model.fluid(FluidId(index));
         let sent: f64 = (0..10_000).map(|index| fluid(index).sent_bytes).sum();
@@ -208,7 +210,7 @@ fn ten_thousand_fluid_flows_are_small_and_cost_the_same_at_any_rate() {
     }
 }
 
-/// World that records every event.
+/// World that records each of its events.
 struct Traced {
     world: World,
     trace: String,
@@ -221,7 +223,7 @@ impl<Q: EventQueue> Model<Q> for Traced {
     }
 }
 
-/// Returns the events of a campus with all random features.
+/// Returns the events of a campus network with all random features.
 fn history<Q: EventQueue>(seed: u64) -> String {
     let mut network = NetworkBuilder::new(seed);
     let wire = Impairment {
@@ -264,7 +266,7 @@ fn history<Q: EventQueue>(seed: u64) -> String {
         let bursts = TrafficConfig::udp(bursts, Size::Fixed(500));
         world.add_traffic(from, to, bursts).unwrap();
     }
-    // Hosts of one LAN: the trunks do not support fluid.
+    // Both are hosts of one LAN, because the trunks do not support fluid.
     let (from, to) = (hosts[0], hosts[1]);
     let rate_bps = 3 * MBIT;
     for pattern in [

@@ -1,5 +1,5 @@
-//! Clock that stamps at a node: an imperfect oscillator, a counter with a resolution, and the
-//! adjustments of a servo.
+//! Clock that timestamps messages at a node: an imperfect oscillator, a counter of finite
+//! resolution, and the adjustments of a servo.
 
 use timeloom_clock::Core;
 use timeloom_clock::course::Course;
@@ -11,15 +11,16 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual};
 /// Initial state of a node's clock, at virtual time zero.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockOptions {
-    /// Its oscillator.
+    /// Oscillator that drives the clock.
     pub crystal: Crystal,
     /// Seed of the oscillator's random errors.
     pub seed: u64,
     /// True time at virtual time zero.
     pub epoch: Instant<Utc>,
-    /// Initial offset from true time.
+    /// Clock minus true time, at virtual time zero.
     pub offset: Duration,
-    /// Stamps are multiples of this, rounded down; at least 1 ns. A counter of 125 MHz has 8 ns.
+    /// Timestamps are rounded down to multiples of this, which is at least 1 ns. A 125 MHz counter
+    /// has 8 ns.
     pub resolution: Duration,
 }
 
@@ -38,24 +39,24 @@ impl Default for ClockOptions {
 /// A clock that can be read, stepped and steered. The argument `now` must never decrease.
 #[derive(Clone, Debug)]
 pub struct NodeClock {
-    /// The node's share of the simulation's time: all of it.
+    /// Host time of the node, which equals the simulation's time.
     course: Course,
     crystal: HostClock,
     shown: ClockMap<Core, Hardware>,
-    /// Map to the time that a correct clock would show: true time.
+    /// Map from virtual time to the time of a correct clock (true time).
     right: ClockMap<Virtual, Hardware>,
     resolution_ns: i64,
 }
 
-/// A correct clock shows civil time, as the hosts of a run do.
+/// Map from civil time to the time of a correct clock: the identity, as for the hosts of a run.
 const CIVIL: ClockMap<Utc, Hardware> = ClockMap::ahead_by(Duration::ZERO);
 
 impl NodeClock {
-    /// Creates the clock at virtual time zero.
+    /// Returns the clock at virtual time zero.
     pub fn new(options: &ClockOptions) -> Self {
         let crystal = HostClock::new(&HostClockOptions {
             cycles: None,
-            // Only the oscillator is used: the kernel's clocks are not read here.
+            // The model uses only the oscillator; the kernel's clocks are not read.
             kernel: KernelClockOptions {
                 raw: Instant::ZERO,
                 monotonic: Instant::ZERO,
@@ -76,33 +77,33 @@ impl NodeClock {
         }
     }
 
-    /// Returns the time shown at `at`, which is `now` or a little before.
+    /// Returns the clock's reading at `at`, which is `now` or slightly before.
     pub fn read(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Stamp {
         let core = self.crystal.line(self.course.at(now)).core;
         self.shown.at(core.at(self.course.at(at)))
     }
 
-    /// Returns the time shown at `at`, rounded to the resolution, as in a stamp.
+    /// Returns the clock's reading at `at`, rounded down to the resolution, as in a timestamp.
     pub fn stamp(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Stamp {
         let exact = self.read(now, at);
         let beyond_ns = exact.as_ns().rem_euclid(self.resolution_ns);
         exact - Duration::from_ns(beyond_ns)
     }
 
-    /// Returns the offset from true time at `at`, positive if ahead.
+    /// Returns clock minus true time at `at`.
     pub fn ahead(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Duration {
         self.read(now, at) - self.right.at(at)
     }
 
-    /// Sets the clock forward by `length`.
+    /// Moves the clock forward by `length`; backward if `length` is negative.
     pub fn step(&mut self, length: Duration) {
         self.shown.out0 += length;
     }
 
-    /// Sets the frequency from `now` on, relative to the oscillator's.
+    /// Sets the frequency adjustment from `now` on, in parts per 10^9 relative to the oscillator.
     pub fn steer(&mut self, now: Instant<Virtual>, ppb: f64) {
         let core = self.crystal.line(self.course.at(now)).core.out0;
-        // A servo's output is bounded far below a standstill.
+        // A servo's output is far from −100 %, which would stop the clock.
         let rate = Rate::from_f64(1.0 + ppb * 1e-9).unwrap_or(Rate::ONE);
         self.shown = self.shown.continued(core, rate);
     }
@@ -135,7 +136,7 @@ mod tests {
         clock.steer(at(1_001), -10_000.0);
         assert!((ahead(&mut clock, 1_001) - 10).abs() <= 1);
         assert!((ahead(&mut clock, 2_001) - 10).abs() <= 2, "(1 + x)(1 - x)");
-        // A little in the past.
+        // An instant slightly before `now`.
         let before = at(2_001) - Duration::from_us(1);
         assert!((clock.ahead(at(2_001), before).as_ns() - 10).abs() <= 2);
     }

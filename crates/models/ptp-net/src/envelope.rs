@@ -7,7 +7,7 @@ use timeloom_wire::{
     UdpDatagram, UdpFamily, VlanTag,
 };
 
-/// Transport of messages.
+/// Transport of PTP messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     /// Ethernet, Ethertype 0x88F7 (annex F).
@@ -17,7 +17,7 @@ pub enum Transport {
     Udp4,
 }
 
-/// Addresses of a sender, for both transports.
+/// Addresses of a sender, as needed by both transports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sender {
     pub(crate) mac: [u8; 6],
@@ -29,7 +29,7 @@ const ETHERTYPE_IPV4: u16 = 0x0800;
 const PROTOCOL_UDP: u8 = 17;
 
 impl Transport {
-    /// Returns true if a frame is multicast PTP of this transport.
+    /// Returns true if a frame is multicast PTP over this transport.
     pub(crate) fn carries(self, glance: &FrameView<'_>) -> bool {
         let inner = glance.inner;
         match self {
@@ -54,7 +54,7 @@ impl Transport {
         }
     }
 
-    /// Returns the message of a frame and its sender, or `None` if the packet around it is invalid.
+    /// Returns the PTP message of a frame and its sender; `None` if the headers are invalid.
     pub(crate) fn open(self, frame: &ReceivedFrame<'_>) -> Option<(Packet, Sender)> {
         let mut sender = Sender {
             mac: frame.source,
@@ -78,7 +78,7 @@ impl Transport {
         Some((packet, sender))
     }
 
-    /// Returns the frame around a message, or `None` if it is too long.
+    /// Returns a frame that contains the message; `None` if it would be too long.
     pub(crate) fn close(self, packet: &Packet, sender: Sender) -> Option<Vec<u8>> {
         let mut frame = vec![0; packet.bytes.len() + ROOM];
         let length = match self {
@@ -109,7 +109,7 @@ impl Transport {
                 .ok()?;
                 let [_, b, c, d] = group;
                 EthernetFrame {
-                    // RFC 1112, 6.4.
+                    // Multicast MAC address for an IPv4 group (RFC 1112, 6.4).
                     destination: MacAddress([0x01, 0, 0x5e, b & 0x7f, c, d]),
                     source: MacAddress(sender.mac),
                     vlan: None,
@@ -124,9 +124,9 @@ impl Transport {
     }
 }
 
-/// Length of the headers of Ethernet with a tag, IPv4 and UDP.
+/// Length of the Ethernet header with a tag, and of the IPv4 and UDP headers.
 const ROOM: usize = 18 + 28;
-/// Longest Ethernet frame with a tag, without check sequence.
+/// Length of the longest Ethernet frame with a tag, without its check sequence.
 const MOST: usize = 1_518;
 
 #[cfg(test)]

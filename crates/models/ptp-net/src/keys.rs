@@ -1,5 +1,5 @@
-//! Keys for all clocks of a simulated network, derived from one seed: runs are repeatable, and such
-//! keys must not be used outside a simulation.
+//! Keys for all clocks of a simulated network, derived from one seed. Runs are therefore
+//! repeatable, but such keys must not be used outside of a simulation.
 
 use std::sync::Arc;
 
@@ -15,25 +15,25 @@ use crate::{PtpNode, Role};
 
 pub use timeloom_ptp::security::Policy;
 
-/// Settings for signed time in a network.
+/// Settings for signed messages in a network.
 #[derive(Clone, Copy, Debug)]
 pub struct Signing {
     /// Signature suite.
     pub suite: Suite,
-    /// Policy of slaves on time that fails verification.
+    /// Policy of slaves for messages whose verification fails.
     pub policy: Policy,
-    /// Seed of the keys.
+    /// Seed from which all keys are derived.
     pub seed: u64,
-    /// Civil time at virtual time zero, at which sequence numbers begin.
+    /// Civil time at virtual time zero; sequence numbers start from it.
     pub epoch: Instant<Utc>,
 }
 
-/// Generation of the keys; they do not change during a run.
+/// Generation of the keys, which do not change during a run.
 const EPOCH: u8 = 1;
 
 impl Signing {
-    /// Returns the security data of each of these clocks, with the public keys of all, in the order
-    /// of `clocks`.
+    /// Returns the security data of each clock, with the public keys of all, in the order of
+    /// `clocks`.
     ///
     /// # Errors
     /// Fails if a clock is listed twice.

@@ -1,20 +1,21 @@
 //! PTP clocks as nodes of a simulated network.
 //!
-//! `timeloom-ptp` has the clocks as state machines, `timeloom-net` the network; this crate connects
-//! them. [`PtpNode::attach`] makes a switch of a `World` a transparent clock, or a host an ordinary
-//! clock. Each has an oscillator of its own ([`NodeClock`]) and stamps its event messages as IEEE
-//! 1588 specifies: when the first bit passes the port (7.3.4.1). Therefore the time that a frame
-//! waits in a queue, or on its way into a store-and-forward switch, is residence, and no length of
-//! frame makes a link look asymmetric.
+//! `timeloom-ptp` contains the clocks as state machines, and `timeloom-net` the network; this crate
+//! connects them. [`PtpNode::attach`] makes a switch of a `World` a transparent clock, or a host an
+//! ordinary clock. Each clock has its own oscillator ([`NodeClock`]) and timestamps its event
+//! messages as IEEE 1588 specifies: when the first bit passes the port (7.3.4.1). The time that a
+//! frame waits in a queue, or travels into a store-and-forward switch, therefore counts as
+//! residence time, and the length of a frame does not make a link look asymmetric.
 //!
-//! Messages travel as frames of the network, on layer 2 or in UDP over IPv4, and queue behind other
+//! Messages travel as frames of the network, on layer 2 or in UDP over IPv4, and queue with other
 //! traffic. Real clocks at portals can therefore exchange messages with simulated ones. A switch
-//! forwards other frames as before.
+//! forwards all other frames as before.
 //!
-//! Time can be signed ([`Signing`]), and a clock can be a [`Rogue`]: the violations that its
-//! neighbours notice are in its and their tallies.
+//! Messages can be signed ([`Signing`]), and a clock can be an attacker ([`Rogue`]). The violations
+//! that it and its neighbours notice are counted in their tallies.
 //!
-//! True time is known here: [`Measured`] has a slave's measurement beside the true value.
+//! True time is known in a simulation: [`Measured`] contains a slave's measurement and the true
+//! value.
 #![forbid(unsafe_code)]
 
 mod clock;

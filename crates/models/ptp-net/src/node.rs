@@ -1,4 +1,4 @@
-//! A clock at a node: its machine, its oscillator, its frames.
+//! PTP clock at a node: its state machine, its oscillator and its frames.
 
 use core::fmt;
 use std::collections::HashMap;
@@ -23,42 +23,42 @@ use crate::tally::{Event, Tally, Truths};
 /// PTP role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// An ordinary clock, at a host, that sends time.
+    /// An ordinary clock at a host that sends its time.
     Grandmaster,
-    /// An ordinary clock, at a host, that follows a master; with `steers` it disciplines its clock,
-    /// otherwise it only measures.
+    /// An ordinary clock at a host that follows a master.
     Slave {
-        /// True if its clock is disciplined.
+        /// True if the slave disciplines its clock; false if it only measures.
         steers: bool,
     },
     /// A transparent clock, at a switch.
     Transparent,
 }
 
-/// Settings of a node.
+/// Settings of a PTP clock at a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    /// Role.
+    /// Role of the clock.
     pub role: Role,
-    /// Intervals, delay mechanism, domain.
+    /// Profile: message intervals, delay mechanism, domain.
     pub profile: Profile,
     /// Transport of its messages.
     pub transport: Transport,
-    /// The clock that stamps.
+    /// The clock that timestamps messages.
     pub clock: ClockOptions,
-    /// IPv4 source address of a transparent clock's own messages; one of 169.254.0.0/16 if absent.
-    /// A host uses its interface's.
+    /// IPv4 source address of a transparent clock's own messages; `None` for an address of
+    /// 169.254.0.0/16. A host uses the address of its interface.
     pub address: Option<Ipv4Addr>,
-    /// Key and ring, if time is authenticated. Signatures take no virtual time.
+    /// Own key and public keys, if messages are signed. Computing a signature takes no virtual
+    /// time.
     pub security: Option<Security>,
-    /// Attack that it carries out, if any.
+    /// Attack that the clock carries out, if any.
     pub rogue: Option<Rogue>,
-    /// Start of its operation: zero, unless the network's engine begins later.
+    /// Virtual time at which the clock starts: zero, unless the network's engine starts later.
     pub begins: Instant<Virtual>,
 }
 
 impl NodeOptions {
-    /// Returns options of an ideal clock in this role.
+    /// Returns the options of a clock without errors in this role.
     pub fn new(role: Role, profile: Profile) -> Self {
         Self {
             role,
@@ -84,25 +84,28 @@ pub struct PtpNode {
     transport: Transport,
     random: SplitMix,
     sender: Sender,
-    /// Pending departures, by the tag that the network knows; true if the message is a Sync.
+    /// Messages whose departure is pending, by the tag that the network knows. The flag is true for
+    /// a Sync.
     tokens: HashMap<u64, (Token, bool)>,
     next_tag: u64,
-    /// Senders of forwarded messages: a switch keeps the addresses of a frame.
+    /// Senders of forwarded messages by PTP port, because a switch does not change a frame's
+    /// addresses.
     others: HashMap<PortIdentity, Sender>,
     tally: Tally,
     truths: Truths,
     observer: Option<Observer>,
-    /// Key for which signatures are prepared, if that makes the suite faster.
+    /// Key for which signatures are precomputed, if that makes the suite faster.
     secret: Option<Arc<SecretKey>>,
     rogue: Option<RogueState>,
 }
 
-/// Time base of a machine: true time, from the simulation's beginning. An oscillator's error makes
-/// no difference to an interval between messages.
+/// Map from virtual time to the machine's time base: true time since the simulation began. The
+/// error of an oscillator is irrelevant for the intervals between messages.
 const LOCAL: ClockMap<Virtual, Local> = ClockMap::ahead_by(Duration::ZERO);
-/// Largest number of stored senders; if forged ones exceed it, the table is cleared.
+/// Greatest number of stored senders. If forged senders exceed it, the table is cleared.
 const MOST_OTHERS: usize = 1_024;
-/// Quality of a grandmaster: locked to a primary reference (table 5), within 100 ns (table 6).
+/// Quality of a grandmaster that is locked to a primary reference (table 5), within 100 ns (table
+/// 6).
 const LOCKED: ClockQuality = ClockQuality {
     class: 6,
     accuracy: 0x21,
@@ -110,8 +113,8 @@ const LOCKED: ClockQuality = ClockQuality {
 };
 
 impl PtpNode {
-    /// Makes a node a clock; returns false if it is of the wrong kind: transparent clocks are
-    /// switches, ordinary ones hosts. Must be called before the world starts.
+    /// Makes a node a PTP clock. Returns false if the node is of the wrong kind: a transparent
+    /// clock must be a switch, an ordinary clock a host. Must be called before the world starts.
     pub fn attach(world: &mut World, node: Node, options: &NodeOptions) -> bool {
         let ports = world.cables().filter(|cable| cable.from == node);
         let ports: Vec<_> = ports.map(|cable| cable.port).collect();
@@ -147,7 +150,7 @@ impl PtpNode {
                 }
                 _ => config.quality = LOCKED,
             }
-            // True time is civil time here, as it is for the hosts of a run.
+            // In the model, true time is civil time, as for the hosts of a run.
             config.ptp_timescale = false;
             config.security = options.security.clone();
             Machine::ordinary(config, start)
@@ -179,40 +182,41 @@ impl PtpNode {
         )
     }
 
-    /// Returns the identity of the clock at a node, from its first port's MAC address (7.5.2.2.2).
+    /// Returns the identity of the clock at a node, derived from the MAC address of its first port
+    /// (7.5.2.2.2).
     pub fn identity_at(world: &World, node: Node) -> ClockIdentity {
         let first = world.port_of(node).map(|port| world.mac(port));
         ClockIdentity::from_mac(MacAddress(first.unwrap_or_default()))
     }
 
-    /// Returns the clock at a node.
+    /// Returns the clock at a node; `None` if the node is not a PTP clock.
     pub fn at(world: &World, node: Node) -> Option<&Self> {
         let resident: &dyn core::any::Any = world.resident(node)?;
         resident.downcast_ref()
     }
 
-    /// Returns the clock at a node, mutably.
+    /// Returns the clock at a node for modification; `None` if the node is not a PTP clock.
     pub fn at_mut(world: &mut World, node: Node) -> Option<&mut Self> {
         let resident: &mut dyn core::any::Any = world.resident_mut(node)?;
         resident.downcast_mut()
     }
 
-    /// Returns its statistics.
+    /// Returns the measurements and counters of this clock.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Returns its clock.
+    /// Returns the oscillator-driven clock of this node.
     pub fn clock(&mut self) -> &mut NodeClock {
         &mut self.clock
     }
 
-    /// Sets the observer of measured Syncs and noticed violations.
+    /// Sets the callback for measured Syncs and noticed violations.
     pub fn observe(&mut self, observer: Observer) {
         self.observer = Some(observer);
     }
 
-    /// Executes the machine's actions until there are none.
+    /// Executes the state machine's actions until there are none.
     fn act(&mut self, now: Instant<Virtual>, out: &mut Outgoing) {
         while let Some(action) = self.machine.poll_action() {
             match action {
@@ -234,7 +238,7 @@ impl PtpNode {
                     let signed = job.run();
                     self.machine.handle_signed(LOCAL.at(now), signed);
                 }
-                // There is no second network in the model.
+                // Statements are sent by a second network, which the model does not have.
                 Action::Statement(_) => {}
                 Action::Report(report) => self.note(now, &report),
             }
@@ -249,7 +253,7 @@ impl PtpNode {
         }
     }
 
-    /// Sends the machine's message, or the rogue's version of it.
+    /// Sends a message of the state machine; an attacker may replace, delay or precede it.
     fn pass(
         &mut self,
         now: Instant<Virtual>,
@@ -269,7 +273,7 @@ impl PtpNode {
         if let Some(packet) = packet {
             self.send(port, &packet, token, out);
         } else if let Some(token) = token {
-            // Held back: the clock is told that the message has left.
+            // The attacker delays the message; the state machine is told that it has left now.
             let stamp = self.clock.stamp(now, now);
             self.machine
                 .handle_transmit_stamp(LOCAL.at(now), port, token, Some(stamp));
@@ -299,7 +303,7 @@ impl PtpNode {
         }
     }
 
-    /// Records the sender of forwarded messages, and the true time at which a Sync arrives.
+    /// Records the sender of a message to forward, and the clock's true offset when a Sync arrives.
     fn look_at(
         &mut self,
         now: Instant<Virtual>,

@@ -1,5 +1,5 @@
-//! A rogue clock, or one whose wires are tapped: it falsifies the messages that it sends. `timeloom
-//! ptp lab` has the same attacks for real interfaces.
+//! Attacker: a clock, or tapped wires behind a clock, that falsifies the messages that it sends.
+//! `timeloom ptp lab` has the same attacks for real interfaces.
 
 use std::collections::VecDeque;
 
@@ -11,36 +11,36 @@ use timeloom_wire::{Header, MessageType};
 /// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
-    /// Changes Follow_Ups after they were signed.
+    /// Changes Follow_Up messages after they were signed.
     Tamper(Tamper),
-    /// Resends Sync and Follow_Up of two seconds ago.
+    /// Sends each Sync and Follow_Up again after two seconds.
     Replay,
     /// Sends a forged Sync before each genuine one.
     SpoofSync,
-    /// Delays Syncs by this time, after they were stamped.
+    /// Delays each Sync by this time after it was timestamped.
     DelaySync(Duration),
-    /// Overstates its own residence by this time, with its valid key.
+    /// Overstates the clock's own residence time by this much, signed with its valid key.
     Lie(Duration),
 }
 
-/// A clock that attacks.
+/// Attack of a clock, with its start.
 #[derive(Clone, Copy, Debug)]
 pub struct Rogue {
     /// The attack.
     pub attack: Attack,
-    /// Start of the attack.
+    /// Virtual time at which the attack starts.
     pub from: Instant<Virtual>,
 }
 
-/// State of a running rogue: delayed messages, and a counter.
+/// State of a running attack: delayed messages, and a counter.
 #[derive(Debug)]
 pub(crate) struct RogueState {
     rogue: Rogue,
-    /// Messages to send later: time, port, message.
+    /// Messages to send later, with their due time and port.
     held: VecDeque<(Instant<Virtual>, u16, Packet)>,
-    /// Genuine Syncs and Follow_Ups, for replay.
+    /// Genuine Syncs and Follow_Ups with their time and port, for replay.
     kept: VecDeque<(Instant<Virtual>, u16, Packet)>,
-    /// Messages changed, made or delayed.
+    /// Number of messages that were changed, forged or delayed.
     pub(crate) tampered: u64,
 }
 
@@ -59,7 +59,7 @@ impl RogueState {
         }
     }
 
-    /// Returns the overstatement of residences at `now`.
+    /// Returns the overstatement of a residence time at `now`; zero before the attack.
     pub(crate) fn lie(&mut self, now: Instant<Virtual>) -> Duration {
         match self.rogue.attack {
             Attack::Lie(by) if now >= self.rogue.from => {
@@ -70,8 +70,8 @@ impl RogueState {
         }
     }
 
-    /// Returns what is sent instead of a message for `port`: perhaps changed, perhaps nothing for
-    /// now. A message to send before it is returned beside it.
+    /// Returns the messages to send in place of `packet` at `port`: a forged message to send before
+    /// it, and the message itself, perhaps changed. The second is `None` if the message is delayed.
     pub(crate) fn pass(
         &mut self,
         now: Instant<Virtual>,
@@ -109,7 +109,7 @@ impl RogueState {
         (before, Some(packet))
     }
 
-    /// Resends messages that are old enough, or drops them.
+    /// Schedules stored messages that are old enough for sending; before the attack, drops them.
     fn replay(&mut self, now: Instant<Virtual>, begun: bool) {
         while let Some((at, ..)) = self.kept.front()
             && now - *at > REPLAYED_AFTER
@@ -122,7 +122,7 @@ impl RogueState {
         }
     }
 
-    /// Returns the next delayed message that is due.
+    /// Returns the next delayed message that is due at `now`, with its port.
     pub(crate) fn due(&mut self, now: Instant<Virtual>) -> Option<(u16, Packet)> {
         self.held.front().filter(|(at, ..)| *at <= now)?;
         let (_, port, packet) = self.held.pop_front()?;

@@ -1,4 +1,4 @@
-//! Measurements and counters of a simulated clock, beside the truth.
+//! Measurements and counters of a simulated clock, together with true values.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,72 +9,72 @@ use timeloom_time::{Duration, Instant, Virtual};
 /// One Sync as measured by a slave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Time of the measurement, after the arrival of its Follow_Up.
+    /// Virtual time of the measurement, after the Follow_Up has arrived.
     pub at: Instant<Virtual>,
     /// `sequenceId`.
     pub sequence: u16,
-    /// Slave − master, as measured, in ns.
+    /// Measured offset: slave minus master, in ns.
     pub offset_ns: f64,
-    /// True offset of the slave's clock from true time when the Sync arrived, in ns. With a master
-    /// that sends true time, `offset_ns` less this is the error of the measurement.
+    /// True offset: the slave's clock minus true time when the Sync arrived, in ns. If the master
+    /// sends true time, `offset_ns` minus this value is the error of the measurement.
     pub ahead_ns: i64,
-    /// Delay used in the calculation, in ns.
+    /// Path or link delay used in the measurement, in ns.
     pub delay_ns: f64,
-    /// True if every hop's signature was valid.
+    /// True if the signature of every hop was valid.
     pub authenticated: bool,
 }
 
 impl Measured {
-    /// Returns the error of the measurement, if the master sent true time.
+    /// Returns the error of the measurement in ns, provided that the master sent true time.
     pub fn error_ns(&self) -> f64 {
         self.offset_ns - self.ahead_ns as f64
     }
 }
 
-/// A noticed violation: time that is not vouched for.
+/// Violation that a clock noticed: received time is not authenticated by all clocks on the path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Violation {
-    /// Time at which it was noticed.
+    /// Virtual time at which the clock noticed it.
     pub at: Instant<Virtual>,
-    /// Kind, message, and the clocks between which it happened.
+    /// Kind of violation, the message, and the clocks between which it happened.
     pub failure: Failure,
-    /// Number of violations that this clock has noticed up to now.
+    /// Number of violations that this clock has noticed so far, including this one.
     pub count: u64,
-    /// Offset of a slave's clock from true time when that message's Sync arrived, in ns.
+    /// For a slave: its clock minus true time when the message's Sync arrived, in ns.
     pub ahead_ns: Option<i64>,
 }
 
 /// Event for an observer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
-    /// A Sync measured by a slave, and the number of violations it has noticed up to now.
+    /// A slave measured a Sync; the number is that of the violations that it has noticed so far.
     Measured(Measured, u64),
-    /// A violation noticed by a clock.
+    /// A clock noticed a violation.
     Violation(Violation),
 }
 
-/// Counters of a clock.
+/// Counters of one clock.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Syncs that a slave measured.
+    /// Number of Syncs that a slave measured.
     pub measured: u64,
-    /// The last of them.
+    /// The last measured Sync.
     pub last: Option<Measured>,
-    /// Syncs that a transparent clock forwarded, once for each port.
+    /// Number of Syncs that a transparent clock forwarded, counted per egress port.
     pub relayed: u64,
-    /// Longest residence among them, in ns.
+    /// Longest residence time of a forwarded Sync, in ns.
     pub longest_residence_ns: f64,
-    /// Unused messages, by reason.
+    /// Number of messages that were not used, by reason.
     pub dropped: BTreeMap<String, u64>,
-    /// Violations of authenticated time, by reason.
+    /// Number of violations, by reason.
     pub failures: BTreeMap<String, u64>,
-    /// Messages that a rogue changed, made or delayed.
+    /// Number of messages that an attacker changed, forged or delayed.
     pub tampered: u64,
-    /// State of an ordinary clock's port, once it has entered one.
+    /// State of an ordinary clock's port; `None` before its first state.
     pub state: Option<PortState>,
 }
 
-/// True offsets at the arrival of the last Syncs.
+/// True offsets in ns at the arrival of the last Syncs, by `sequenceId`.
 #[derive(Debug, Default)]
 pub(crate) struct Truths(VecDeque<(u16, i64)>);
 
@@ -93,7 +93,7 @@ impl Truths {
         Some(found.1)
     }
 
-    /// Adjusts for a step of the clock.
+    /// Adds a step of the clock to the stored offsets.
     pub(crate) fn step(&mut self, length: Duration) {
         for (_, ahead_ns) in &mut self.0 {
             *ahead_ns += length.as_ns();
@@ -102,12 +102,12 @@ impl Truths {
 }
 
 impl Tally {
-    /// Returns the number of noticed violations of authenticated time.
+    /// Returns the number of violations that this clock noticed.
     pub fn violations(&self) -> u64 {
         self.failures.values().sum()
     }
 
-    /// Counts a report; returns the event for an observer, if any.
+    /// Counts a report of the state machine. Returns the event for the observer, if there is one.
     pub(crate) fn count(
         &mut self,
         now: Instant<Virtual>,

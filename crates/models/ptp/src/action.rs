@@ -1,4 +1,4 @@
-//! Actions that a state machine requests.
+//! Actions that a state machine requests from its driver.
 
 use timeloom_time::Duration;
 use timeloom_wire::{MacAddress, MessageType, VlanTag};
@@ -6,49 +6,52 @@ use timeloom_wire::{MacAddress, MessageType, VlanTag};
 use crate::Report;
 use crate::security::{SignJob, VerifyJob};
 
-/// One action for the driver. The order matters: messages precede the work that they cause.
+/// One action for the driver to carry out, in the given order: messages precede work that may take
+/// long.
 #[derive(Debug)]
 pub enum Action {
-    /// Sends a message. With a token, the departure's stamp (or its loss) must be passed to
-    /// `handle_transmit_stamp`.
+    /// Sends a message. If there is a token, the driver must pass the departure's timestamp, or its
+    /// loss, to `handle_transmit_stamp`.
     Send {
         /// Port number, from 1.
         port: u16,
         /// Message to send.
         packet: Packet,
-        /// Present for event messages.
+        /// Token of an event message; `None` for other messages.
         token: Option<Token>,
     },
-    /// Adds this to the clock that stamps, once.
+    /// Moves the timestamping clock by this length, once.
     Step(Duration),
-    /// Sets the clock's frequency relative to its own oscillator, in parts per billion; replaces
-    /// the previous value.
+    /// Sets the frequency of the timestamping clock relative to its own oscillator, in parts per
+    /// 10^9. It replaces the previous value.
     Frequency(f64),
-    /// Verifies signatures, on this thread or another; the verdict must be passed to
-    /// `handle_verdict`. Stamps are taken already, so a delay costs nothing.
+    /// Verifies signatures, on this thread or another. The driver must pass the verdict to
+    /// `handle_verdict`. A delay has no effect on measurements, because the timestamps are already
+    /// taken.
     Verify(Box<VerifyJob>),
-    /// Makes a signature, on this thread or another; the outcome must be passed to `handle_signed`.
-    /// The Sync has left already; only its Follow_Up waits. Transparent clocks only.
+    /// Computes a signature, on this thread or another. The driver must pass the result to
+    /// `handle_signed`. The Sync has already left, and only its Follow_Up waits. Only transparent
+    /// clocks request this.
     Sign(Box<SignJob>),
-    /// Sends this to every slave over the second network (see [`crate::security::Statement`]).
+    /// Sends this record to every slave over the second network (see
+    /// [`crate::security::Statement`]).
     Statement(Vec<u8>),
     /// Reports an event.
     Report(Report),
 }
 
-/// A PTP message on its way to or from a port.
+/// A PTP message that a port received or is to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// The message, up to its `messageLength`.
     pub bytes: Vec<u8>,
-    /// The 802.1Q tag with which it arrived or is to be sent.
+    /// The 802.1Q tag of the received frame, or of the frame to send; `None` for no tag.
     pub vlan: Option<VlanTag>,
 }
 
 impl Packet {
-    /// Creates a packet from received bytes and drops any padding. A message ends where its
-    /// `messageLength` says, if that is possible; the state machine drops and counts malformed
-    /// packets.
+    /// Creates a packet from received bytes, without padding: the message ends according to its
+    /// `messageLength`, if that is possible. The state machine drops and counts malformed packets.
     pub fn received(bytes: &[u8], vlan: Option<VlanTag>) -> Self {
         let said = match bytes {
             [_, version, high, low, ..] if version & 0x0f == 2 => {
@@ -60,14 +63,14 @@ impl Packet {
         Self { bytes, vlan }
     }
 
-    /// Returns the multicast address of the message (annex F.3).
+    /// Returns the multicast address to which the message is sent (annex F.3).
     pub fn destination(&self) -> MacAddress {
         let nibble = self.bytes.first().map_or(0, |first| first & 0x0f);
         MacAddress::for_message(MessageType::from_nibble(nibble).unwrap_or(MessageType::Sync))
     }
 }
 
-/// Identifies a departure whose stamp is pending. Opaque to the driver.
+/// Identifies a departure whose timestamp is pending. The content is private to the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(pub(crate) Departure);
 

@@ -5,22 +5,22 @@ use std::cmp::Ordering;
 use timeloom_wire::message::Announce;
 use timeloom_wire::{ClockIdentity, ClockQuality, PortIdentity};
 
-/// Data by which two clocks are compared (figures 27 and 28).
+/// Data set by which the algorithm compares two clocks (figures 27 and 28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dataset {
-    /// Compared first.
+    /// Compared first; the lower value is better.
     pub priority1: u8,
-    /// Class, accuracy, variance.
+    /// Class, accuracy and variance of the grandmaster's clock, compared after `priority1`.
     pub quality: ClockQuality,
-    /// Compared before the identity.
+    /// Compared after the quality and before the identity; the lower value is better.
     pub priority2: u8,
-    /// The grandmaster.
+    /// Identity of the grandmaster.
     pub grandmaster: ClockIdentity,
-    /// Number of boundary clocks in between.
+    /// Number of boundary clocks between the grandmaster and the receiver.
     pub steps_removed: u16,
-    /// Sender of the Announce.
+    /// Port that sent the Announce.
     pub sender: PortIdentity,
-    /// Receiver of the Announce.
+    /// Port that received the Announce.
     pub receiver: PortIdentity,
 }
 
@@ -42,8 +42,8 @@ impl Dataset {
         }
     }
 
-    /// Compares two data sets; `Less` is better. Different grandmasters are compared by quality,
-    /// the same one by the path to it.
+    /// Compares two data sets; `Less` means that `self` is better. Data sets of different
+    /// grandmasters are compared by quality, those of the same grandmaster by the path to it.
     pub fn compare(&self, other: &Self) -> Ordering {
         if self.grandmaster != other.grandmaster {
             let key = |d: &Self| (d.priority1, d.quality, d.priority2, d.grandmaster);
@@ -56,21 +56,21 @@ impl Dataset {
     }
 }
 
-/// Recommended state of an ordinary clock (figure 26, for one port).
+/// State that the algorithm recommends for an ordinary clock (figure 26, for one port).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preference {
-    /// No master to follow, and not able to be one.
+    /// Keep listening: there is no master to follow, and this clock cannot be one.
     Listen,
     /// Become master.
     Master,
     /// Follow this master.
     Slave(Dataset),
-    /// A clock of class 1 to 127 that found a better one of its kind.
+    /// Neither: this clock has class 1 to 127, and a better clock of such a class is master.
     Passive,
 }
 
 impl Preference {
-    /// Decides from this clock's own data set and the best foreign one.
+    /// Decides the state from this clock's own data set and the best data set of other clocks.
     pub fn decide(own: &Dataset, best: Option<&Dataset>, slave_only: bool) -> Self {
         match best {
             None if slave_only => Self::Listen,

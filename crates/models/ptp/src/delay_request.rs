@@ -8,7 +8,7 @@ use crate::action::Departure;
 use crate::outbox::Outbox;
 use crate::{Local, Profile, Random, Stamp};
 
-/// Measures the delay of the whole path: `[(t2 − t1) + (t4 − t3)] / 2`.
+/// Measures the mean delay of the whole path: `[(t2 − t1) + (t4 − t3)] / 2`.
 #[derive(Clone, Debug)]
 pub(crate) struct DelayRequest {
     own: PortIdentity,
@@ -16,7 +16,7 @@ pub(crate) struct DelayRequest {
     sequence: u16,
     next_at: Instant<Local>,
     departed: Option<Stamp>,
-    /// Corrected t2 − t1 of the last Sync.
+    /// t2 − t1 of the last Sync, less its corrections.
     forward: Option<TimeInterval>,
     recent: Vec<TimeInterval>,
 }
@@ -85,12 +85,12 @@ impl DelayRequest {
         }
     }
 
-    /// Records the transit time of a Sync, from the readings of the two clocks.
+    /// Records t2 − t1 of a Sync: arrival by this clock minus departure by the master's clock.
     pub(crate) fn handle_forward(&mut self, forward: TimeInterval) {
         self.forward = Some(forward);
     }
 
-    /// Discards all measurements, after a step of the clock.
+    /// Discards all measurements; called after a step of the clock.
     pub(crate) fn forget(&mut self) {
         (self.forward, self.departed) = (None, None);
         self.recent.clear();
@@ -111,7 +111,7 @@ impl DelayRequest {
         self.recent.push(TimeInterval((forward + back).0 / 2));
     }
 
-    /// Returns the median of the last nine; `None` until measured.
+    /// Returns the median of the last nine measured delays; `None` before the first measurement.
     pub(crate) fn delay(&self) -> Option<TimeInterval> {
         let mut sorted = self.recent.clone();
         sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! Masters heard but not followed yet (IEEE 1588-2008, 9.3.2.4).
+//! Masters that were heard and are not followed (IEEE 1588-2008, 9.3.2.4).
 
 use timeloom_time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ struct Record {
     before: Option<Instant<Local>>,
 }
 
-/// Stores the last two Announces of at most [`CAPACITY`] senders: a flood of forged masters costs a
-/// bounded table, and the current master stays.
+/// Stores the last two Announces of at most [`CAPACITY`] senders. A flood from forged masters
+/// therefore costs a bounded table, and does not displace the current master.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ForeignMasters(Vec<Record>);
 
 const CAPACITY: usize = 8;
-/// Windows and thresholds of table 9.3.2.4.4: two Announces within four intervals.
+/// Window in announce intervals: two Announces within four intervals qualify a master (9.3.2.4.4).
 const WINDOW_INTERVALS: i64 = 4;
 
 impl ForeignMasters {
@@ -45,7 +45,8 @@ impl ForeignMasters {
         });
     }
 
-    /// Returns the best of the masters heard twice recently and not silent for `timeout`.
+    /// Returns the best master that has sent two Announces recently and was not silent for
+    /// `timeout`.
     pub(crate) fn best(
         &mut self,
         now: Instant<Local>,
@@ -61,7 +62,7 @@ impl ForeignMasters {
         qualified.map(|r| r.dataset).min_by(Dataset::compare)
     }
 
-    /// Returns the first instant at which one of them has been silent for `timeout`.
+    /// Returns the earliest time at which a stored master will have been silent for `timeout`.
     pub(crate) fn next_expiry(&self, timeout: Duration) -> Option<Instant<Local>> {
         self.0.iter().map(|record| record.last + timeout).min()
     }

@@ -1,17 +1,20 @@
-//! IEEE 1588 clocks as state machines, in which every hop vouches for its correction.
+//! IEEE 1588 clocks as state machines, in which every clock on the path (hop) signs its correction.
 //!
-//! The crate uses no sockets, no clock of the machine and no randomness of its own. All machines
-//! share one form: `handle_*` takes an event, with `now`; [`Action`]s are polled; `next_wake`
-//! returns the time of the next call. The type system separates two clocks: an instant of [`Local`]
-//! runs the timers, [`Stamp`]s come from the clock that PTP measures and disciplines.
+//! The crate uses no sockets, no clock of the machine and no randomness of its own. All state
+//! machines have the same interface: `handle_*` takes an event and the time `now`, the driver polls
+//! [`Action`]s, and `next_wake` returns the time of the next call. The type system separates two
+//! clocks: instants of [`Local`] are for timers, and [`Stamp`]s are readings of the clock that PTP
+//! measures and disciplines.
 //!
-//! - [`OrdinaryClock`]: one port; grandmaster or slave as the best master clock algorithm decides.
-//! - [`TransparentClock`]: any number of ports; forwards Sync and adds, per egress port, its
-//!   residence.
+//! - [`OrdinaryClock`]: a clock with one port; the best master clock algorithm decides if it is
+//!   grandmaster or slave.
+//! - [`TransparentClock`]: a clock with any number of ports; forwards Sync messages and adds their
+//!   residence time, for each egress port.
 //! - [`Machine`]: either of them.
-//! - [`security`]: signatures by which every hop vouches for its contribution.
+//! - [`security`]: the signatures of hops.
 //!
-//! Programs drive these machines with real sockets; `tests/world` drives them with simulated ones.
+//! Programs drive these state machines with real sockets; `tests/world` drives them with simulated
+//! ones.
 #![forbid(unsafe_code)]
 
 mod action;

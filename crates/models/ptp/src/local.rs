@@ -1,14 +1,14 @@
-//! Time base of a machine, supplied by its driver.
+//! Time base of a state machine's timers, supplied by its driver.
 
 use timeloom_time::Scale;
 
-/// Scale of the clock that paces a machine, used by `now` and `next_wake` and therefore by every
-/// interval between messages and every timeout.
+/// Scale of the clock for timers. `now` and `next_wake` use it, and therefore all intervals between
+/// messages and all timeouts.
 ///
-/// It is a free-running clock that is never steered (LocalClock, IEEE 802.1AS), counts nanoseconds
-/// from its own zero, and is never compared with a [`crate::Stamp`]. The driver of a machine
-/// defines it by a [`timeloom_time::ClockMap`]: for a program from the machine's CLOCK_MONOTONIC,
-/// for a simulated node from the session's time.
+/// The clock is free-running and never steered (LocalClock in IEEE 802.1AS), and counts nanoseconds
+/// from its own zero. Its instants are never compared with a [`crate::Stamp`]. The driver of a
+/// state machine defines it by a [`timeloom_time::ClockMap`]: a program from the machine's
+/// CLOCK_MONOTONIC, a simulated node from the session's virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Local {}
 

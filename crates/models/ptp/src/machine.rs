@@ -1,4 +1,4 @@
-//! Common interface of both kinds of clock.
+//! Common interface of ordinary and transparent clocks.
 
 use timeloom_time::Instant;
 
@@ -8,12 +8,12 @@ use crate::{
     TransparentConfig,
 };
 
-/// State machine of a clock.
+/// State machine of either kind of clock.
 #[derive(Debug)]
 pub enum Machine {
-    /// With one port.
+    /// Ordinary clock, with one port.
     Ordinary(Box<OrdinaryClock>),
-    /// With any number of ports.
+    /// Transparent clock, with any number of ports.
     Transparent(Box<TransparentClock>),
 }
 
@@ -28,7 +28,7 @@ impl Machine {
         Self::Transparent(Box::new(TransparentClock::new(config, now)))
     }
 
-    /// Returns the time at which `handle_wake` is due.
+    /// Returns the time at which `handle_wake` must be called; `None` if no timer is set.
     pub fn next_wake(&self) -> Option<Instant<Local>> {
         match self {
             Self::Ordinary(clock) => clock.next_wake(),
@@ -36,7 +36,7 @@ impl Machine {
         }
     }
 
-    /// Returns the next action; must be called until `None`.
+    /// Returns the next action. The driver must call this until it returns `None`.
     pub fn poll_action(&mut self) -> Option<Action> {
         match self {
             Self::Ordinary(clock) => clock.poll_action(),
@@ -44,7 +44,7 @@ impl Machine {
         }
     }
 
-    /// Handles due timers.
+    /// Handles the timers that are due at `now`.
     pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
         match self {
             Self::Ordinary(clock) => clock.handle_wake(now, random),
@@ -52,7 +52,8 @@ impl Machine {
         }
     }
 
-    /// Handles a packet received on `port`, from 1; event messages have a `stamp`.
+    /// Handles a packet that arrived on `port`, counted from 1. Event messages have an arrival
+    /// timestamp, `stamp`.
     pub fn handle_receive(
         &mut self,
         now: Instant<Local>,
@@ -66,7 +67,7 @@ impl Machine {
         }
     }
 
-    /// Handles the stamp of an event message's departure, or its loss.
+    /// Handles the departure timestamp of an event message; `None` if the timestamp was lost.
     pub fn handle_transmit_stamp(
         &mut self,
         now: Instant<Local>,
@@ -80,7 +81,7 @@ impl Machine {
         }
     }
 
-    /// Handles the result of a verification.
+    /// Handles the result of an [`Action::Verify`].
     pub fn handle_verdict(&mut self, now: Instant<Local>, verdict: &Verdict) {
         match self {
             Self::Ordinary(clock) => clock.handle_verdict(now, verdict),
@@ -88,14 +89,14 @@ impl Machine {
         }
     }
 
-    /// Handles the result of a signing job; only transparent clocks request any.
+    /// Handles the result of an [`Action::Sign`]; only transparent clocks request it.
     pub fn handle_signed(&mut self, now: Instant<Local>, signed: Signed) {
         if let Self::Transparent(clock) = self {
             clock.handle_signed(now, signed);
         }
     }
 
-    /// Sets new keys. Keys cannot be removed: a clock with keys never returns to unsigned
+    /// Replaces the keys. Keys cannot be removed: a clock that has keys never returns to unsigned
     /// operation.
     pub fn set_security(&mut self, security: Security) {
         match self {
@@ -104,14 +105,14 @@ impl Machine {
         }
     }
 
-    /// Ends the clock: reports the known data of pending Syncs.
+    /// Ends the clock: queues reports of the Syncs that are still pending.
     pub fn end(&mut self) {
         if let Self::Ordinary(clock) = self {
             clock.end();
         }
     }
 
-    /// Handles a record from the second network.
+    /// Handles a record that arrived over the second network.
     pub fn handle_statement(&mut self, now: Instant<Local>, record: &[u8]) {
         if let Self::Ordinary(clock) = self {
             clock.handle_statement(now, record);

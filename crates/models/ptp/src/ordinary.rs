@@ -1,4 +1,4 @@
-//! Ordinary clock: one port, grandmaster or slave.
+//! Ordinary clock: one port, which is grandmaster or slave.
 
 mod announce;
 mod config;
@@ -37,7 +37,8 @@ pub struct OrdinaryClock {
     slave: Slave,
     announced: HashMap<PortIdentity, ReplayWindow>,
     announce_budget: Budget<(PortIdentity, u16)>,
-    /// Offset of the followed master's timescale from this clock's, according to its last Announce.
+    /// Time by which the master's timescale is ahead of this clock's, according to its last
+    /// Announce; `None` if unknown.
     ahead: Option<Duration>,
     out: Outbox,
 }
@@ -69,22 +70,22 @@ impl OrdinaryClock {
         }
     }
 
-    /// Returns the port's state.
+    /// Returns the present state of the port.
     pub const fn state(&self) -> PortState {
         self.state
     }
 
-    /// Returns the measured link, in peer-to-peer profiles.
+    /// Returns the measurement of the link's delay, which peer-to-peer profiles use.
     pub const fn peer_delay(&self) -> &PeerDelay {
         &self.peer
     }
 
-    /// Returns the next action; must be called until `None`.
+    /// Returns the next action. The driver must call this until it returns `None`.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.out.poll()
     }
 
-    /// Returns the time at which `handle_wake` is due.
+    /// Returns the time at which `handle_wake` must be called; `None` if no timer is set.
     pub fn next_wake(&self) -> Option<Instant<Local>> {
         let timeout = self.config.profile.announce_timeout();
         let delay = match self.config.profile.delay {
@@ -104,7 +105,7 @@ impl OrdinaryClock {
             .min()
     }
 
-    /// Handles due timers.
+    /// Handles the timers that are due at `now`.
     pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
         match self.config.profile.delay {
             DelayMechanism::PeerToPeer => self.peer.handle_wake(now, random, &mut self.out),
@@ -130,7 +131,7 @@ impl OrdinaryClock {
         }
     }
 
-    /// Handles a received packet; event messages have a `stamp`.
+    /// Handles a packet that arrived. Event messages have an arrival timestamp, `stamp`.
     pub fn handle_receive(&mut self, now: Instant<Local>, packet: &Packet, stamp: Option<Stamp>) {
         if matches!(
             Header::version_of(&packet.bytes),
@@ -198,7 +199,7 @@ impl OrdinaryClock {
         self.slave.settle(now, &mut self.out);
     }
 
-    /// Handles the stamp of an event message's departure, or its loss.
+    /// Handles the departure timestamp of an event message; `None` if the timestamp was lost.
     pub fn handle_transmit_stamp(
         &mut self,
         now: Instant<Local>,
@@ -230,7 +231,7 @@ impl OrdinaryClock {
         }
     }
 
-    /// Handles the result of a verification.
+    /// Handles the result of an [`Action::Verify`].
     pub fn handle_verdict(&mut self, now: Instant<Local>, verdict: &Verdict) {
         let upstream = self.peer.neighbour();
         self.slave
@@ -239,18 +240,18 @@ impl OrdinaryClock {
         self.slave.settle(now, &mut self.out);
     }
 
-    /// Ends the clock: reports the known data of pending Syncs.
+    /// Ends the clock: queues reports of the Syncs that are still pending.
     pub fn end(&mut self) {
         self.slave.end(&mut self.out);
     }
 
-    /// Sets new keys, after a rotation or an extension of the ring. A pending verification uses the
-    /// keys with which it began.
+    /// Replaces the keys, after a rotation or an extension of the key ring. A verification that is
+    /// pending continues with the old keys.
     pub fn set_security(&mut self, security: Security) {
         self.config.security = Some(security);
     }
 
-    /// Handles a record from the second network.
+    /// Handles a record that arrived over the second network.
     pub fn handle_statement(&mut self, now: Instant<Local>, record: &[u8]) {
         self.slave
             .handle_statement(now, record, &self.config, &mut self.out);
@@ -278,7 +279,8 @@ impl OrdinaryClock {
                     self.end_to_end.delay()
                 }
             };
-            // Without a delay, or a timescale, there is no offset; the servo waits.
+            // The offset cannot be computed without a delay and a timescale; the servo waits for
+            // both.
             let (Some(delay), Some(ahead)) = (delay, self.ahead) else {
                 continue;
             };
@@ -292,7 +294,7 @@ impl OrdinaryClock {
         }
     }
 
-    /// Returns a header of this port.
+    /// Returns a message header with this port as the sender.
     fn header(
         config: &OrdinaryConfig,
         port: PortIdentity,

@@ -1,4 +1,4 @@
-//! Queue between a machine's handlers and its driver.
+//! Queue between a state machine's handlers and its driver.
 
 use std::collections::VecDeque;
 
@@ -8,11 +8,11 @@ use crate::action::Departure;
 use crate::security::Failure;
 use crate::{Action, DropReason, Packet, Report, Token};
 
-/// Longest message: ptp4l 3.1.1 drops anything above 1486 octets.
+/// Greatest length of a message in octets: ptp4l 3.1.1 drops longer ones.
 pub(crate) const MAX_MESSAGE: usize = 1486;
 
-/// Queue in which messages precede work: a driver that signs on the same thread has then sent
-/// everything that could be sent.
+/// Queue in which messages precede work. A driver that signs on its own thread has therefore sent
+/// all messages before it starts to sign.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     messages: VecDeque<Action>,
@@ -31,7 +31,7 @@ impl Outbox {
         self.push(Action::Report(report));
     }
 
-    /// Reports a violation that is in no Sync's record.
+    /// Reports a violation that is not part of the record of any Sync.
     pub(crate) fn alarm(&mut self, failure: Failure) {
         self.report(Report::Failure {
             failure,
@@ -43,8 +43,8 @@ impl Outbox {
         self.report(Report::Dropped { port, reason });
     }
 
-    /// Queues a message built here. Such a message always fits; one that does not is a bug of this
-    /// crate.
+    /// Queues a message that this crate has built. Such a message always fits; if not, this crate
+    /// has a bug.
     pub(crate) fn send(
         &mut self,
         port: u16,

@@ -1,4 +1,4 @@
-//! The peer delay mechanism of one port (IEEE 1588-2008, 11.4).
+//! The peer-delay mechanism of one port (IEEE 1588-2008, 11.4).
 
 mod answer;
 
@@ -15,14 +15,14 @@ use crate::syntonise::Syntoniser;
 use crate::{DropReason, Local, Profile, Random, Report, Stamp};
 use answer::Answers;
 
-/// The clock at the other end of the link, and its distance.
+/// The clock at the other end of the link, and the measured delay to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Neighbour {
-    /// Its port.
+    /// Port of the neighbour.
     pub port: PortIdentity,
-    /// Mean delay of the link: median of the last nine.
+    /// Mean delay of the link in one direction: the median of the last nine measurements.
     pub delay: TimeInterval,
-    /// Rate of its clock against this one, in parts per billion.
+    /// Rate of the neighbour's clock minus that of this clock, in parts per 10^9.
     pub rate_ppb: f64,
 }
 
@@ -39,15 +39,15 @@ struct Request {
     sequence: u16,
     nonce: Timestamp,
     departed: Option<Stamp>,
-    /// More than one only if another clock answers too.
+    /// Responses to the request; there is more than one only if a further clock answers too.
     responses: Vec<Response>,
-    /// A Follow_Up can overtake the stamp of the request.
+    /// Follow_Ups that arrived before the request's departure timestamp was known.
     early: Vec<(Header, PdelayRespFollowUp, Vec<u8>)>,
-    /// Signatures checked for this request.
+    /// Number of signatures that were checked for this request.
     tries: u8,
 }
 
-/// Sends requests to the neighbour and answers its requests.
+/// Sends requests to the neighbour of one port, and answers the neighbour's requests.
 #[derive(Clone, Debug)]
 pub struct PeerDelay {
     own: PortIdentity,
@@ -64,11 +64,12 @@ pub struct PeerDelay {
 }
 
 const MEDIAN_OF: usize = 9;
-/// Responses kept per request; signatures separate authentic from forged ones.
+/// Greatest number of responses stored per request. Signatures tell authentic from forged ones.
 const MAX_RESPONSES: usize = 4;
-/// Signatures checked per request: every kept response, against as many Follow_Ups.
+/// Greatest number of signatures checked per request: each stored response, with as many
+/// Follow_Ups.
 const MAX_TRIES: u8 = 16;
-/// Intervals without a measurement after which the neighbour counts as gone.
+/// Number of request intervals without a measurement after which the neighbour counts as gone.
 const LOST_AFTER: i64 = 8;
 
 impl PeerDelay {
@@ -93,7 +94,7 @@ impl PeerDelay {
         }
     }
 
-    /// Returns the neighbour, while it answers (and signs, if required).
+    /// Returns the neighbour; `None` if it does not answer, or does not sign although it must.
     pub const fn neighbour(&self) -> Option<&Neighbour> {
         self.neighbour.as_ref()
     }
@@ -120,8 +121,8 @@ impl PeerDelay {
             return;
         }
         let interval = self.profile.delay_interval();
-        // Not in phase with other clocks: up to a tenth earlier or later (9.5.13.2 requires an
-        // average only).
+        // The interval varies by up to a tenth, so that clocks do not send in phase (9.5.13.2
+        // requires only the average).
         let tenth = interval.as_ns() / 10;
         let shift = random.next_u64() as i64 % tenth.max(1);
         self.next_at = now + interval + Duration::from_ns(shift);
@@ -150,7 +151,7 @@ impl PeerDelay {
         out.send(self.own.port, &message, self.profile.vlan, Some(departure));
     }
 
-    /// Handles a request of the neighbour.
+    /// Handles a Pdelay_Req of the neighbour.
     pub(crate) fn handle_request(
         &mut self,
         header: &Header,
@@ -173,7 +174,7 @@ impl PeerDelay {
         );
     }
 
-    /// Handles the stamp of a request's or response's departure, or its loss.
+    /// Handles the departure timestamp of a request or response; `None` if the timestamp was lost.
     pub(crate) fn handle_transmit_stamp(
         &mut self,
         departure: Departure,
@@ -212,7 +213,7 @@ impl PeerDelay {
             return;
         };
         let mut head = self.header(MessageType::PdelayRespFollowUp, answer.sequence);
-        // 11.4.3: the request's correction is returned in the Follow_Up.
+        // The Follow_Up returns the correction of the request (11.4.3).
         head.correction = answer.correction;
         let response_origin = on_the_wire(stamp);
         let body = PdelayRespFollowUp {
@@ -242,7 +243,7 @@ impl PeerDelay {
         );
     }
 
-    /// Returns the request that a message with `header` for `requesting` answers.
+    /// Returns the pending request to which a message with `header` and `requesting` is the answer.
     fn answered(&mut self, requesting: PortIdentity, header: &Header) -> Option<&mut Request> {
         let ours = requesting == self.own;
         self.request
@@ -250,7 +251,7 @@ impl PeerDelay {
             .filter(|request| ours && request.sequence == header.sequence_id)
     }
 
-    /// Handles a response of the neighbour.
+    /// Handles a Pdelay_Resp of the neighbour.
     pub(crate) fn handle_response(&mut self, header: &Header, body: &PdelayResp, stamp: Stamp) {
         let Some(request) = self.answered(body.requesting, header) else {
             return;
@@ -266,7 +267,7 @@ impl PeerDelay {
         }
     }
 
-    /// Handles the Follow_Up, with the departure time of the response.
+    /// Handles a Pdelay_Resp_Follow_Up, which contains the departure time of the response.
     pub(crate) fn handle_follow_up(
         &mut self,
         header: &Header,
@@ -352,7 +353,8 @@ impl PeerDelay {
     }
 
     fn fail(&self, header: &Header, reason: Reason, out: &mut Outbox) {
-        // The neighbour is the other end of this link, whatever source the message claims.
+        // The neighbour is the clock at the other end of this link, whatever source the message
+        // claims.
         let after = self.neighbour.map(|n| n.port.clock);
         out.alarm(Failure {
             observer: self.own.clock,
@@ -417,8 +419,8 @@ impl PeerDelay {
     }
 }
 
-/// Returns a random time within the first second: 30 random bits, or rather the 29.9 that are below
-/// 10^9.
+/// Returns a random time within the first second of the epoch. Its 30 random bits must be below
+/// 10^9, so it has 29.9 bits of randomness.
 pub(crate) fn nonce(random: &mut dyn Random) -> Timestamp {
     Timestamp::from_ns((random.next_u64() % 1_000_000_000) as i64)
 }

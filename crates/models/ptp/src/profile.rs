@@ -1,27 +1,27 @@
-//! Profiles as data.
+//! PTP profiles as values of a structure.
 
 use timeloom_time::Duration;
 use timeloom_wire::VlanTag;
 
-/// Method of delay measurement.
+/// Mechanism by which delays are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DelayMechanism {
-    /// Between slave and master and back, over everything in between.
+    /// Between slave and master, over the whole path.
     EndToEnd,
-    /// On each link separately.
+    /// On each link, between two neighbours.
     PeerToPeer,
 }
 
-/// Edition of the IEEE_C37_238 TLV that an Announce must carry.
+/// Edition of the IEEE_C37_238 TLV that each Announce must contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerTlv {
-    /// Together with ALTERNATE_TIME_OFFSET_INDICATOR.
+    /// Edition 2011, which also requires ALTERNATE_TIME_OFFSET_INDICATOR.
     V2011,
-    /// Alone.
+    /// Edition 2017, without a further TLV.
     V2017,
 }
 
-/// Every profile with its name for users.
+/// All profiles, with the names by which users select them.
 pub const PROFILES: [(&str, Profile); 5] = [
     ("default", Profile::DEFAULT),
     ("p2p", Profile::DEFAULT_PEER_TO_PEER),
@@ -30,39 +30,39 @@ pub const PROFILES: [(&str, Profile); 5] = [
     ("c37.238-2017", Profile::C37_238_2017),
 ];
 
-/// Settings of a profile. A program may change a field.
+/// Settings of a profile. Programs may change single fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Profile {
-    /// Name for users and records.
+    /// Name of the profile for users and records.
     pub name: &'static str,
-    /// `domainNumber`.
+    /// `domainNumber` of sent messages; messages of other domains are ignored.
     pub domain: u8,
     /// `sdoId`; its top four bits are `transportSpecific` of 2008.
     pub sdo_id: u16,
-    /// Method of delay measurement.
+    /// Mechanism by which delays are measured.
     pub delay: DelayMechanism,
-    /// log2 of seconds between Announces.
+    /// Interval between Announces, as log2 of seconds.
     pub log_announce_interval: i8,
-    /// log2 of seconds between Syncs.
+    /// Interval between Syncs, as log2 of seconds.
     pub log_sync_interval: i8,
-    /// log2 of seconds between delay requests, of either mechanism.
+    /// Interval between delay requests of either mechanism, as log2 of seconds.
     pub log_delay_interval: i8,
-    /// Announce intervals of silence after which a master is given up.
+    /// Number of announce intervals without an Announce after which a master is no longer followed.
     pub announce_receipt_timeout: u8,
-    /// 802.1Q tag of sent messages.
+    /// 802.1Q tag of sent messages; `None` for untagged ones.
     pub vlan: Option<VlanTag>,
-    /// TLV that Announces must carry.
+    /// TLV that each Announce must contain; `None` for none.
     pub power: Option<PowerTlv>,
-    /// `priority1` and `priority2` of a clock that may be grandmaster.
+    /// `priority1` and `priority2` of a clock that may become grandmaster.
     pub priority: (u8, u8),
-    /// Inaccuracy that a transparent clock adds in Announces, in ns.
+    /// Inaccuracy in ns that a transparent clock adds to the power profile's TLV in Announces.
     pub hop_inaccuracy_ns: u32,
-    /// Number of hops for which the profile is designed.
+    /// Greatest number of hops for which the profile is designed.
     pub max_hops: u8,
 }
 
 impl Profile {
-    /// Annex J.3 of IEEE 1588-2008: delay request-response, Sync every second.
+    /// Default profile of IEEE 1588-2008, annex J.3: delay request-response, a Sync every second.
     pub const DEFAULT: Self = Self {
         name: "default",
         domain: 0,
@@ -79,14 +79,14 @@ impl Profile {
         max_hops: 16,
     };
 
-    /// Annex J.4: as the default, with peer delay.
+    /// Default profile of annex J.4: as [`Self::DEFAULT`], but with the peer-delay mechanism.
     pub const DEFAULT_PEER_TO_PEER: Self = Self {
         name: "default, peer to peer",
         delay: DelayMechanism::PeerToPeer,
         ..Self::DEFAULT
     };
 
-    /// IEC/IEEE 61850-9-3:2016: everything every second, peer to peer, no tag.
+    /// IEC/IEEE 61850-9-3:2016: peer delay, all messages once per second, no tag.
     pub const POWER_UTILITY: Self = Self {
         name: "IEC/IEEE 61850-9-3",
         log_announce_interval: 0,
@@ -95,7 +95,7 @@ impl Profile {
         ..Self::DEFAULT_PEER_TO_PEER
     };
 
-    /// IEEE C37.238-2011: tagged with priority 4, two TLVs in every Announce.
+    /// IEEE C37.238-2011: frames tagged with priority 4, two TLVs in every Announce.
     pub const C37_238_2011: Self = Self {
         name: "IEEE C37.238-2011",
         vlan: Some(VlanTag::POWER_PROFILE),
@@ -104,7 +104,7 @@ impl Profile {
         ..Self::POWER_UTILITY
     };
 
-    /// IEEE C37.238-2017: domain 254, tag optional, one TLV.
+    /// IEEE C37.238-2017: domain 254, optional tag, one TLV in every Announce.
     pub const C37_238_2017: Self = Self {
         name: "IEEE C37.238-2017",
         domain: 254,
@@ -128,7 +128,7 @@ impl Profile {
         from_log(self.log_delay_interval)
     }
 
-    /// Returns the silence after which a master is given up (9.2.6.11).
+    /// Returns the time without an Announce after which a master is no longer followed (9.2.6.11).
     pub const fn announce_timeout(&self) -> Duration {
         Duration::from_ns(
             self.announce_interval()
@@ -138,7 +138,7 @@ impl Profile {
     }
 }
 
-/// Returns 2^`log` seconds, for −20 to 30.
+/// Returns 2^`log` seconds; `log` is limited to −20 … 30.
 const fn from_log(log: i8) -> Duration {
     if log >= 0 {
         Duration::from_s(1 << (if log > 30 { 30 } else { log }))

@@ -1,16 +1,17 @@
-//! Source of random numbers, which is always an argument.
+//! Source of random numbers, which callers pass as an argument.
 
-/// Source of random bits. Nonces require an unpredictable one; programs pass the kernel's,
+/// Source of random bits. Nonces require unpredictable ones: programs pass the kernel's generator,
 /// simulations a seeded one.
 pub trait Random {
-    /// Returns the next 64 bits.
+    /// Returns the next 64 random bits.
     fn next_u64(&mut self) -> u64;
 }
 
-/// SplitMix64: small, seeded, reproducible and predictable. For simulations.
+/// SplitMix64, a small generator that is seeded, reproducible and predictable; for simulations
+/// only.
 #[derive(Clone, Debug)]
 pub struct SplitMix(
-    /// State; any seed is good.
+    /// State of the generator; every value is a good seed.
     pub u64,
 );
 

@@ -1,4 +1,4 @@
-//! Reports of a clock about itself.
+//! Reports of a clock about its own operation.
 
 use std::fmt;
 
@@ -7,103 +7,103 @@ use timeloom_wire::{ClockIdentity, ParseError, PortIdentity, TimeInterval};
 use crate::security::Failure;
 use crate::{PortState, SyncReport};
 
-/// An event for the record. No behaviour depends on its being read.
+/// An event for logs and counters. Drivers may ignore it without any effect on the clock.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
-    /// Offset measured by a slave (slave − master).
+    /// A slave measured its offset from the master.
     Offset {
-        /// Identity of the master.
+        /// Port identity of the master.
         master: PortIdentity,
-        /// Number of the Sync.
+        /// `sequenceId` of the Sync.
         sequence: u16,
-        /// Slave − master.
+        /// Slave minus master.
         offset: TimeInterval,
-        /// Delay of the ingress link (peer to peer) or of the path (end to end).
+        /// Delay that was used: of the ingress link (peer-to-peer), or of the path (end-to-end).
         delay: TimeInterval,
-        /// True if every hop's signature was verified.
+        /// True if the signatures of all hops were valid.
         authenticated: bool,
     },
-    /// Link measurement of a port.
+    /// A port measured the delay of its link.
     PeerDelay {
         /// Port number.
         port: u16,
-        /// Port at the other end.
+        /// Port at the other end of the link.
         neighbour: PortIdentity,
-        /// Mean delay of the link.
+        /// Mean delay of the link in one direction.
         delay: TimeInterval,
-        /// Rate of the neighbour's clock against this one, in parts per billion.
+        /// Rate of the neighbour's clock minus that of this clock, in parts per 10^9.
         rate_ppb: f64,
     },
-    /// A Sync forwarded by a transparent clock, with its residence.
+    /// A transparent clock forwarded a Sync.
     Relayed {
-        /// Ingress port.
+        /// Port on which the Sync arrived.
         ingress: u16,
-        /// Egress port.
+        /// Port on which the Sync left.
         egress: u16,
-        /// Number of the Sync.
+        /// `sequenceId` of the Sync.
         sequence: u16,
-        /// Time spent in this clock, in the grandmaster's units.
+        /// Residence time of the Sync, converted to the rate of the grandmaster's clock.
         residence: TimeInterval,
     },
-    /// State change of an ordinary clock's port.
+    /// The port of an ordinary clock entered another state.
     State {
-        /// The state entered.
+        /// The new state.
         state: PortState,
-        /// Grandmaster followed, if slave.
+        /// Grandmaster that a slave follows; `None` in other states.
         grandmaster: Option<ClockIdentity>,
     },
-    /// A packet that was not used.
+    /// A packet was not used.
     Dropped {
-        /// Ingress port.
+        /// Port on which the packet arrived.
         port: u16,
-        /// Reason.
+        /// Reason for which the packet was not used.
         reason: DropReason,
     },
-    /// Violation of authenticated time, and its place as far as it can be known.
+    /// A clock noticed a violation, and located it as far as possible.
     Failure {
-        /// Kind and place.
+        /// Kind and place of the violation.
         failure: Failure,
-        /// True if the record of its Sync includes it as well.
+        /// True if the violation is also part of the record of a Sync.
         in_record: bool,
     },
-    /// Outcome of a Sync. Every Sync that a slave receives is reported once, including those of
-    /// masters that it does not follow.
+    /// A slave's processing of a Sync has ended. Every Sync that a slave receives is reported once,
+    /// including those of masters that it does not follow.
     Sync(Box<SyncReport>),
 }
 
-/// Reasons why a packet was not used that do not imply an attack.
+/// Reasons for which a packet was not used. They do not imply an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
-    /// Not a message.
+    /// The bytes are not a message; the value is the number of the parse error.
     Malformed(u8),
-    /// Another domain or `sdoId`.
+    /// The message has another domain or `sdoId`.
     Domain,
-    /// Unknown version of PTP.
+    /// The message has an unknown version of PTP.
     Version,
-    /// An event message without an ingress stamp.
+    /// An event message had no arrival timestamp.
     NoStamp,
-    /// The departure's stamp was lost; no Follow_Up is sent, the port continues.
+    /// The departure timestamp was lost. There is no Follow_Up for this Sync; the port continues.
     LostStamp,
     /// Too many Syncs wait for their Follow_Ups.
     QueueFull,
-    /// A Sync without Follow_Up, or a Follow_Up without Sync.
+    /// A Sync had no Follow_Up, or a Follow_Up no Sync.
     Unmatched,
-    /// Residence below zero or implausible: the clock was stepped in between.
+    /// The residence time is negative or implausibly long: the clock was stepped meanwhile.
     Residence,
-    /// Not a message for this kind of clock.
+    /// The message is not meant for this kind of clock.
     NotForUs,
-    /// A signed message cannot be sent: the next hop is not known yet.
+    /// A signed message cannot be sent, because the next hop is not known yet.
     NoNextHop,
-    /// A tag or a TLV required by the profile is missing.
+    /// A tag or a TLV that the profile requires is missing.
     Profile,
-    /// More signatures than the limits allow in a second; not checked.
+    /// The signature was not checked: more signatures arrived in a second than the limits allow.
     Flood,
-    /// All 48-bit sequence numbers of this key are used: nothing is sent.
+    /// All 48-bit sequence numbers of this key are used; the clock sends nothing more.
     SequenceUsedUp,
 }
 
 impl fmt::Display for DropReason {
-    /// Formats the name used in logs and counters.
+    /// Formats the reason as its name in logs and counters.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Malformed(_) => "malformed",
@@ -129,19 +129,19 @@ impl From<ParseError> for DropReason {
     }
 }
 
-/// Number of unused packets, by reason.
+/// Number of packets that were not used, by reason.
 #[derive(Clone, Debug, Default)]
 pub struct Drops(std::collections::HashMap<DropReason, u64>);
 
 impl Drops {
-    /// Counts `report` if it is a drop.
+    /// Counts `report` if it is about a packet that was not used.
     pub fn record(&mut self, report: &Report) {
         if let Report::Dropped { reason, .. } = report {
             *self.0.entry(*reason).or_default() += 1;
         }
     }
 
-    /// Returns the number of packets dropped for `reason`.
+    /// Returns the number of packets that were not used for `reason`.
     pub fn of(&self, reason: DropReason) -> u64 {
         self.0.get(&reason).copied().unwrap_or(0)
     }

@@ -1,24 +1,24 @@
-//! Proportional-integral servo.
+//! Proportional-integral (PI) servo for a slave's clock.
 
 use timeloom_time::Duration;
 use timeloom_wire::TimeInterval;
 
 use crate::Stamp;
 
-/// Action on the clock after a sample.
+/// Adjustment of the clock after a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ServoOutput {
-    /// Not enough samples yet.
+    /// No adjustment: there are not enough samples yet.
     Wait,
-    /// Adds this to the clock, and sets this frequency, in ppb.
+    /// Move the clock by this length, and set its frequency relative to the oscillator, in ppb.
     Step(Duration, f64),
-    /// Sets the frequency relative to the oscillator, in ppb.
+    /// Set the frequency relative to the oscillator, in ppb.
     Frequency(f64),
 }
 
-/// Two samples give the drift and one step; afterwards the frequency is steered by `kp · offset + ∫
-/// ki · offset`, as in linuxptp's `pi.c`, with constants per second of interval: kp = 0.7, ki = 0.3
-/// for intervals up to 1 s.
+/// PI servo as in linuxptp's `pi.c`. The first two samples give the drift and one step. Afterwards
+/// the frequency is `kp · offset + ∫ ki · offset`, with constants per second of interval: kp = 0.7,
+/// ki = 0.3 for intervals up to 1 s.
 #[derive(Clone, Debug)]
 pub struct PiServo {
     kp: f64,
@@ -29,12 +29,12 @@ pub struct PiServo {
     step_above: Duration,
 }
 
-/// Largest frequency correction; no usable oscillator needs more.
+/// Greatest frequency correction in ppb; no usable oscillator needs more.
 const MAX_PPB: f64 = 900_000.0;
 
 impl PiServo {
-    /// Creates a servo that steps the clock once at the start, and again only for an offset above
-    /// `step_above` ([`Duration::MAX`]: never).
+    /// Returns a servo that steps the clock once at the start, and later only if an offset exceeds
+    /// `step_above` ([`Duration::MAX`] means never).
     pub const fn new(step_above: Duration) -> Self {
         Self {
             kp: 0.7,
@@ -46,14 +46,15 @@ impl PiServo {
         }
     }
 
-    /// Sets softer constants for noisy software stamps, as in linuxptp.
+    /// Sets smaller constants for noisy software timestamps, as in linuxptp.
     pub const fn for_software_stamps(mut self) -> Self {
         self.kp = 0.1;
         self.ki = 0.001;
         self
     }
 
-    /// Adds an offset (this clock − master) measured at `at` by this clock.
+    /// Processes an offset (this clock minus the master) that was measured when this clock showed
+    /// `at`.
     pub fn sample(&mut self, offset: TimeInterval, at: Stamp, interval: Duration) -> ServoOutput {
         let offset_ns = offset.as_ns_f64();
         let Some((first, first_at)) = self.first else {
@@ -76,8 +77,8 @@ impl PiServo {
             self.first = Some((offset, at));
             return ServoOutput::Wait;
         }
-        // Offsets per second of interval: a short interval must not make the loop faster than its
-        // samples.
+        // Offsets are divided by intervals above one second, so that the loop is not faster than
+        // its samples.
         let per_s = offset_ns / interval.as_s_f64().max(1.0);
         self.drift_ppb = (self.drift_ppb - self.ki * per_s).clamp(-MAX_PPB, MAX_PPB);
         ServoOutput::Frequency((self.drift_ppb - self.kp * per_s).clamp(-MAX_PPB, MAX_PPB))

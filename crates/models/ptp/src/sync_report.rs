@@ -1,56 +1,56 @@
-//! A slave's report about one Sync, once its outcome is known.
+//! A slave's report about one Sync, made when its processing has ended.
 //!
-//! It contains the [`SyncRecord`] with the Sync's source, its hops and its failures. Log and feed
-//! writers format it and add nothing: the outcome of a Sync is decided only here.
+//! The report contains the [`SyncRecord`], the source of the Sync, its hops and its failures. The
+//! writers of logs and feeds format the report and add nothing to it.
 
 use timeloom_wire::tlv::Signer;
 use timeloom_wire::{ClockIdentity, PortIdentity, SyncRecord, TimeInterval};
 
 use crate::security::{Reason, Suspect};
 
-/// One Sync with all known data.
+/// Report about one Sync, with all data that became known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncReport {
-    /// Claimed source of the Sync.
+    /// Source that the Sync claims.
     pub source: PortIdentity,
-    /// Measurement and outcome.
+    /// Measurement and verdict.
     pub record: SyncRecord,
-    /// Contribution of each hop that vouches for one, from the grandmaster on.
+    /// Signed contributions of the hops, from the grandmaster on.
     pub hops: Vec<HopRecord>,
-    /// Violations, with their places.
+    /// Violations in connection with this Sync, each with its place.
     pub failures: Vec<(Reason, Suspect)>,
 }
 
-/// One hop's part.
+/// Contribution of one hop, and the trust in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HopRecord {
-    /// Signer as claimed by the hop.
+    /// Signer as given in the hop's entry.
     pub signer: Signer,
-    /// Clock of the signer, if the key ring knows it.
+    /// Clock identity of the signer; `None` if the key ring does not contain the signer.
     pub clock: Option<ClockIdentity>,
-    /// Ingress port of the Sync.
+    /// Port by which the Sync arrived at the hop.
     pub ingress: u8,
-    /// Egress port.
+    /// Port by which the Sync left the hop.
     pub egress: u8,
-    /// Contribution to the correction.
+    /// Contribution of the hop to the correction.
     pub contribution: TimeInterval,
-    /// Credibility of the contribution.
+    /// Trust in the contribution, which follows from the signatures.
     pub verdict: HopVerdict,
 }
 
-/// Credibility of a hop's signature.
+/// Trust in a hop's contribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HopVerdict {
-    /// Its signature is valid.
+    /// The hop's signature is valid.
     Holds,
-    /// It is one end of the link where the chain broke.
+    /// The hop is at one end of the link where the chain of valid signatures ends.
     Suspect,
-    /// It signed upstream of the broken link: nothing is proven.
+    /// The hop is upstream of that link, so its signature proves nothing.
     Unproven,
 }
 
 impl HopVerdict {
-    /// Returns the name used in logs.
+    /// Returns the word for this verdict in logs.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Holds => "holds",

@@ -1,4 +1,4 @@
-//! Rate of another clock against this one.
+//! Measurement of the rate of another clock relative to this one.
 
 use std::collections::VecDeque;
 
@@ -6,8 +6,9 @@ use timeloom_wire::{TimeInterval, Timestamp};
 
 use crate::Stamp;
 
-/// Rate of a remote clock against the local one, from pairs of readings. The oldest and the newest
-/// of a window are compared, so that noise is divided by the window's length.
+/// Measures the rate of a remote clock relative to the local one from pairs of readings. It
+/// compares the oldest and the newest pair of a window, so that noise is divided by the length of
+/// the window.
 #[derive(Clone, Debug)]
 pub(crate) struct Syntoniser {
     window: VecDeque<(i64, TimeInterval, Stamp)>,
@@ -15,7 +16,8 @@ pub(crate) struct Syntoniser {
     ppb: f64,
 }
 
-/// Largest plausible rate; beyond it the measurement is wrong, not the oscillator.
+/// Greatest plausible rate difference in ppb. A greater one is an error of the measurement, not of
+/// an oscillator.
 const PLAUSIBLE_PPB: f64 = 500_000.0;
 
 impl Syntoniser {
@@ -27,13 +29,14 @@ impl Syntoniser {
         }
     }
 
-    /// Adds a reading: the remote clock showed `remote + correction` when the local one showed
-    /// `local`. The two stay separate, because absolute time does not fit an interval.
+    /// Adds a pair of readings: the remote clock showed `remote + correction` when the local one
+    /// showed `local`. `remote` and `correction` are separate, because an absolute time does not
+    /// fit `TimeInterval`.
     pub(crate) fn sample(&mut self, remote: Timestamp, correction: TimeInterval, local: Stamp) {
         if let Some((_, _, last)) = self.window.back()
             && local <= *last
         {
-            // The local clock was stepped, or messages overtook one another.
+            // The local clock was stepped, or one message overtook another.
             self.window.clear();
         }
         self.window.push_back((remote.as_ns(), correction, local));
@@ -59,7 +62,7 @@ impl Syntoniser {
         self.window.clear();
     }
 
-    /// Returns remote rate / local rate − 1, in parts per billion; 0 until known.
+    /// Returns remote rate / local rate − 1, in parts per 10^9; 0 before the first measurement.
     pub(crate) const fn ppb(&self) -> f64 {
         self.ppb
     }

@@ -1,26 +1,27 @@
 //! Changes of a Follow_Up by an attacker on the path, for laboratories and simulations of attacks.
-//! They need no key; regular clocks never call this.
+//! The changes need no key. Regular clocks never make them.
 
 use timeloom_wire::message::{patch_correction, patch_length};
 use timeloom_wire::{Header, MessageType, TimeInterval};
 
-/// Change of a Follow_Up after it was signed.
+/// Change of a Follow_Up message after it was signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tamper {
-    /// Adds this to its correction.
+    /// Adds this to the correction.
     Correction(TimeInterval),
-    /// Changes its time by 64 ns.
+    /// Changes the `preciseOriginTimestamp` by 64 ns.
     Origin,
     /// Removes the signed TLV.
     Strip,
-    /// Removes the last hop from the chain, whose entries are full ones.
+    /// Removes the last hop from the chain; its entries must be full ones.
     RemoveHop,
-    /// Replaces the epoch of the keys.
+    /// Changes the epoch (generation) of the keys.
     Epoch,
 }
 
 impl Tamper {
-    /// Changes `message` if it is a Follow_Up to which the change applies; returns true if it did.
+    /// Applies the change to `message`, if it is a suitable Follow_Up. Returns true if it was
+    /// changed.
     pub fn apply(self, message: &mut Vec<u8>) -> bool {
         let Ok((header, _)) = Header::parse(message) else {
             return false;
@@ -46,22 +47,22 @@ impl Tamper {
     }
 }
 
-/// Length of a Follow_Up without TLVs, in bytes.
+/// Length of a Follow_Up without TLVs, in octets.
 const PLAIN: usize = 44;
-/// Offset of the last byte of `preciseOriginTimestamp`.
+/// Offset of the last octet of `preciseOriginTimestamp`.
 const ORIGIN_LAST: usize = 43;
-/// Offsets in the signed TLV that follows: its length, suite, epoch, and number of hops.
+/// Offsets in a message of fields of the signed TLV: length, suite, epoch and number of hops.
 const TLV_LENGTH: core::ops::Range<usize> = 46..48;
 const SUITE: usize = 54;
 const EPOCH: usize = 56;
 const HOPS: usize = 57;
 
-/// Removes the last entry from a chain of full entries; returns false if there is none.
+/// Removes the last entry of a chain with full entries; returns false if there is none.
 fn remove_last_hop(bytes: &mut Vec<u8>) -> bool {
     let (Some(&suite), Some(&hops)) = (bytes.get(SUITE), bytes.get(HOPS)) else {
         return false;
     };
-    // An aggregate signature occurs once, at the end; others in each entry.
+    // An aggregate signature is one signature at the end; other suites have one in each entry.
     let (end, each) = if suite & 0x0f == 1 {
         (bytes.len() - 48, 18)
     } else {

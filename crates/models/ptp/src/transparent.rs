@@ -1,8 +1,8 @@
 //! A transparent clock with any number of ports (IEEE 1588-2008, clauses 10 and 11.5).
 //!
-//! Event messages are forwarded first and accounted for afterwards. Expensive work, the making or
-//! checking of a signature, is requested with [`Action::Sign`] and [`Action::Verify`], so that no
-//! event message has to wait for it.
+//! The clock forwards event messages first and computes residence times afterwards. Expensive work,
+//! that is, computing or checking a signature, is requested with [`Action::Sign`] and
+//! [`Action::Verify`], so that no event message has to wait for it.
 
 mod finish;
 mod peer_answers;
@@ -32,24 +32,24 @@ use witness::Witness;
 /// Settings of a transparent clock.
 #[derive(Clone, Debug)]
 pub struct TransparentConfig {
-    /// Its identity; ports are numbered from 1.
+    /// Identity of the clock; its ports are numbered from 1.
     pub clock: ClockIdentity,
     /// Number of ports.
     pub ports: u16,
-    /// Its profile. The delay mechanism selects peer-to-peer or end-to-end.
+    /// Profile of the clock. Its delay mechanism makes the clock peer-to-peer or end-to-end.
     pub profile: Profile,
-    /// Key and ring, if it vouches for its corrections.
+    /// Own key and public keys, if the clock signs its corrections.
     pub security: Option<Security>,
-    /// Largest residence; a longer one indicates a step of the clock.
+    /// Greatest plausible residence time. A longer one indicates a step of the clock.
     pub max_residence: Duration,
-    /// Largest jump of a link's delay that does not count as an attack.
+    /// Greatest change of a link's delay that does not count as an attack.
     pub jump_bound: TimeInterval,
-    /// `delayAsymmetry` of each port (7.4.2), by port number − 1; 0 if missing.
+    /// `delayAsymmetry` of each port (7.4.2); index 0 is port 1, and missing values are 0.
     pub asymmetry: Vec<TimeInterval>,
 }
 
 impl TransparentConfig {
-    /// Creates settings of a clock with `ports` ports and no keys.
+    /// Returns the settings of a clock with `ports` ports and no keys.
     pub const fn new(clock: ClockIdentity, ports: u16, profile: Profile) -> Self {
         Self {
             clock,
@@ -105,12 +105,12 @@ impl TransparentClock {
         }
     }
 
-    /// Returns the next action; must be called until `None`.
+    /// Returns the next action. The driver must call this until it returns `None`.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.out.poll()
     }
 
-    /// Returns the time at which `handle_wake` is due.
+    /// Returns the time at which `handle_wake` must be called; `None` if no timer is set.
     pub fn next_wake(&self) -> Option<Instant<Local>> {
         let peer = self.peers.iter().map(PeerDelay::next_wake).min();
         let peer = peer.filter(|_| self.config.profile.delay == DelayMechanism::PeerToPeer);
@@ -120,7 +120,7 @@ impl TransparentClock {
             .min()
     }
 
-    /// Handles due timers.
+    /// Handles the timers that are due at `now`.
     pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
         if self.config.profile.delay == DelayMechanism::PeerToPeer {
             for peer in &mut self.peers {
@@ -130,18 +130,18 @@ impl TransparentClock {
         self.relays.expire(now, &mut self.out);
     }
 
-    /// Sets new keys, after a rotation or an extension of the ring. A pending verification uses the
-    /// keys with which it began.
+    /// Replaces the keys, after a rotation or an extension of the key ring. A verification that is
+    /// pending continues with the old keys.
     pub fn set_security(&mut self, security: Security) {
         self.config.security = Some(security);
     }
 
-    /// Returns the link of `port`, from 1.
+    /// Returns the measurement of the link at `port`, counted from 1; `None` without such a port.
     pub fn peer_delay(&self, port: u16) -> Option<&PeerDelay> {
         self.peers.get(usize::from(port).checked_sub(1)?)
     }
 
-    /// Handles a packet received on `port`; event messages have a `stamp`.
+    /// Handles a packet that arrived on `port`. Event messages have an arrival timestamp, `stamp`.
     pub fn handle_receive(
         &mut self,
         now: Instant<Local>,
@@ -150,7 +150,7 @@ impl TransparentClock {
         stamp: Option<Stamp>,
     ) {
         match Header::version_of(&packet.bytes) {
-            // Messages of IEEE 1588-2002 clocks are forwarded unchanged.
+            // Messages of IEEE 1588-2002 are forwarded unchanged.
             Ok(Version::V1) => return self.forward(port, packet),
             Ok(Version::Unknown(_)) => return self.out.dropped(port, DropReason::Version),
             _ => {}
@@ -176,7 +176,7 @@ impl TransparentClock {
             Body::FollowUp(_) => self.handle_follow_up(now, port, packet, &message),
             Body::Announce(_) => self.handle_announce(port, packet, &message),
             Body::DelayReq(_) | Body::DelayResp(_) if peer_to_peer => {
-                // 11.5.3: a peer-to-peer clock has no part in the other mechanism.
+                // A peer-to-peer clock does not take part in the end-to-end mechanism (11.5.3).
                 self.out.dropped(port, DropReason::NotForUs);
             }
             Body::DelayReq(_) => self.handle_delay_request(port, packet, header, stamp),
@@ -199,8 +199,8 @@ impl TransparentClock {
         }
     }
 
-    /// Handles the stamp of an event message's departure, or its loss. A lost one costs that Sync
-    /// at that port; the port continues.
+    /// Handles the departure timestamp of an event message; `None` if the timestamp was lost.
+    /// Without it, the Sync gets no Follow_Up at that port; the port continues.
     pub fn handle_transmit_stamp(
         &mut self,
         now: Instant<Local>,
@@ -261,8 +261,8 @@ impl TransparentClock {
         let two_step = header.flags.has(Flags::TWO_STEP);
         let mut bytes = packet.bytes.clone();
         if !two_step {
-            // A departure that is known only afterwards cannot be in the Sync: it becomes a
-            // two-step one (11.5.2.2).
+            // The residence time is known only after the Sync has left, so a one-step Sync is
+            // converted to a two-step one (11.5.2.2).
             let _ = message::patch_flags(&mut bytes, header.flags.with(Flags::TWO_STEP));
         }
         let egress = (1..=self.config.ports).filter(|port| *port != ingress);
@@ -301,7 +301,7 @@ impl TransparentClock {
         }
     }
 
-    /// Handles Follow_Ups: see [`vouch`] for the choice among several Syncs.
+    /// Handles a Follow_Up; see [`vouch`] for the choice among several Syncs.
     fn handle_follow_up(
         &mut self,
         now: Instant<Local>,
@@ -348,7 +348,7 @@ impl TransparentClock {
         }
     }
 
-    /// Forwards Announces; in the power profiles this clock's inaccuracy is added.
+    /// Forwards an Announce; in the power profiles, adds this clock's inaccuracy.
     fn handle_announce(&mut self, ingress: u16, packet: &Packet, message: &Message<'_>) {
         debug_assert_eq!(message.header.message_type, MessageType::Announce);
         match finish::less_accurate(message, &self.config.profile) {

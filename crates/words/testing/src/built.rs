@@ -7,14 +7,14 @@ use std::time::SystemTime;
 /// Command that builds everything that tests need. `make test` runs it first.
 pub const BUILD: &str = "cargo build --workspace --all-targets";
 
-/// Returns `target/PROFILE/FILE`, for the profile of the running test.
+/// Returns the path `target/PROFILE/FILE`, where PROFILE is the profile of the running test.
 ///
 /// # Panics
-/// Panics if the file was not built, or is older than one of its sources: a test of an old program
-/// would be meaningless.
+/// Panics if the file was not built, or is older than one of its sources: a test of an outdated
+/// program would prove nothing.
 #[must_use]
 pub fn built(file: &str) -> PathBuf {
-    // …/target/PROFILE/deps/TEST-HASH
+    // The path of the test program is …/target/PROFILE/deps/TEST-HASH.
     let own = std::env::current_exe().expect("a test knows its own path");
     let profile = own.ancestors().nth(2).expect("tests lie two folders deep");
     let output = profile.join(file);
@@ -22,7 +22,8 @@ pub fn built(file: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{} is missing: `{BUILD}` makes it", output.display()));
     if let Some(source) = sources(&output)
         .into_iter()
-        // Directories change when interpreters store files in them; only files count.
+        // Only files are compared: the time of a directory changes when an interpreter stores a
+        // file in it.
         .find(|source| source.is_file() && changed(source).is_some_and(|at| at > written))
     {
         panic!(
@@ -38,8 +39,9 @@ fn changed(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).ok()?.modified().ok()
 }
 
-/// Parses the dependency list that cargo wrote beside `output`: `OUTPUT: SOURCE SOURCE …`, with a
-/// backslash before each space of a name.
+/// Parses the dependency file that cargo writes beside `output`.
+///
+/// Its format is `OUTPUT: SOURCE SOURCE …`, with a backslash before each space within a name.
 fn sources(output: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(output.with_extension("d")).unwrap_or_default();
     let list = text.split_once(": ").map_or("", |(_, list)| list);

@@ -1,7 +1,9 @@
-//! Shared parts of the tests of several crates: built programs, and programs of the machine.
+//! Parts shared by the tests of several crates: paths of built programs, and of programs that are
+//! installed on the machine.
 //!
 //! Tests build no crates and skip nothing. A missing program is a failure whose message says how to
-//! install it; tests that a machine cannot run are excluded by name, in `scripts/exclusions`.
+//! install the program. Tests that a machine cannot run are excluded by name, in
+//! `scripts/exclusions`.
 #![forbid(unsafe_code)]
 
 mod address;

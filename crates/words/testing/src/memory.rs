@@ -1,7 +1,8 @@
-//! Exhaustion of memory for one process: the kernel's real out-of-memory killer, without effects on
-//! other processes.
+//! Memory limits for single processes, which trigger the kernel's real out-of-memory killer without
+//! effects on other processes.
 //!
-//! Uses a control group of version 1 or 2, whichever has the machine's memory controller.
+//! The limit belongs to a control group of version 1 or 2: the version to which the machine has
+//! attached its memory controller.
 
 use std::fs;
 use std::io;
@@ -10,21 +11,22 @@ use std::time::{Duration, Instant};
 
 use crate::PATIENCE;
 
-/// A limit of the memory of processes. Memory allocated before may or may not count.
+/// Memory limit of a control group. Memory that a process allocated before it entered the group may
+/// or may not count.
 #[derive(Debug)]
 pub struct MemoryLimit {
     directory: PathBuf,
     file: &'static str,
-    /// True if the group was created here and must be removed.
+    /// True if this value created the group and must remove it.
     own: bool,
 }
 
 impl MemoryLimit {
-    /// Prepares a limit for this process; none is set yet. A guest of a session stays in the
-    /// session's group: the limit is then that group's.
+    /// Moves process `pid` into a group of its own, without a limit yet. A guest of a session stays
+    /// in the session's group; the limit then applies to the whole session.
     ///
     /// # Panics
-    /// Panics without root, or if no group limits memory.
+    /// Panics without root, or if the kernel has no memory controller for groups.
     #[must_use]
     pub fn of(pid: u32) -> Self {
         let mounts = fs::read_to_string("/proc/self/mounts").expect("/proc");
@@ -32,13 +34,14 @@ impl MemoryLimit {
         let limit = match version {
             1 => Self::made(mount, pid, "memory.limit_in_bytes"),
             _ => {
-                // Groups below the root have the controllers that the root delegates.
+                // A group below the root has only those controllers that the root group delegates
+                // to its children.
                 let passed = fs::write(mount.join("cgroup.subtree_control"), "+memory");
                 passed.expect("the root group passes its memory on");
                 Self::of_session(mount, pid).unwrap_or_else(|| Self::made(mount, pid, "memory.max"))
             }
         };
-        // Swapping out memory would prevent its exhaustion.
+        // Without this, the kernel would swap memory out instead of running out of memory.
         let no_swap = [("memory.swappiness", "0"), ("memory.swap.max", "0")];
         for (file, value) in no_swap {
             let file = limit.directory.join(file);
@@ -72,14 +75,14 @@ impl MemoryLimit {
         })
     }
 
-    /// Sets the limit to `bytes`; or to the present usage, if that is more and the group's version
-    /// accepts no less.
+    /// Sets the limit to `bytes`, or to the group's present usage if that is more and the kernel
+    /// accepts no lower limit (version 1).
     ///
     /// # Panics
     /// Panics if the group does not exist any more.
     pub fn set(&self, bytes: u64) {
         let mut limit = bytes;
-        // The usage changes concurrently.
+        // Retries, because the usage changes concurrently.
         for _ in 0..1000 {
             match fs::write(self.directory.join(self.file), limit.to_string()) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -99,7 +102,7 @@ impl Drop for MemoryLimit {
         if !self.own {
             return;
         }
-        // Killed processes stay in the group until they have been reaped.
+        // A killed process stays in the group until its parent has waited for it.
         let begun = Instant::now();
         while let Err(error) = fs::remove_dir(&self.directory) {
             let gives_up = begun.elapsed() > PATIENCE;
@@ -116,7 +119,7 @@ impl Drop for MemoryLimit {
     }
 }
 
-/// Returns the mount point of the memory controller, and the version of its hierarchy.
+/// Returns the mount point of the memory controller and the version (1 or 2) of its hierarchy.
 fn hierarchy(mounts: &str) -> Option<(&Path, u32)> {
     let of = |kind: &str, option: Option<&str>| {
         mounts.lines().find_map(|line| {

@@ -1,19 +1,19 @@
-//! Serialisation of tests that leave orphans intentionally, or clean up orphans.
+//! Serialisation of tests that leave orphaned resources on purpose, or that clean them up.
 
 use std::fs::File;
 
-/// Exclusive right, in this test program and all others, until it is dropped.
+/// Lock that excludes all other holders, in this test program and in others, until dropped.
 #[derive(Debug)]
 #[must_use = "the turn ends when this is dropped"]
 pub struct OrphansTurn {
-    /// Locked; the lock is released with the descriptor.
+    /// Locked file; closing the descriptor releases the lock.
     _lock: File,
 }
 
-/// Waits for the exclusive right to run `timeloom clean`.
+/// Waits for the lock that a test must hold while it runs `timeloom clean` or leaves orphans.
 ///
-/// That command affects the whole machine. It would remove what another test has left for its own
-/// `clean`.
+/// `timeloom clean` affects the whole machine: without the lock, it could remove orphans that
+/// another test has left for its own `timeloom clean`.
 ///
 /// # Panics
 /// Panics if the lock file cannot be created.

@@ -1,9 +1,10 @@
-//! Programs of the machine that tests run.
+//! Programs installed on the machine that tests run.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
-/// Returns the path of `program`: on the PATH, or in Debian's directories for root's programs.
+/// Returns the path of `program`, found on the PATH or in `/usr/sbin` and `/sbin`; `None` if it is
+/// not installed.
 #[must_use]
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -16,10 +17,10 @@ pub fn find(program: &str) -> Option<PathBuf> {
         })
 }
 
-/// Returns the path of a program that the test needs.
+/// Returns the path of `program`, which the test needs.
 ///
 /// # Panics
-/// Panics if it is missing, and names the Debian package that has it.
+/// Panics if the program is not installed; the message names `package`, its Debian package.
 #[track_caller]
 pub fn need(program: &str, package: &str) -> PathBuf {
     find(program).unwrap_or_else(|| {
@@ -27,18 +28,18 @@ pub fn need(program: &str, package: &str) -> PathBuf {
     })
 }
 
-/// Returns true if this process runs as root.
+/// Returns true if the effective user of this process is root.
 #[must_use]
 pub fn is_root() -> bool {
-    // The owner of a process's directory is the user that it runs as.
+    // The kernel sets the owner of `/proc/PID` to the effective user of the process.
     std::fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0)
 }
 
-/// Checks that the test may make namespaces or become another user.
+/// Checks that the test runs as root, and may therefore create namespaces or change its user.
 ///
 /// # Panics
-/// Panics if this process does not run as root. Such tests are excluded then; see
-/// `scripts/exclusions`.
+/// Panics if this process does not run as root. For runs without root, `scripts/exclusions`
+/// excludes the tests that call this function.
 #[track_caller]
 pub fn need_root() {
     assert!(

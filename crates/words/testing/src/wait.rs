@@ -1,19 +1,19 @@
-//! Waiting for events.
+//! Polling for conditions, with a limit of time.
 
 use std::time::{Duration, Instant};
 
-/// Maximum duration of any wait in a test. Far more than is ever needed, for machines that are busy
-/// with other work; even more if the processor is emulated.
+/// Maximum duration of any wait in a test. It is far longer than any wait should take, because the
+/// machine may be busy with other work; it is longer still where the processor is emulated.
 pub const PATIENCE: Duration = Duration::from_secs(if cfg!(target_arch = "x86_64") {
     120
 } else {
     240
 });
 
-/// Calls `look` until it returns a value, and returns that.
+/// Calls `look` repeatedly until it returns a value, and returns that value.
 ///
 /// # Panics
-/// Panics after [`PATIENCE`]; `what` is the object of the wait for the message.
+/// Panics if there is no value after [`PATIENCE`]. `what` names the awaited object in the message.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -28,10 +28,11 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Calls `is_so` until it returns true.
+/// Calls `is_so` repeatedly until it returns true.
 ///
 /// # Panics
-/// Panics after [`PATIENCE`]; `what` is the object of the wait for the message.
+/// Panics if the result is still false after [`PATIENCE`]. `what` names the awaited condition in
+/// the message.
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     wait_for(what, || is_so().then_some(()));
 }

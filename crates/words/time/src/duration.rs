@@ -2,51 +2,52 @@
 
 use core::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 
-/// A signed length of time in whole nanoseconds, ± 292 years.
+/// A signed length of time in whole nanoseconds; the range is ± 292 years.
 ///
-/// Arithmetic saturates instead of wrapping: a deadline too far away to
-/// represent stays "very far away" and never becomes "in the past".
+/// Arithmetic saturates instead of wrapping: a deadline that is too far away to be represented
+/// stays in the distant future and never becomes an instant in the past.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Duration(i64);
 
 impl Duration {
-    /// No time at all.
+    /// Zero nanoseconds.
     pub const ZERO: Self = Self(0);
-    /// The longest representable length; represents "for ever".
+    /// The longest representable length, 292 years; means "for ever".
     pub const MAX: Self = Self(i64::MAX);
 
-    /// A length of `ns` nanoseconds.
+    /// Returns a length of `ns` nanoseconds.
     pub const fn from_ns(ns: i64) -> Self {
         Self(ns)
     }
 
-    /// A length of `us` microseconds.
+    /// Returns a length of `us` microseconds; saturates.
     pub const fn from_us(us: i64) -> Self {
         Self(us.saturating_mul(1_000))
     }
 
-    /// A length of `ms` milliseconds.
+    /// Returns a length of `ms` milliseconds; saturates.
     pub const fn from_ms(ms: i64) -> Self {
         Self(ms.saturating_mul(1_000_000))
     }
 
-    /// A length of `s` seconds.
+    /// Returns a length of `s` seconds; saturates.
     pub const fn from_s(s: i64) -> Self {
         Self(s.saturating_mul(NS_PER_S))
     }
 
-    /// From whole seconds and nanoseconds, as in the kernel's `timespec`.
+    /// Returns the sum of `s` seconds and `ns` nanoseconds, the two fields of the kernel's
+    /// `timespec`.
     pub const fn from_s_ns(s: i64, ns: i64) -> Self {
         Self(s.saturating_mul(NS_PER_S).saturating_add(ns))
     }
 
-    /// The length in nanoseconds.
+    /// Returns the length in nanoseconds.
     pub const fn as_ns(self) -> i64 {
         self.0
     }
 
-    /// The length in seconds, rounded to the nearest double. For display and plots, not for
-    /// arithmetic.
+    /// Returns the length in seconds, rounded to the nearest double. Meant for display and plots,
+    /// not for arithmetic.
     pub const fn as_s_f64(self) -> f64 {
         self.0 as f64 / NS_PER_S as f64
     }
@@ -104,7 +105,7 @@ impl core::fmt::Debug for Duration {
     }
 }
 impl From<core::time::Duration> for Duration {
-    /// Lengths beyond 292 years saturate.
+    /// Converts a length of the standard library; lengths above 292 years become [`Duration::MAX`].
     fn from(length: core::time::Duration) -> Self {
         Self::from_ns(i64::try_from(length.as_nanos()).unwrap_or(i64::MAX))
     }

@@ -1,4 +1,4 @@
-//! Points in time, each on a named scale.
+//! Instants, each typed with its time scale.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -10,7 +10,7 @@ use crate::Duration;
 
 /// The time scale of an [`Instant`]. Implemented only by marker types.
 pub trait Scale: 'static {
-    /// The word for this scale in messages and column names.
+    /// Name of this scale in messages and in the names of columns.
     const NAME: &'static str;
 }
 
@@ -26,46 +26,46 @@ macro_rules! scale {
 }
 
 scale!(
-    /// Ticks of a cycle counter. The unit is one *tick*, not one nanosecond;
-    /// only a [`crate::ClockMap`] may turn it into time.
+    /// Ticks of a cycle counter. The unit is one *tick*, not one nanosecond; only a
+    /// [`crate::ClockMap`] converts ticks to time.
     Counter, "counter"
 );
 scale!(
-    /// The machine's CLOCK_MONOTONIC: nanoseconds since boot, never set back. Scale of all pacing
-    /// and of all records of real durations.
+    /// The machine's CLOCK_MONOTONIC: nanoseconds since boot, never set back. The pacing of the
+    /// engine and all records of real durations use this scale.
     Wall, "wall"
 );
 scale!(
-    /// A session's time, which is virtual: nanoseconds since the session began. A simulation that
-    /// follows no session's clock counts from its own beginning.
+    /// Virtual time of a session: nanoseconds since the session began. A simulation that runs
+    /// outside of a session counts from its own start.
     ///
-    /// It is neither the elapsed time of a host, nor the clock that a program reads there: those
-    /// are separate scales, and maps of this one.
+    /// It differs from the virtual time that has elapsed on a single host, and from the clocks that
+    /// programs on a host read: those are separate scales, and each is a map of this one.
     Virtual, "virtual"
 );
 scale!(
-    /// A machine's free-running local clock: nanoseconds since some local zero, counted by one
-    /// undisciplined oscillator ("core clock" in QuartzV, section IV-B-3). A kernel provides it as
-    /// CLOCK_MONOTONIC_RAW.
+    /// A machine's free-running local clock: nanoseconds since an arbitrary local zero, counted by
+    /// one undisciplined oscillator (the "core clock" of QuartzV, section IV-B-3). Linux provides
+    /// it as CLOCK_MONOTONIC_RAW.
     Core, "core"
 );
 scale!(
-    /// Civil time as programs see it: nanoseconds since 1970-01-01T00:00:00Z,
-    /// leap seconds not counted.
+    /// Civil time as programs read it (CLOCK_REALTIME): nanoseconds since 1970-01-01T00:00:00Z, not
+    /// counting leap seconds.
     Utc, "utc"
 );
 
-/// A point in time on scale `S`, in the scale's unit since the scale's zero
-/// (nanoseconds, except for [`Counter`], whose unit is a tick).
+/// A point in time on scale `S`: the number of the scale's units since the scale's zero. The unit
+/// is a nanosecond, except for [`Counter`], whose unit is a tick.
 pub struct Instant<S: Scale> {
     units: i64,
     scale: PhantomData<fn() -> S>,
 }
 
 impl<S: Scale> Instant<S> {
-    /// The zero of the scale.
+    /// Zero of the scale.
     pub const ZERO: Self = Self::from_units(0);
-    /// Later than all other instants; represents "never".
+    /// Greatest instant of the scale; means "never".
     pub const FAR_FUTURE: Self = Self::from_units(i64::MAX);
 
     const fn from_units(units: i64) -> Self {
@@ -75,30 +75,31 @@ impl<S: Scale> Instant<S> {
         }
     }
 
-    /// The instant `ns` nanoseconds after the scale's zero.
+    /// Returns the instant `ns` nanoseconds after the scale's zero.
     pub const fn from_ns(ns: i64) -> Self {
         Self::from_units(ns)
     }
 
-    /// Nanoseconds since the scale's zero.
+    /// Returns the nanoseconds since the scale's zero.
     pub const fn as_ns(self) -> i64 {
         self.units
     }
 
-    /// Returns the time from `earlier` to this instant (negative if this is before).
+    /// Returns the time from `earlier` to this instant; negative if this instant is before
+    /// `earlier`.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_ns(self.units.saturating_sub(earlier.units))
     }
 }
 
 impl Instant<Counter> {
-    /// The instant at which the counter shows `ticks`. A counter past 2^63
-    /// (over a century at 2 GHz) is not supported.
+    /// Returns the instant at which the counter shows `ticks`. Values of 2^63 and more (over a
+    /// century at 2 GHz) are not supported.
     pub const fn from_ticks(ticks: u64) -> Self {
         Self::from_units(ticks as i64)
     }
 
-    /// Returns the counter's value.
+    /// Returns the counter's value, in ticks.
     pub const fn as_ticks(self) -> u64 {
         self.units as u64
     }
@@ -131,7 +132,8 @@ impl<S: Scale> Sub for Instant<S> {
     }
 }
 
-// Derives would require the same traits of the marker type, which has no values.
+// The traits are implemented by hand, because a derive would require them of the marker type `S`
+// too.
 impl<S: Scale> Clone for Instant<S> {
     fn clone(&self) -> Self {
         *self

@@ -1,10 +1,10 @@
-//! Table of leap seconds: the difference of TAI and UTC at a date.
+//! Table of leap seconds: the difference between TAI and UTC at any date.
 //!
 //! The built-in table is that of the International Earth Rotation and Reference Systems Service
 //! (IERS), which announces each leap second half a year in advance in its Bulletin C. A table
-//! therefore has an expiry: beyond it the offset is known only up to the leap seconds that may have
-//! been announced since. [`LeapSeconds::parse`] reads the file that distributions update
-//! (`leap-seconds.list`).
+//! therefore has an expiry date. After that date the offset is uncertain by the leap seconds that
+//! may have been announced since. [`LeapSeconds::parse`] reads the file that Linux distributions
+//! update (`leap-seconds.list`).
 
 use core::ops::RangeInclusive;
 
@@ -13,19 +13,20 @@ use crate::{Duration, Instant, Utc};
 /// Leap seconds up to an expiry date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeapSeconds {
-    /// Instants at which an offset begins, ascending, with TAI minus UTC in seconds.
+    /// Instants at which an offset takes effect, ascending, each with TAI minus UTC in seconds.
     changes: Vec<(Instant<Utc>, i16)>,
     expires: Instant<Utc>,
 }
 
-/// Reason why a text is not used as a table of leap seconds.
+/// Reason for which a text is rejected as a table of leap seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeapSecondsError {
-    /// Line with this number (from 1) is neither a comment nor an instant and an offset.
+    /// The line with this number (counted from 1) is neither a comment nor an instant with an
+    /// offset.
     Line(usize),
-    /// No line `#@` states the expiry of the table.
+    /// No line `#@` gives the expiry of the table.
     NoExpiry,
-    /// The offsets are not those of the built-in table for the dates that both cover.
+    /// The offsets differ from those of the built-in table at a date that both tables cover.
     Contradicts,
 }
 
@@ -54,7 +55,7 @@ impl LeapSeconds {
     /// Parses a file in the format of `leap-seconds.list`.
     ///
     /// # Errors
-    /// Fails if it is not in that format, or contradicts the built-in table.
+    /// Fails if the text is not in that format, or contradicts the built-in table.
     pub fn parse(text: &str) -> Result<Self, LeapSecondsError> {
         let seconds = |text: &str| -> Option<i64> {
             let s: u32 = text.parse().ok()?;
@@ -96,23 +97,25 @@ impl LeapSeconds {
         &self.changes[..end]
     }
 
-    /// Returns the instant from which on further leap seconds are unknown.
+    /// Returns the expiry of the table: later leap seconds are unknown.
     pub fn expires(&self) -> Instant<Utc> {
         self.expires
     }
 
-    /// Returns TAI minus UTC in seconds according to the table, also beyond its expiry; `None`
-    /// before 1972, when the difference was not a whole number of seconds.
+    /// Returns TAI minus UTC in seconds at `utc`. After the expiry of the table, this is the last
+    /// known offset. Returns `None` before 1972, when the difference was not a whole number of
+    /// seconds.
     pub fn offset_at(&self, utc: Instant<Utc>) -> Option<i16> {
         let after = self.changes.partition_point(|&(at, _)| at <= utc);
         Some(self.changes[after.checked_sub(1)?].1)
     }
 
-    /// Returns the offsets that are possible when a clock of UTC shows `utc`; `None` before
-    /// 1972.
+    /// Returns the range of offsets (TAI minus UTC, in seconds) that are possible when a UTC clock
+    /// shows `utc`; `None` before 1972.
     ///
-    /// Two offsets are possible in the second before a leap second, whose number the inserted
-    /// second repeats. Beyond the expiry, each half year may have brought one more or one less.
+    /// Two offsets are possible in the second before a leap second, because Unix time repeats that
+    /// second's number for the inserted second. After the expiry, each half year may have added or
+    /// removed one second.
     pub fn possible_at(&self, utc: Instant<Utc>) -> Option<RangeInclusive<i16>> {
         let now = self.offset_at(utc)?;
         let soon = self.offset_at(utc + Duration::from_s(1))?;
@@ -130,16 +133,17 @@ fn from_ntp(ntp_s: i64) -> Instant<Utc> {
     Instant::ZERO + Duration::from_s(ntp_s - NTP_TO_UNIX_S)
 }
 
-/// Leap seconds are inserted at the end of June or December.
+/// Shortest time between two possible leap seconds, which occur only at the end of June or
+/// December.
 const LEAST_HALF_YEAR: Duration = Duration::from_s(181 * 86_400);
 
-/// From the zero of NTP, 1900-01-01, to that of Unix time.
+/// Seconds from the NTP epoch, 1900-01-01, to the Unix epoch.
 const NTP_TO_UNIX_S: i64 = 2_208_988_800;
 
-/// Expiry of the built-in table: 2026-06-28, by Bulletin C 71.
+/// Expiry of the built-in table in seconds since 1900: 2026-06-28, by Bulletin C 71.
 const EXPIRES_NTP_S: i64 = 3_991_593_600;
 
-/// Seconds since 1900 at which TAI minus UTC changes, with the new value in seconds.
+/// Instants, in seconds since 1900, at which TAI minus UTC changes, and the new values in seconds.
 const BUILT_IN: [(i64, i16); 28] = [
     (2_272_060_800, 10), // 1972-01-01
     (2_287_785_600, 11), // 1972-07-01
@@ -184,12 +188,12 @@ mod tests {
         let table = LeapSeconds::built_in();
         assert_eq!(table.possible_at(at(0)), None);
         assert_eq!(table.possible_at(at(63_072_000)), Some(10..=10));
-        // 2000-01-01, and both sides of 2017-01-01.
+        // At 2000-01-01, and just before and after 2017-01-01.
         assert_eq!(table.possible_at(at(946_684_800)), Some(32..=32));
         assert_eq!(table.possible_at(at(1_483_228_798)), Some(36..=36));
         assert_eq!(table.possible_at(at(1_483_228_799)), Some(36..=37));
         assert_eq!(table.possible_at(at(1_483_228_800)), Some(37..=37));
-        // The day before the expiry, the day of it, and half a year later.
+        // Check the day before the expiry, the day of the expiry, and half a year later.
         let expires = table.expires();
         let day = Duration::from_s(86_400);
         assert_eq!(table.possible_at(expires - day), Some(37..=37));
@@ -210,7 +214,7 @@ mod tests {
         };
         let same = lines(&BUILT_IN, EXPIRES_NTP_S);
         assert_eq!(LeapSeconds::parse(&same), Ok(LeapSeconds::built_in()));
-        // A leap second at the end of 2027.
+        // Add a leap second at the end of 2027.
         let mut more = BUILT_IN.to_vec();
         more.push((4_039_286_400, 38));
         let newer = LeapSeconds::parse(&lines(&more, 4_054_000_000)).unwrap();

@@ -1,13 +1,14 @@
-//! The vocabulary of time that all other crates use.
+//! Types for instants, lengths of time, rates and clocks, used by all other crates.
 //!
-//! A clock is a map from another clock. This crate contains only the four types for that:
+//! Every clock is described as a linear map from another clock. This crate contains the four types
+//! that are needed for that:
 //!
-//! - [`Instant<S>`]: a point on a named [`Scale`]. Instants of different scales cannot be mixed;
-//!   the compiler refuses.
+//! - [`Instant<S>`]: a point on a named [`Scale`]. The compiler rejects arithmetic that mixes
+//!   instants of different scales.
 //! - [`Duration`]: a signed length of time, in nanoseconds.
-//! - [`Rate`]: units of one clock per unit of another, in exact 64.64 fixed point. Pause is rate 0;
-//!   dilation by `f` is rate 1/f.
-//! - [`ClockMap`]: `out0 + rate * (in - in0)`, the only conversion.
+//! - [`Rate`]: units of one clock per unit of another, in exact 64.64 fixed point. A paused clock
+//!   has rate 0; a clock dilated by `f` has rate 1/f.
+//! - [`ClockMap`]: `out0 + rate * (in - in0)`, the only conversion between scales.
 //!
 //! The crate never reads a clock of the machine, allocates nothing and is `no_std`, because the
 //! image that is mapped into guest programs uses it too.

@@ -1,35 +1,37 @@
-//! The conversion between clocks.
+//! The linear map between two clocks.
 
 use crate::{Duration, Instant, Rate, Scale};
 
-/// A clock as a map from another clock: `out0 + rate * (in - in0)`.
+/// A clock as a linear map from another clock: `out0 + rate * (in - in0)`.
 ///
-/// Between two changes (a pause, a resume, a new dilation) a clock is one such line; a history of a
-/// clock is a list of them. The composition of maps gives the chain counter → wall → virtual.
-/// Formula: the project's table of the five papers, ARCHITECTURE.md.
+/// One map describes a clock between two changes of its rate (a pause, a resume, a new dilation);
+/// the history of a clock is a list of maps. Composing the maps counter → wall and wall → virtual
+/// gives virtual time from the counter. ARCHITECTURE.md, in the table of the five papers, gives the
+/// source of the formula.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ClockMap<In: Scale, Out: Scale> {
-    /// Start of the line on the input clock.
+    /// Reading of the input clock at which the map begins.
     pub in0: Instant<In>,
-    /// Value of the output clock at `in0`.
+    /// Reading of the output clock when the input clock shows `in0`.
     pub out0: Instant<Out>,
-    /// Output units per input unit.
+    /// Units of the output clock per unit of the input clock.
     pub rate: Rate,
 }
 
 impl<In: Scale, Out: Scale> ClockMap<In, Out> {
-    /// The line through (`in0`, `out0`) with slope `rate`.
+    /// Returns the map through the point (`in0`, `out0`) with slope `rate`.
     pub const fn new(in0: Instant<In>, out0: Instant<Out>, rate: Rate) -> Self {
         Self { in0, out0, rate }
     }
 
-    /// A clock at the rate of its input, ahead of it by `length`; negative: behind.
+    /// Returns a clock that runs at the rate of its input and shows `length` more; less, if
+    /// `length` is negative.
     pub const fn ahead_by(length: Duration) -> Self {
         Self::new(Instant::ZERO, Instant::from_ns(length.as_ns()), Rate::ONE)
     }
 
-    /// Returns the output clock's value when the input clock shows `at`, rounded towards `out0`.
-    /// Valid on both sides of `in0`.
+    /// Returns the reading of the output clock when the input clock shows `at`, rounded towards
+    /// `out0`. `at` may be before or after `in0`.
     pub const fn at(&self, at: Instant<In>) -> Instant<Out> {
         let delta = at.as_ns() as i128 - self.in0.as_ns() as i128;
         let moved = self.rate.apply(delta.unsigned_abs() as u64) as i128;
@@ -39,8 +41,8 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
     }
 
     /// Returns the earliest input instant, at or after `in0`, at which the output clock shows
-    /// `target` or later. `None` if the clock is stopped before `target`, or if the instant is not
-    /// representable.
+    /// `target` or more. Returns `None` if the clock is stopped and shows less than `target`, or if
+    /// the instant is not representable.
     pub const fn first_reaching(&self, target: Instant<Out>) -> Option<Instant<In>> {
         let missing = target.as_ns() as i128 - self.out0.as_ns() as i128;
         if missing <= 0 {
@@ -59,8 +61,8 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
         }
     }
 
-    /// Returns this clock continued from `at` on at another rate, as for a pause, a resume or a new
-    /// dilation. The value at `at` does not jump.
+    /// Returns a clock that agrees with this one at the input instant `at` and runs at `rate` from
+    /// there on: for a pause, a resume or a new dilation.
     pub const fn continued(&self, at: Instant<In>, rate: Rate) -> Self {
         Self {
             in0: at,
@@ -69,7 +71,7 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
         }
     }
 
-    /// Composes the maps: `self` first, then `next`.
+    /// Composes two maps: the output of `self` is the input of `next`.
     pub const fn then<Far: Scale>(&self, next: &ClockMap<Out, Far>) -> ClockMap<In, Far> {
         ClockMap {
             in0: self.in0,
@@ -108,8 +110,8 @@ mod tests {
 
     #[test]
     fn paused_time_never_counts() {
-        // Example of the paper's section 2.1: run 3 s at tdf 2, stop for 10 s, run 1 s at tdf 1:
-        // 1.5 s + 1 s of virtual time.
+        // Example of the paper's section 2.1: the clock runs for 3 s at tdf 2, stops for 10 s, and
+        // runs for 1 s at tdf 1. Virtual time advances by 1.5 s + 1 s.
         let half = Rate::from_ratio(1, 2).unwrap();
         let start = ClockMap::<Wall, Virtual>::new(wall(0), Instant::ZERO, half);
         let paused = start.continued(wall(3_000_000_000), Rate::STOPPED);
@@ -163,7 +165,8 @@ mod tests {
             let second = ClockMap::<Wall, Virtual>::new(wall(9), Instant::ZERO, Rate::from_ratio(b, 500).unwrap());
             let both = first.then(&second);
             let two_steps = second.at(first.at(Instant::from_ns(at)));
-            // One rounding versus two, and the product of rates is rounded too.
+            // The composed map rounds once and two steps round twice; the product of the rates is
+            // rounded too.
             prop_assert!((both.at(Instant::from_ns(at)).as_ns() - two_steps.as_ns()).abs() <= 4);
         }
     }

@@ -1,17 +1,17 @@
 //! The rate of one clock relative to another.
 
-/// Units of one clock per unit of another, as a non-negative 64.64 fixed-point
-/// number: exact to 2^-64, so that a day at 3 GHz is off by less than 0.02 ns.
+/// Units of one clock per unit of another, as a non-negative 64.64 fixed-point number. The
+/// resolution is 2^-64, which makes an error below 0.02 ns in a day at 3 GHz.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u128);
 
 impl Rate {
-    /// A clock that is stopped.
+    /// Rate 0, of a stopped clock.
     pub const STOPPED: Self = Self(0);
-    /// Both clocks run at the same rate.
+    /// Rate 1: both clocks advance equally.
     pub const ONE: Self = Self(1 << 64);
 
-    /// The quotient `num / den`, rounded down to 2^-64. `None` when `den` is 0.
+    /// Returns the quotient `num / den`, rounded down to a multiple of 2^-64; `None` if `den` is 0.
     pub const fn from_ratio(num: u64, den: u64) -> Option<Self> {
         if den == 0 {
             return None;
@@ -21,8 +21,8 @@ impl Rate {
         Some(Self(((whole as u128) << 64) + rest / den as u128))
     }
 
-    /// Converts a positive decimal factor, such as a dilation given by the user. `None` unless
-    /// finite and 0 or within 2^-32 … 2^32.
+    /// Converts a decimal factor, such as a dilation given by the user. Returns `None` unless
+    /// `value` is 0 or within 2^-32 … 2^32.
     pub fn from_f64(value: f64) -> Option<Self> {
         const LIMIT: f64 = (1u64 << 32) as f64;
         if value == 0.0 {
@@ -31,24 +31,24 @@ impl Rate {
         if !(1.0 / LIMIT..=LIMIT).contains(&value) {
             return None;
         }
-        // Exact: a double has 53 significant bits and both halves fit.
+        // The conversion is exact: a double has 53 significant bits, and both halves have 64.
         let whole = value as u64;
         let fraction = (value - whole as f64) * TWO_64;
         Some(Self(((whole as u128) << 64) + fraction as u128))
     }
 
-    /// The rate as a double, for display.
+    /// Returns the rate as a double, for display.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / TWO_64
     }
 
-    /// Returns `1 / self`. `None` for a stopped clock.
+    /// Returns `1 / self`; `None` for a stopped clock.
     pub const fn inverse(self) -> Option<Self> {
         if self.0 == 0 {
             return None;
         }
-        // 2^128 / x, computed without 129-bit numbers: (2^128 - 1) / x differs only if x divides
-        // 2^128, that is, if x is a power of two.
+        // Computes 2^128 / x without 129-bit numbers. (2^128 - 1) / x differs from it only if x
+        // divides 2^128, that is, if x is a power of two.
         let quotient = u128::MAX / self.0;
         Some(Self(if self.0.is_power_of_two() {
             quotient.wrapping_add(1)
@@ -57,7 +57,7 @@ impl Rate {
         }))
     }
 
-    /// `self * other`, rounded down; saturates.
+    /// Returns `self * other`, rounded down; saturates.
     pub const fn times(self, other: Self) -> Self {
         let (ah, al) = (self.0 >> 64, self.0 & MASK);
         let (bh, bl) = (other.0 >> 64, other.0 & MASK);
@@ -72,7 +72,7 @@ impl Rate {
         )
     }
 
-    /// `floor(self * units)`; saturates at `u64::MAX`.
+    /// Returns `floor(self * units)`; saturates at `u64::MAX`.
     pub const fn apply(self, units: u64) -> u64 {
         let whole = (self.0 >> 64).saturating_mul(units as u128);
         let part = ((self.0 & MASK) * units as u128) >> 64;
@@ -106,12 +106,12 @@ impl Rate {
         self.0 == 0
     }
 
-    /// The raw 64.64 bits, for shared-memory layouts.
+    /// Returns the rate as its 64.64 bits, the form that is stored in shared memory.
     pub const fn to_bits(self) -> u128 {
         self.0
     }
 
-    /// From the raw 64.64 bits.
+    /// Returns the rate with these 64.64 bits.
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)
     }
@@ -119,7 +119,7 @@ impl Rate {
 
 const MASK: u128 = u64::MAX as u128;
 
-/// 2^64 as a double; `powi` lives in std, which this crate does not need.
+/// 2^64 as a double. `powi` is part of std, and this crate is `no_std`.
 const TWO_64: f64 = 18_446_744_073_709_551_616.0;
 
 impl core::fmt::Debug for Rate {

@@ -1,11 +1,11 @@
-//! Textual form of times: `10 ms`, `22.5s`, `1 min`.
+//! Lengths of time as text: `10 ms`, `22.5s`, `1 min`.
 
 use core::fmt;
 use core::str::FromStr;
 
 use crate::Duration;
 
-/// Error for a text that is not a length of time. The message describes the format.
+/// Error for a text that is not a length of time. The message describes the accepted format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseTimeError {
     text: String,
@@ -24,7 +24,7 @@ impl fmt::Display for ParseTimeError {
 
 impl std::error::Error for ParseTimeError {}
 
-/// Accepted units, in nanoseconds.
+/// Accepted units, each with its length in nanoseconds.
 const UNITS: [(&str, i64); 6] = [
     ("ns", 1),
     ("us", 1_000),
@@ -37,8 +37,8 @@ const UNITS: [(&str, i64); 6] = [
 impl FromStr for Duration {
     type Err = ParseTimeError;
 
-    /// Parses a decimal number, an optional blank and a unit. Digits below a nanosecond are an
-    /// error and are not rounded: the text must be exact.
+    /// Parses a decimal number, an optional space and a unit. A number with digits below one
+    /// nanosecond is an error and is not rounded.
     fn from_str(text: &str) -> Result<Self, ParseTimeError> {
         let fail = |reason| ParseTimeError {
             text: text.to_owned(),
@@ -90,8 +90,8 @@ impl FromStr for Duration {
 }
 
 impl fmt::Display for Duration {
-    /// The shortest exact form that [`FromStr`] reads back: `90 s`, `22.5 s`,
-    /// `10 ms`, `17 ns`.
+    /// Formats the length exactly, in the shortest form that [`FromStr`] parses to the same value:
+    /// `90 s`, `22.5 s`, `10 ms`, `17 ns`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.as_ns();
         let (name, unit) = match ns.unsigned_abs() {

@@ -2,18 +2,18 @@
 
 use crate::{EmitError, ParseError};
 
-/// Reads big-endian fields from the front of a slice. Running out of bytes is
-/// an error, never a panic.
+/// Reads big-endian fields from the front of a slice. If the slice has too few bytes, every method
+/// returns an error; none panics.
 #[derive(Clone, Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Starts at the front of `bytes`.
+    /// Returns a reader at the front of `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// The next `count` bytes as a view.
+    /// Reads the next `count` bytes and returns them as a view.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], ParseError> {
         let (head, tail) = self
             .0
@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// The next `N` bytes as an array.
+    /// Reads the next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
         let (head, tail) = self
             .0
@@ -33,33 +33,34 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// One byte.
+    /// Reads one byte.
     pub fn u8(&mut self) -> Result<u8, ParseError> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    /// Two bytes.
+    /// Reads a 16-bit unsigned number.
     pub fn u16(&mut self) -> Result<u16, ParseError> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// Four bytes.
+    /// Reads a 32-bit unsigned number.
     pub fn u32(&mut self) -> Result<u32, ParseError> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// Four bytes, signed.
+    /// Reads a 32-bit signed number.
     pub fn i32(&mut self) -> Result<i32, ParseError> {
         self.array().map(i32::from_be_bytes)
     }
 
-    /// Six bytes, as timestamps and sequence numbers have them.
+    /// Reads a 48-bit unsigned number, the format of seconds in timestamps and of long sequence
+    /// numbers.
     pub fn u48(&mut self) -> Result<u64, ParseError> {
         let [a, b, c, d, e, f] = self.array()?;
         Ok(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
     }
 
-    /// Eight bytes, signed.
+    /// Reads a 64-bit signed number.
     pub fn i64(&mut self) -> Result<i64, ParseError> {
         self.array().map(i64::from_be_bytes)
     }
@@ -70,7 +71,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes big-endian fields to the front of a slice.
+/// Writes big-endian fields to the front of a slice. If the slice is too short, every method
+/// returns an error.
 #[derive(Debug)]
 pub struct Writer<'a> {
     buffer: &'a mut [u8],
@@ -78,12 +80,12 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Starts at the front of `buffer`.
+    /// Returns a writer at the front of `buffer`.
     pub const fn new(buffer: &'a mut [u8]) -> Self {
         Self { buffer, at: 0 }
     }
 
-    /// Copies `bytes`.
+    /// Writes `bytes` unchanged.
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), EmitError> {
         let end = self.at.checked_add(bytes.len()).ok_or(EmitError::NoRoom)?;
         let target = self.buffer.get_mut(self.at..end).ok_or(EmitError::NoRoom)?;
@@ -92,32 +94,33 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// One byte.
+    /// Writes one byte.
     pub fn u8(&mut self, value: u8) -> Result<(), EmitError> {
         self.put(&[value])
     }
 
-    /// Two bytes.
+    /// Writes a 16-bit unsigned number.
     pub fn u16(&mut self, value: u16) -> Result<(), EmitError> {
         self.put(&value.to_be_bytes())
     }
 
-    /// Four bytes.
+    /// Writes a 32-bit unsigned number.
     pub fn u32(&mut self, value: u32) -> Result<(), EmitError> {
         self.put(&value.to_be_bytes())
     }
 
-    /// The low six bytes of `value`.
+    /// Writes the low 48 bits of `value`.
     pub fn u48(&mut self, value: u64) -> Result<(), EmitError> {
         self.put(&value.to_be_bytes()[2..])
     }
 
-    /// Overwrites two bytes already written at `at`, since lengths are known last.
+    /// Overwrites two bytes at offset `at`, which have been written already: the value of a length
+    /// field is known only at the end.
     pub(crate) fn patch_u16(&mut self, at: usize, value: u16) {
         self.buffer[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written so far.
     pub const fn written(&self) -> usize {
         self.at
     }

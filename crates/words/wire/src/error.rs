@@ -1,19 +1,19 @@
-//! Reasons why bytes are not a message; also used as counters.
+//! Errors of parsing and writing messages.
 
 use core::fmt;
 
 macro_rules! parse_errors {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// Reason why bytes are not a message. A bad packet is dropped and counted under one of
-        /// these names.
+        /// Reason for which bytes are rejected as a message. The receiver drops such a packet and
+        /// counts it under the reason.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ParseError { $($(#[$doc])* $name,)* }
 
         impl ParseError {
-            /// Every reason, in the order of the counters.
+            /// All reasons, in the order of the counters.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// The reason as text, for logs and counters.
+            /// Returns the reason as text, for logs and as the name of a counter.
             pub const fn reason(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -22,25 +22,25 @@ macro_rules! parse_errors {
 }
 
 parse_errors! {
-    /// Fewer bytes than the fields need.
+    /// The bytes end before the last field.
     Truncated = "truncated",
-    /// `messageLength` is shorter than the message type needs or longer than the received bytes.
+    /// `messageLength` is less than the message type needs, or more than the received bytes.
     MessageLength = "messageLength does not fit",
-    /// `versionPTP` is not 2. [`crate::Header::version_of`] recognises PTPv1.
+    /// `versionPTP` is not 2. Callers distinguish PTPv1 with [`crate::Header::version_of`].
     Version = "unknown versionPTP",
-    /// A `messageType` that IEEE 1588 reserves.
+    /// `messageType` has a value that IEEE 1588 reserves.
     MessageType = "reserved messageType",
-    /// Nanoseconds of a timestamp at or above 10^9 (5.3.3).
+    /// The nanoseconds field of a timestamp is 10^9 or more (5.3.3).
     Nanoseconds = "timestamp nanoseconds out of range",
-    /// A TLV of odd length (14.1.1 requires an even one; ptp4l drops the message).
+    /// The length of a TLV is odd (14.1.1 requires an even one; ptp4l drops the message).
     OddTlv = "TLV of odd length",
-    /// A TLV that extends beyond its message, or stray bytes after the last.
+    /// A TLV extends beyond its message, or the bytes after the last TLV are too few for another.
     TlvOverrun = "TLV runs past the message",
-    /// The value of a known TLV does not have its format.
+    /// The value of a TLV of known type is not in that type's format.
     TlvValue = "malformed TLV value",
-    /// Not IEEE 1588: another Ethertype, or not UDP to port 319 or 320.
+    /// The frame is not IEEE 1588: its Ethertype differs, or its UDP port is not 319 or 320.
     NotPtp = "not a PTP frame",
-    /// An invalid IP header or checksum.
+    /// The IP header or a checksum is invalid.
     Ip = "malformed IP or UDP header",
 }
 
@@ -59,7 +59,7 @@ pub enum EmitError {
     NoRoom,
     /// The message or TLV would not fit its 16-bit length field.
     TooLong,
-    /// A TLV value of odd length.
+    /// The length of a TLV's value is odd.
     OddTlv,
 }
 

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::{EmitError, MessageType, ParseError, Reader, Writer};
 
-/// Ethertype of PTP.
+/// Ethertype of PTP over Ethernet.
 pub const ETHERTYPE_PTP: u16 = 0x88f7;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 
@@ -13,12 +13,12 @@ const ETHERTYPE_VLAN: u16 = 0x8100;
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
-    /// Destination of all but peer-delay messages (annex F.3).
+    /// Destination address of all messages except peer-delay messages (annex F.3).
     pub const PTP_PRIMARY: Self = Self([0x01, 0x1b, 0x19, 0, 0, 0]);
-    /// Destination of peer-delay messages; no bridge forwards it (802.1Q, table 8-1).
+    /// Destination address of peer-delay messages; bridges do not forward it (802.1Q, table 8-1).
     pub const PTP_PEER_DELAY: Self = Self([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
 
-    /// The multicast address for a type of message.
+    /// Returns the multicast address to which messages of this type are sent.
     pub const fn for_message(message_type: MessageType) -> Self {
         match message_type {
             MessageType::PdelayReq | MessageType::PdelayResp | MessageType::PdelayRespFollowUp => {
@@ -36,12 +36,13 @@ impl fmt::Debug for MacAddress {
     }
 }
 
-/// An 802.1Q tag. VID 0 is a priority tag, as the power profile of 2011 requires.
+/// An 802.1Q tag. A tag with VID 0 conveys only a priority; the power profile of 2011 requires such
+/// a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VlanTag {
     /// Priority, 0 to 7.
     pub priority: u8,
-    /// Drop eligible.
+    /// Drop eligible indicator: the frame may be dropped first under congestion.
     pub drop_eligible: bool,
     /// VLAN identifier, 0 to 4095.
     pub vid: u16,
@@ -55,7 +56,7 @@ impl VlanTag {
         vid: 0,
     };
 
-    /// From the 16-bit tag control information.
+    /// Decodes the 16-bit tag control information.
     pub const fn from_tci(tci: u16) -> Self {
         Self {
             priority: (tci >> 13) as u8,
@@ -64,29 +65,29 @@ impl VlanTag {
         }
     }
 
-    /// The 16-bit tag control information.
+    /// Returns the 16-bit tag control information.
     pub const fn tci(self) -> u16 {
         ((self.priority as u16) & 7) << 13 | (self.drop_eligible as u16) << 12 | (self.vid & 0x0fff)
     }
 }
 
-/// A frame without its check sequence.
+/// An Ethernet frame without its frame check sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EthernetFrame<'a> {
-    /// Receiver.
+    /// Destination address.
     pub destination: MacAddress,
-    /// Sender.
+    /// Source address.
     pub source: MacAddress,
-    /// The tag, if present.
+    /// The 802.1Q tag, if present.
     pub vlan: Option<VlanTag>,
-    /// Type of the payload.
+    /// Ethertype of the payload.
     pub ethertype: u16,
-    /// With padding: PTP ends according to its `messageLength`.
+    /// Payload, including any padding: the end of a PTP message follows from its `messageLength`.
     pub payload: &'a [u8],
 }
 
 impl<'a> EthernetFrame<'a> {
-    /// Reads a frame with at most one tag.
+    /// Parses a frame with at most one 802.1Q tag.
     pub fn parse(frame: &'a [u8]) -> Result<Self, ParseError> {
         let mut from = Reader::new(frame);
         let destination = MacAddress(from.array()?);
@@ -104,7 +105,7 @@ impl<'a> EthernetFrame<'a> {
         })
     }
 
-    /// The PTP message, if this is a PTP frame.
+    /// Returns the PTP message; fails if the Ethertype is not PTP's.
     pub const fn ptp(&self) -> Result<&'a [u8], ParseError> {
         if self.ethertype == ETHERTYPE_PTP {
             Ok(self.payload)
@@ -113,7 +114,8 @@ impl<'a> EthernetFrame<'a> {
         }
     }
 
-    /// Writes the frame and returns its length. Padding is left to the card.
+    /// Writes the frame and returns its length in octets. The frame is not padded to the minimum
+    /// length; the network card does that.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut to = Writer::new(buffer);
         to.put(&self.destination.0)?;

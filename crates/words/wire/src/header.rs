@@ -1,35 +1,37 @@
-//! The 34 octets at the start of every message.
+//! The common header: the first 34 octets of every message.
 
 use crate::{EmitError, Flags, ParseError, PortIdentity, Reader, TimeInterval, Writer};
 
-/// `messageType` (IEEE 1588-2008, table 19).
+/// Value of `messageType` (IEEE 1588-2008, table 19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum MessageType {
-    /// Event: its departure is the transmitted time.
+    /// Event message: its departure is the instant that the master distributes.
     Sync = 0x0,
-    /// Event: requests the end-to-end delay from a master.
+    /// Event message: a slave requests the arrival time at the master, to measure the end-to-end
+    /// delay.
     DelayReq = 0x1,
-    /// Event: requests the link delay from the neighbour.
+    /// Event message: a port requests a response from its neighbour, to measure the delay of the
+    /// link.
     PdelayReq = 0x2,
-    /// Event: the neighbour's response.
+    /// Event message: the neighbour's response to a Pdelay_Req.
     PdelayResp = 0x3,
-    /// General: the precise departure time of a Sync.
+    /// General message: the precise departure time of a Sync.
     FollowUp = 0x8,
-    /// General: the arrival time of a Delay_Req at the master.
+    /// General message: the arrival time of a Delay_Req at the master.
     DelayResp = 0x9,
-    /// General: the precise departure time of a Pdelay_Resp.
+    /// General message: the precise departure time of a Pdelay_Resp.
     PdelayRespFollowUp = 0xa,
-    /// General: identity and quality of a master.
+    /// General message: identity and quality of a master.
     Announce = 0xb,
-    /// General: carries TLVs from clock to clock.
+    /// General message: TLVs from one clock to another.
     Signaling = 0xc,
-    /// General: carries a management TLV.
+    /// General message: a management TLV.
     Management = 0xd,
 }
 
 impl MessageType {
-    /// From the low nibble of the first octet; `None` for reserved values.
+    /// Decodes the low nibble of a message's first octet; `None` for reserved values.
     pub const fn from_nibble(nibble: u8) -> Option<Self> {
         Some(match nibble {
             0x0 => Self::Sync,
@@ -46,12 +48,13 @@ impl MessageType {
         })
     }
 
-    /// Returns true if arrival and departure are timestamped (and UDP port 319 is used).
+    /// Returns true for event messages, whose arrival and departure are timestamped; over UDP they
+    /// use port 319.
     pub const fn is_event(self) -> bool {
         (self as u8) < 0x8
     }
 
-    /// `controlField`, for PTPv1 hardware (table 23).
+    /// Returns the value of `controlField` for this type, for PTPv1 hardware (table 23).
     pub const fn control(self) -> u8 {
         match self {
             Self::Sync => 0,
@@ -64,51 +67,52 @@ impl MessageType {
     }
 }
 
-/// Protocol version according to the second octet of a datagram.
+/// Protocol version in the second octet of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// IEEE 1588-2002: not parsed here, but forwarded by transparent clocks.
+    /// IEEE 1588-2002: transparent clocks forward such messages; this crate does not parse them.
     V1,
     /// IEEE 1588-2008 and later.
     V2,
-    /// Any other version: dropped.
+    /// Any other version; receivers drop such messages.
     Unknown(u8),
 }
 
-/// The common header (13.3). `messageLength` is not a field: it is checked
-/// when reading and computed when writing.
+/// The common header (13.3), without `messageLength`: that field is checked when a message is read,
+/// and computed when it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Type of the message.
     pub message_type: MessageType,
-    /// `sdoId` of 2019, twelve bits: `transportSpecific` of 2008 in the top four.
+    /// `sdoId` of 2019, twelve bits; the top four bits are `transportSpecific` of 2008.
     pub sdo_id: u16,
     /// `minorVersionPTP`: 0 for 2008, 1 for 2019.
     pub minor_version: u8,
-    /// `domainNumber`.
+    /// `domainNumber`: messages of other domains are ignored.
     pub domain: u8,
-    /// `flagField`.
+    /// Flags of `flagField`.
     pub flags: Flags,
-    /// `correctionField`.
+    /// `correctionField`: residence times and link delays so far, and fractions of a nanosecond.
     pub correction: TimeInterval,
-    /// `messageTypeSpecific` of 2019, reserved in 2008. Not reliable: some transparent clocks use
-    /// it as scratch space.
+    /// `messageTypeSpecific` of 2019, reserved in 2008. Receivers cannot rely on the value, because
+    /// some transparent clocks store temporary data there.
     pub message_type_specific: u32,
-    /// Sender (the grandmaster's port also behind transparent clocks).
+    /// Port that originated the message: the grandmaster's port, even if a transparent clock has
+    /// forwarded the message.
     pub source: PortIdentity,
-    /// `sequenceId`.
+    /// `sequenceId`, counted per port and message type.
     pub sequence_id: u16,
     /// `controlField`; see [`MessageType::control`].
     pub control: u8,
-    /// `logMessageInterval`; 0x7F where it does not apply.
+    /// `logMessageInterval`, log2 of seconds; 0x7F for types without an interval.
     pub log_message_interval: i8,
 }
 
 impl Header {
-    /// Octets on the wire.
+    /// Length of the header, in octets.
     pub const LENGTH: usize = 34;
 
-    /// A header with the default control field, interval 0x7F, all else zero.
+    /// Returns a header with the type's `controlField`, interval 0x7F, and all other fields zero.
     pub const fn new(message_type: MessageType, source: PortIdentity, sequence_id: u16) -> Self {
         Self {
             message_type,
@@ -125,12 +129,12 @@ impl Header {
         }
     }
 
-    /// Returns the version of a datagram; both PTPv1 and v2 store it in octet 1.
+    /// Returns the protocol version of a datagram. PTPv1 and PTPv2 both store it in octet 1.
     pub fn version_of(datagram: &[u8]) -> Result<Version, ParseError> {
         let [first, second, ..] = datagram else {
             return Err(ParseError::Truncated);
         };
-        // PTPv1 has a 16-bit version there: 00 01.
+        // The first two octets of a PTPv1 message are a 16-bit version number: 00 01.
         Ok(match (first, second & 0x0f) {
             (0, 1) if *second == 1 => Version::V1,
             (_, 2) => Version::V2,
@@ -138,8 +142,8 @@ impl Header {
         })
     }
 
-    /// Reads the header and cuts `datagram` at `messageLength`: returns the header, and the rest of
-    /// the message.
+    /// Parses the header and cuts `datagram` off at `messageLength`. Returns the header and the
+    /// part of the message that follows the header.
     pub fn parse(datagram: &[u8]) -> Result<(Self, &[u8]), ParseError> {
         let mut from = Reader::new(datagram);
         let first = from.u8()?;
@@ -173,7 +177,8 @@ impl Header {
         Ok((header, body))
     }
 
-    /// Writes the header with `messageLength` zero, which the message patches.
+    /// Writes the header with `messageLength` zero; the caller overwrites that field once the
+    /// length of the message is known.
     pub(crate) fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.u8(((self.sdo_id >> 4) as u8 & 0xf0) | self.message_type as u8)?;
         to.u8(self.minor_version << 4 | 2)?;

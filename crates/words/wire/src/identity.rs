@@ -1,4 +1,4 @@
-//! Clock and port identities.
+//! Identities of clocks and of their ports.
 
 use core::fmt;
 
@@ -9,28 +9,28 @@ use crate::{EmitError, MacAddress, ParseError, Reader, Writer};
 pub struct ClockIdentity(pub [u8; 8]);
 
 impl ClockIdentity {
-    /// All ones: "every clock" in the target of a management message.
+    /// Identity of all ones, which addresses every clock in the target of a management message.
     pub const ALL: Self = Self([0xff; 8]);
 
-    /// EUI-64 of a MAC address by 7.5.2.2.2, with FF FE in the middle.
+    /// Returns the EUI-64 of a MAC address: FF FE is inserted in the middle (7.5.2.2.2).
     pub const fn from_mac(mac: MacAddress) -> Self {
         let [a, b, c, d, e, f] = mac.0;
         Self([a, b, c, 0xff, 0xfe, d, e, f])
     }
 
-    /// Reads eight octets.
+    /// Reads the identity's eight octets.
     pub fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
         from.array().map(Self)
     }
 
-    /// Writes eight octets.
+    /// Writes the identity's eight octets.
     pub fn emit(self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.put(&self.0)
     }
 }
 
 impl fmt::Display for ClockIdentity {
-    /// The format of ptp4l and pmc: `aabbcc.fffe.ddeeff`.
+    /// Formats the identity as ptp4l and pmc do: `aabbcc.fffe.ddeeff`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g, h, i] = self.0;
         write!(
@@ -46,17 +46,17 @@ impl fmt::Debug for ClockIdentity {
     }
 }
 
-/// A port of a clock (5.3.5).
+/// Identity of one port of a clock (5.3.5).
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortIdentity {
-    /// The clock.
+    /// Identity of the clock.
     pub clock: ClockIdentity,
-    /// Port number, from 1; 0 in requests to a clock as a whole.
+    /// Port number, counted from 1; 0 addresses the clock as a whole.
     pub port: u16,
 }
 
 impl PortIdentity {
-    /// Reads ten octets.
+    /// Reads the identity's ten octets.
     pub fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
         Ok(Self {
             clock: ClockIdentity::parse(from)?,
@@ -64,7 +64,7 @@ impl PortIdentity {
         })
     }
 
-    /// Writes ten octets.
+    /// Writes the identity's ten octets.
     pub fn emit(self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         self.clock.emit(to)?;
         to.u16(self.port)

@@ -4,9 +4,9 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Neg, Sub};
 use core::str::FromStr;
 
-/// A signed length of time in units of 2^-16 ns (IEEE 1588-2008, 5.3.2): ± 39 hours. Sums are exact
-/// integers, so that the contributions of a chain of transparent clocks can be separated again to
-/// the last bit.
+/// A signed length of time in units of 2^-16 ns (IEEE 1588-2008, 5.3.2); the range is ± 39 hours.
+/// Sums are sums of integers and therefore exact, so that the contribution of each transparent
+/// clock can be recovered from the sum to the last bit.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimeInterval(
     /// Scaled nanoseconds: ns · 2^16.
@@ -14,22 +14,22 @@ pub struct TimeInterval(
 );
 
 impl TimeInterval {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
-    /// "Too big to be represented" (13.3.2.7); unchanged by sums.
+    /// "Too big to be represented" (13.3.2.7); adding to this value does not change it.
     pub const TOO_BIG: Self = Self(i64::MAX);
 
-    /// Whole nanoseconds.
+    /// Returns an interval of `ns` whole nanoseconds.
     pub const fn from_ns(ns: i64) -> Self {
         Self(ns.saturating_mul(1 << 16))
     }
 
-    /// The whole nanoseconds, rounded to the nearest.
+    /// Returns the interval in nanoseconds, rounded to the nearest.
     pub const fn round_ns(self) -> i64 {
         self.0.saturating_add(1 << 15) >> 16
     }
 
-    /// Nanoseconds as a double, for display and servos.
+    /// Returns the interval in nanoseconds as a double, for display and servos.
     pub const fn as_ns_f64(self) -> f64 {
         self.0 as f64 / 65536.0
     }
@@ -80,8 +80,9 @@ impl fmt::Debug for TimeInterval {
     }
 }
 
-/// Nanoseconds as an exact decimal number: 2^-16 has sixteen digits. There is always one digit
-/// after the point, so that programs that infer types from text read a number with a fraction.
+/// Formats nanoseconds as an exact decimal number; a multiple of 2^-16 has up to sixteen digits
+/// after the point. At least one digit follows the point, so that programs that infer column types
+/// from text choose a floating-point type.
 impl fmt::Display for TimeInterval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
@@ -98,7 +99,7 @@ impl fmt::Display for TimeInterval {
     }
 }
 
-/// Error for a text that is not a whole number of 2^-16 ns.
+/// Error for a text that is not an exact multiple of 2^-16 ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoInterval;
 
@@ -110,8 +111,8 @@ impl fmt::Display for NoInterval {
 
 impl core::error::Error for NoInterval {}
 
-/// Parses the output of [`TimeInterval`]'s `Display`, exactly: nothing is rounded, and there is no
-/// exponent.
+/// Parses the output of [`TimeInterval`]'s `Display`. The conversion is exact: nothing is rounded,
+/// and exponents are not accepted.
 impl FromStr for TimeInterval {
     type Err = NoInterval;
 
@@ -138,7 +139,7 @@ impl FromStr for TimeInterval {
     }
 }
 
-/// 2^-16 = 0.0000152587890625.
+/// Number of decimal digits after the point of 2^-16 = 0.0000152587890625.
 const FRACTION_DIGITS: usize = 16;
 
 #[cfg(test)]

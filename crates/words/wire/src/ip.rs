@@ -1,6 +1,6 @@
 //! The Internet checksum (RFC 1071).
 
-/// Sums 16-bit words; carries are folded at the end.
+/// Sum of 16-bit words; the carries are added when the checksum is taken.
 #[derive(Default)]
 pub(crate) struct Checksum(u32);
 

@@ -1,11 +1,12 @@
 //! IEEE 1588 message formats, without allocation.
 //!
-//! One message per file, one TLV per file. Fixed parts are owned, `Copy` structures; parts of
-//! variable length (the TLVs) stay views on the received bytes, so that a transparent clock
-//! forwards unknown parts unchanged. `emit` writes into a slice and returns the length.
+//! Each message type has its own file, and so has each TLV. Parts of fixed length are owned, `Copy`
+//! structures. Parts of variable length (the TLVs) stay views on the received bytes, so that a
+//! transparent clock forwards unknown parts unchanged. `emit` methods write into a slice and return
+//! the length.
 //!
-//! This crate makes no decisions: it keeps no state, has no ports and reads no clock.
-//! `timeloom-ptp` and the programs call it.
+//! This crate only converts formats: it keeps no protocol state, opens no sockets and reads no
+//! clock. Its callers are `timeloom-ptp` and the programs.
 //!
 //! Two rules apply to every file:
 //!

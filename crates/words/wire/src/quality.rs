@@ -1,15 +1,15 @@
-//! Quality of a clock, as announced by itself.
+//! Quality of a clock, as the clock itself announces it.
 
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// `clockQuality` (IEEE 1588-2008, 5.3.7 and 7.6.2).
+/// Attribute `clockQuality` of a grandmaster (IEEE 1588-2008, 5.3.7 and 7.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClockQuality {
-    /// `clockClass`: 6 locked, 7 holdover, 248 default, 255 slave only.
+    /// `clockClass`: 6 is locked, 7 holdover, 248 default, 255 slave only.
     pub class: u8,
-    /// `clockAccuracy`: 0x20 is 25 ns, 0x21 100 ns, …, 0xFE unknown.
+    /// `clockAccuracy`: 0x20 is 25 ns, 0x21 is 100 ns, …, 0xFE is unknown.
     pub accuracy: u8,
-    /// `offsetScaledLogVariance`; 0xFFFF is "not computed".
+    /// `offsetScaledLogVariance`; 0xFFFF means "not computed".
     pub offset_scaled_log_variance: u16,
 }
 
@@ -24,7 +24,7 @@ impl Default for ClockQuality {
 }
 
 impl ClockQuality {
-    /// Reads four octets.
+    /// Reads the quality's four octets.
     pub fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
         Ok(Self {
             class: from.u8()?,
@@ -33,7 +33,7 @@ impl ClockQuality {
         })
     }
 
-    /// Writes four octets.
+    /// Writes the quality's four octets.
     pub fn emit(self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.u8(self.class)?;
         to.u8(self.accuracy)?;

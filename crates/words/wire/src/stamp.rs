@@ -2,8 +2,8 @@
 
 use timeloom_time::{Instant, Scale};
 
-/// Scale of the clock that timestamps event messages: the network card's, or the kernel's. In a
-/// slave this clock is disciplined.
+/// Scale of the clock that timestamps event messages: the network card's clock, or the kernel's. In
+/// a slave, the servo disciplines this clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hardware {}
 

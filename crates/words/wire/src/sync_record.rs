@@ -1,35 +1,37 @@
-//! Measurement and verdict of a slave for one Sync.
+//! A slave's measurement and verdict for one Sync.
 //!
-//! The model of a slave emits it, the evidence log and the feed of a timeline format it, and a
-//! timeline evaluates it; this type is their common part. Exact integers throughout, so that
-//! nothing is rounded on the way.
+//! The model of a slave emits the record, the evidence log and a timeline's feed format it, and a
+//! timeline evaluates it; all of them share this type. Every value is an exact integer, so that no
+//! step rounds it.
 //!
-//! The sender of the Sync, the hops that signed it and its faults are not here: the model has them
-//! by identity, a log by name, and a feed counts them.
+//! The record does not contain the sender of the Sync, the hops that signed it, or its faults: the
+//! model identifies these by clock identity, a log by name, and a feed only counts them.
 
 use crate::{Stamp, SyncVerdict, TimeInterval, Timestamp};
 
-/// A Sync from its arrival to its verdict. A `None` value never became known.
+/// Record of one Sync, from its arrival to the slave's verdict. A field that is `None` was never
+/// known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncRecord {
     /// `sequenceId` of the Sync.
     pub sequence: u16,
-    /// Arrival time, by the timestamping clock.
+    /// Arrival time at the slave, by the slave's timestamping clock.
     pub arrival: Option<Stamp>,
-    /// Departure time at the grandmaster, by the grandmaster.
+    /// Departure time from the grandmaster, by the grandmaster's clock.
     pub origin: Option<Timestamp>,
-    /// Corrections of Sync and Follow_Up.
+    /// Sum of the `correctionField`s of the Sync and its Follow_Up.
     pub correction: Option<TimeInterval>,
-    /// Delay of the ingress link (peer to peer) or of the path (end to end).
+    /// Measured delay: of the ingress link (peer-to-peer mechanism), or of the whole path
+    /// (end-to-end).
     pub path_delay: Option<TimeInterval>,
-    /// Slave − master.
+    /// Slave's clock minus master's clock.
     pub offset: Option<TimeInterval>,
-    /// Verdict on the Sync.
+    /// The slave's verdict on the Sync.
     pub verdict: SyncVerdict,
 }
 
 impl SyncRecord {
-    /// Returns the record of a Sync of which nothing else is known yet.
+    /// Returns the record of a Sync with its sequence number and nothing else known.
     pub const fn new(sequence: u16) -> Self {
         Self {
             sequence,

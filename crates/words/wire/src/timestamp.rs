@@ -1,9 +1,9 @@
-//! Points in time in the format of messages.
+//! Instants in the format of PTP messages.
 
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// Seconds and nanoseconds since the epoch of the timescale (IEEE 1588-2008,
-/// 5.3.3): for PTP, 1970-01-01T00:00:00 TAI.
+/// Seconds and nanoseconds since the epoch of the timescale (IEEE 1588-2008, 5.3.3). PTP's epoch is
+/// 1970-01-01T00:00:00 TAI.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     seconds: u64,
@@ -11,13 +11,13 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// The epoch, which in messages means "not specified".
+    /// The epoch; in messages, this value means "not specified".
     pub const ZERO: Self = Self {
         seconds: 0,
         nanoseconds: 0,
     };
 
-    /// Returns `None` unless `seconds` < 2^48 and `nanoseconds` < 10^9.
+    /// Returns a timestamp; `None` unless `seconds` < 2^48 and `nanoseconds` < 10^9.
     pub const fn new(seconds: u64, nanoseconds: u32) -> Option<Self> {
         if seconds >> 48 != 0 || nanoseconds >= 1_000_000_000 {
             return None;
@@ -28,7 +28,7 @@ impl Timestamp {
         })
     }
 
-    /// Converts nanoseconds since the epoch; times before it become the epoch.
+    /// Converts nanoseconds since the epoch. A negative number becomes the epoch.
     pub const fn from_ns(ns: i64) -> Self {
         if ns < 0 {
             return Self::ZERO;
@@ -39,7 +39,7 @@ impl Timestamp {
         }
     }
 
-    /// Nanoseconds since the epoch; saturates in the year 2262.
+    /// Returns nanoseconds since the epoch; saturates in the year 2262.
     pub const fn as_ns(self) -> i64 {
         if self.seconds > i64::MAX as u64 / 1_000_000_000 - 1 {
             return i64::MAX;
@@ -47,23 +47,23 @@ impl Timestamp {
         (self.seconds * 1_000_000_000 + self.nanoseconds as u64) as i64
     }
 
-    /// Whole seconds.
+    /// Returns the whole seconds since the epoch.
     pub const fn seconds(self) -> u64 {
         self.seconds
     }
 
-    /// Nanoseconds within the second.
+    /// Returns the nanoseconds within the second, below 10^9.
     pub const fn nanoseconds(self) -> u32 {
         self.nanoseconds
     }
 
-    /// Reads ten octets; a nanoseconds field of a second or more is an error.
+    /// Reads the timestamp's ten octets; fails if the nanoseconds field is 10^9 or more.
     pub fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
         let (seconds, nanoseconds) = (from.u48()?, from.u32()?);
         Self::new(seconds, nanoseconds).ok_or(ParseError::Nanoseconds)
     }
 
-    /// Writes ten octets.
+    /// Writes the timestamp's ten octets.
     pub fn emit(self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.u48(self.seconds)?;
         to.u32(self.nanoseconds)

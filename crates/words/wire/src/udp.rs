@@ -1,4 +1,4 @@
-//! PTP over UDP (IEEE 1588-2008, annexes D and E), in IP packets.
+//! PTP over UDP (IEEE 1588-2008, annexes D and E), with the IP header.
 
 use crate::ip::Checksum;
 use crate::{EmitError, MessageType, ParseError, Reader, Writer};
@@ -8,19 +8,19 @@ pub const UDP_EVENT_PORT: u16 = 319;
 /// UDP port of general messages.
 pub const UDP_GENERAL_PORT: u16 = 320;
 
-/// Addresses of an IP packet.
+/// IP version and addresses of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UdpFamily {
-    /// IPv4: source, destination.
+    /// IPv4: source and destination address.
     V4([u8; 4], [u8; 4]),
-    /// IPv6: source, destination.
+    /// IPv6: source and destination address.
     V6([u8; 16], [u8; 16]),
 }
 
 impl UdpFamily {
-    /// 224.0.1.129, destination of all but peer-delay messages (annex D.3).
+    /// 224.0.1.129, the destination of all messages except peer-delay messages (annex D.3).
     pub const V4_PRIMARY: [u8; 4] = [224, 0, 1, 129];
-    /// 224.0.0.107, destination of peer-delay messages.
+    /// 224.0.0.107, the destination of peer-delay messages.
     pub const V4_PEER_DELAY: [u8; 4] = [224, 0, 0, 107];
 
     fn pseudo_header(&self, udp_length: u16) -> Checksum {
@@ -34,24 +34,24 @@ impl UdpFamily {
 
 const PROTOCOL_UDP: u8 = 17;
 
-/// A UDP datagram to one of PTP's two ports, in its IP packet. Fragments, IPv4 options and IPv6
-/// extension headers are not used by PTP and are rejected.
+/// An IP packet with a UDP datagram to one of PTP's two ports. PTP uses no fragments, no IPv4
+/// options and no IPv6 extension headers; packets with them are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpDatagram<'a> {
-    /// Addresses.
+    /// IP version, source and destination address.
     pub family: UdpFamily,
-    /// Time to live, or hop limit; 1 for peer-delay messages.
+    /// Time to live (IPv4) or hop limit (IPv6); 1 for peer-delay messages.
     pub hop_limit: u8,
-    /// Sender's port.
+    /// UDP source port.
     pub source_port: u16,
-    /// 319 or 320.
+    /// UDP destination port, 319 or 320.
     pub destination_port: u16,
-    /// The message; over IPv6 two octets may follow it (annex E).
+    /// The PTP message; over IPv6, two octets of padding may follow the message (annex E).
     pub payload: &'a [u8],
 }
 
 impl<'a> UdpDatagram<'a> {
-    /// The port for a type of message.
+    /// Returns the UDP destination port of messages of this type.
     pub const fn port_for(message_type: MessageType) -> u16 {
         if message_type.is_event() {
             UDP_EVENT_PORT
@@ -60,8 +60,8 @@ impl<'a> UdpDatagram<'a> {
         }
     }
 
-    /// Reads an IP packet. Checksums are checked, except an IPv4 UDP checksum of 0, which means
-    /// "none" (hardware transparent clocks send that).
+    /// Parses an IP packet and checks its checksums. An IPv4 UDP checksum of 0 means "none" and is
+    /// accepted, because hardware transparent clocks send such packets.
     pub fn parse(packet: &'a [u8]) -> Result<Self, ParseError> {
         let first = *packet.first().ok_or(ParseError::Truncated)?;
         let mut from = Reader::new(packet);
@@ -124,7 +124,7 @@ impl<'a> UdpDatagram<'a> {
         })
     }
 
-    /// Writes the IP packet and returns its length.
+    /// Writes the IP packet and returns its length in octets.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let length = u16::try_from(self.payload.len() + 8).map_err(|_| EmitError::TooLong)?;
         let total = length
@@ -134,7 +134,7 @@ impl<'a> UdpDatagram<'a> {
         let mut to = Writer::new(buffer);
         match self.family {
             UdpFamily::V4(source, destination) => {
-                // Fragmentation is disabled, so there is no identification (RFC 6864).
+                // The identification field is zero, since "don't fragment" is set (RFC 6864).
                 let mut head = [
                     0x45,
                     0,

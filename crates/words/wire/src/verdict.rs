@@ -6,18 +6,18 @@ use core::str::FromStr;
 /// Verdict of a slave on one Sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SyncVerdict {
-    /// Measured, and every hop's signature is valid.
+    /// The offset was measured, and the signature of every hop is valid.
     Accepted,
-    /// Measured, and not signed.
+    /// The offset was measured, but the Sync was not signed.
     Unsigned,
-    /// Not used, because it has a fault.
+    /// The slave does not use the Sync, because it has a fault.
     Rejected,
-    /// Not measured: its Follow_Up, its delay or its master was missing.
+    /// The offset was not measured, because the Follow_Up, the delay or the master was missing.
     Incomplete,
 }
 
 impl SyncVerdict {
-    /// All verdicts.
+    /// All verdicts, in the order of the variants.
     pub const ALL: [Self; 4] = [
         Self::Accepted,
         Self::Unsigned,
@@ -25,7 +25,7 @@ impl SyncVerdict {
         Self::Incomplete,
     ];
 
-    /// Word used in logs and feeds.
+    /// Returns the word for this verdict in logs and feeds.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",

@@ -1,5 +1,5 @@
-//! C and C++ programs with `libtimeloom` and a daemon: the unchanged examples, and a program that
-//! makes every mistake.
+//! Tests of C and C++ programs that use `libtimeloom` with a daemon: the examples, unchanged, and a
+//! program that makes every mistake.
 
 mod messages;
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline::{Daemon, serve};
 
-/// Returns the path of `libtimeloom`, which was built with the tests.
+/// Returns the path of `libtimeloom`, which has been built with the tests.
 fn library() -> PathBuf {
     let library = timeloom_testing::built("libtimeloom.so");
     library.parent().expect("it lies in a folder").to_owned()
@@ -23,7 +23,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// Compiles a program against the shared library.
+/// Compiles a program, links it to the shared library, and returns its path.
 fn compile(compiler: &str, options: &[&str], source: &Path, into: &Path) -> PathBuf {
     let program = into.join(source.file_stem().unwrap());
     let output = Command::new(compiler)
@@ -42,7 +42,7 @@ fn compile(compiler: &str, options: &[&str], source: &Path, into: &Path) -> Path
     program
 }
 
-/// Starts a synchronised daemon that keeps the timeline `cell` there.
+/// Starts a synchronised daemon, which keeps the timeline `cell` in `directory`.
 fn timeline_of(directory: &Path) -> Daemon {
     let mut config: DaemonConfig = toml::from_str(
         "[[timeline]]\nname = \"cell\"\ntai_offset_s = 37\n\
@@ -62,7 +62,7 @@ fn timeline_of(directory: &Path) -> Daemon {
     daemon
 }
 
-/// Runs a program beside such a daemon.
+/// Runs a program together with such a daemon, and returns its output.
 fn run(directory: &Path, program: &Path, arguments: &[&str]) -> Output {
     let daemon = timeline_of(directory);
     let output = Command::new(program)
@@ -75,7 +75,8 @@ fn run(directory: &Path, program: &Path, arguments: &[&str]) -> Output {
     output
 }
 
-/// Runs a program in a session with a daemon that keeps the timeline `cell` there.
+/// Runs a program in a session, together with a daemon that keeps the timeline `cell` in
+/// `directory`.
 fn run_in_session(directory: &Path, program: &Path, arguments: &str) -> Output {
     let script = format!(
         "$T timeline serve cell --tai-offset-s 37 --source 'system-clock,vouched_error=0 ns' &\n\
@@ -95,7 +96,7 @@ fn run_in_session(directory: &Path, program: &Path, arguments: &str) -> Output {
         .unwrap()
 }
 
-/// Returns the output of a program, which must have succeeded.
+/// Returns the output of a program. Fails if the program did not succeed.
 fn said(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -121,8 +122,8 @@ fn the_c_controller_leaves_when_its_daemon_is_killed() {
     let directory = tempfile::tempdir().unwrap();
     let source = root().join("examples/timeline/c/degrade.c");
     let program = compile("cc", &["-std=c11"], &source, directory.path());
-    // In a session that skips, waits are over at once, independently of the machine's load. The
-    // daemon is killed, so it sends no notification.
+    // In a session that skips, waits end at once, independently of the machine's load. The daemon
+    // is killed, so it cannot notify the program.
     let script = format!(
         "$T timeline serve cell --tai-offset-s 37 \
          --source 'system-clock,vouched_error=0 ns' & daemon=$!\n\
@@ -181,8 +182,8 @@ fn a_careless_caller_is_refused_by_every_function() {
     assert_eq!(out, "all refused\n");
 }
 
-/// The example holds an agent's session until its problem is solved; a killed one releases its
-/// hold.
+/// The example holds the session of an agent until its problem is solved. If the example is killed,
+/// its hold must be released.
 #[test]
 fn a_c_program_holds_a_testbed_until_it_has_solved_or_dies() {
     timeloom_testing::need_root();
@@ -197,7 +198,7 @@ fn a_c_program_holds_a_testbed_until_it_has_solved_or_dies() {
     assert_eq!(status["virtual_ns"].as_i64(), Some(at), "{status}");
     assert_eq!(status["paused"].as_bool(), Some(true), "{status}");
 
-    // A second solver holds the same pause; the end of the first does not end it.
+    // A second solver holds the same pause, which must not end with the first solver.
     let mut second = testbed.solver(&program);
     assert_eq!(standing_at(&mut second), at);
     let mut problem = solver.stdin.take().unwrap();
@@ -219,7 +220,7 @@ fn a_c_program_holds_a_testbed_until_it_has_solved_or_dies() {
     testbed.eventually("time goes on", |now| now > at);
 }
 
-/// A failed hold returns an error number and a message.
+/// If a hold fails, the program must get an error number and a message.
 #[test]
 fn a_c_program_is_told_why_it_may_not_hold() {
     let directory = tempfile::tempdir().unwrap();
@@ -242,7 +243,7 @@ fn a_c_program_is_told_why_it_may_not_hold() {
         said.contains(&format!("there is no session `{name}`")),
         "{said}"
     );
-    // A plain session has no bus on which several programs could hold it.
+    // A session without a pause bus cannot be held by several programs.
     let timeloom = timeloom_testing::built("timeloom");
     let mut plain = Command::new(&timeloom)
         .args(["exec", "--quiet", "--name", &name, "--", "sh", "-c"])
@@ -262,7 +263,7 @@ fn a_c_program_is_told_why_it_may_not_hold() {
     assert!(said.contains("pause bus"), "{said}");
 }
 
-/// An agent alone on its pause bus, with a program that sleeps; ended on drop.
+/// Agent that is alone on its pause bus, with a program that sleeps. Both are ended on drop.
 struct Testbed {
     agent: Child,
     name: String,
@@ -291,7 +292,7 @@ impl Testbed {
             .args(["query", "--json", "--name", &self.name])
             .output()
             .unwrap();
-        // No answer yet.
+        // The agent has not answered yet.
         serde_json::from_slice(&asked.stdout).unwrap_or_default()
     }
 
@@ -321,8 +322,8 @@ impl Drop for Testbed {
     }
 }
 
-/// Reads the instant of the pause from a solver's output. Byte by byte, since later output is read
-/// later.
+/// Reads the instant of the pause from a solver's output. It reads byte by byte, because the rest
+/// of the output is read later.
 fn standing_at(solver: &mut Child) -> i64 {
     let out = solver.stdout.as_mut().unwrap();
     let mut line = Vec::new();

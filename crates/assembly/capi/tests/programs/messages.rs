@@ -1,5 +1,5 @@
-//! One party each in Rust, C and Python: each receives the messages of the two others, and none of
-//! a forger.
+//! Messages between three parties, one in Rust, one in C and one in Python. Each must receive the
+//! messages of the two others, and none of a forger.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
@@ -46,7 +46,7 @@ impl Party {
         assert_eq!(line, wanted);
     }
 
-    /// Ends the party by the end of its input; returns the rest of its output.
+    /// Closes the input of the party, which ends it, and returns the rest of its output.
     fn ended(mut self) -> String {
         drop(self.child.stdin.take());
         let mut rest = String::new();
@@ -58,7 +58,7 @@ impl Party {
 
 impl Drop for Party {
     fn drop(&mut self) {
-        // Needed if the test has failed; otherwise the process has ended.
+        // If the test has failed, the process must be killed; otherwise it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -74,7 +74,7 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
         &root().join(SOURCE_C),
         directory.path(),
     );
-    // Each party has an address of its own, so that a port in use at one is free at the others.
+    // Each party has an IP address of its own, so that all parties can use the same port number.
     let tap = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let port = tap.local_addr().expect("its address").port();
     let at = |host: u8| format!("127.0.0.{host}:{port}");
@@ -83,7 +83,7 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
     let place = Directory::new(directory.path());
     let timeline = Arc::new(Timeline::open_in(&place, "cell").expect("the timeline"));
     let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
-    // The tap also receives the parties' messages, to replay them.
+    // The tap also receives the parties' messages, so that it can replay them.
     let endpoints = Endpoints {
         listen: address(&rust),
         peers: vec![address(&c), address(&python)],
@@ -126,7 +126,7 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
             missing.retain(|wanted| *wanted != key);
         }
     }
-    // Continues until both parties have received it.
+    // Publishes repeatedly until both parties have received the message.
     let (done, over) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -180,8 +180,8 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
         );
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The other parties have received the same, since they were told before: the kernel queues it
-    // for them.
+    // The messages were sent to the other parties earlier, and the kernel has queued them, so these
+    // parties have received the same.
     for party in [in_c, in_python] {
         assert_eq!(party.ended(), "2 heard, 2 unproved, 0 dropped\n");
     }

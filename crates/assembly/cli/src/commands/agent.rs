@@ -1,4 +1,4 @@
-//! `timeloom agent`: one machine of a testbed with several machines.
+//! Command `timeloom agent`: runs one machine of a testbed that has several.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -28,22 +28,22 @@ mod wire;
 
 /// Run a program on one of several machines that share one virtual time
 ///
-/// Each machine runs an agent and names all others by --peer. Time begins when all are present.
-/// While any of them is held (`timeloom hold`, `timeloom pause`), all are stopped at one virtual
-/// instant, and they resume together from it when the last hold is released.
+/// Each machine runs an agent, which names all others by --peer. Time begins when all are present.
+/// While any machine is held (`timeloom hold`, `timeloom pause`), all are stopped at the same
+/// virtual instant. When the last hold is released, all resume from that instant together.
 ///
-/// The clocks agree as well as the machines' own: see --timeline. Datagrams are authenticated with
-/// the key, but not encrypted. Exits with the program's status, or with 1 and the reason if the
-/// machines had to stop.
+/// The clocks agree as well as the machines' own clocks: see --timeline. Datagrams are
+/// authenticated with the key, but not encrypted. Exits with the program's status, or with 1 and
+/// the reason if the machines had to stop.
 ///
-/// With --gpio the machines are also connected by a wire: pins of a GPIO chip, joined by OR. The
-/// wire carries the level, and the network the instants. Without --listen there is only the wire:
-/// each machine then stops where it sees the edge, at a different virtual instant on each machine,
-/// for as long as the wire is high.
+/// With --gpio the machines are also connected by a wire: pins of a GPIO chip that are joined by
+/// OR. The wire carries the level, and the network the instants. Without --listen there is only the
+/// wire. Each machine then stops for as long as the wire is high, at the virtual instant at which
+/// it sees the edge, which differs from machine to machine.
 ///
-/// With --serve it waits for runs instead: `timeloom run` gives each agent of [placement] its share
-/// of the scenario and the files, and collects the results. A peer with the key can run programs
-/// here, with the rights of the agent.
+/// With --serve, waits for runs instead. `timeloom run` then gives each agent of [placement] its
+/// share of the scenario and the files, and collects the results. A peer that has the key can run
+/// programs on this machine, with the rights of the agent.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom agent --host a --listen 10.0.0.1:5500 --peer b=10.0.0.2:5500 \
@@ -83,11 +83,11 @@ pub(crate) struct Agent {
     #[arg(long = "peer", value_name = "NAME=ADDRESS:PORT", value_parser = parse_peer,
           requires = "listen")]
     peers: Vec<(String, SocketAddr)>,
-    /// A machine that may come later (with --join); the start does not wait for it
+    /// A machine that may come later (with --join), and for which the start does not wait
     #[arg(long = "late-peer", value_name = "NAME=ADDRESS:PORT", value_parser = parse_peer,
           requires = "listen")]
     late_peers: Vec<(String, SocketAddr)>,
-    /// Join a run in progress: take part from the end of its next pause on
+    /// Join a run in progress; this machine takes part from the end of the next pause on
     #[arg(long, requires = "listen")]
     join: bool,
     /// File with 64 hexadecimal digits: the key of this run, the same on all machines
@@ -98,29 +98,31 @@ pub(crate) struct Agent {
         requires = "listen"
     )]
     key_file: Option<PathBuf>,
-    /// Clock shared by the machines: this kernel's (machine: agents in namespaces of one machine),
-    /// or this machine's civil time (system: chrony, PTP)
+    /// Clock shared by the machines: the kernel's (machine: for agents in namespaces of one
+    /// machine), or civil time (system: kept by chrony or PTP)
     #[arg(long, value_enum, default_value_t = TimelineChoice::System, value_name = "WHICH")]
     timeline: TimelineChoice,
-    /// Distance in virtual time from a request to its pause, whatever the network's delay [default:
-    /// as short as messages allow]
+    /// Virtual time from a request to its pause, whatever the network's delay [default: as short as
+    /// messages allow]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     look_ahead: Option<Duration>,
-    /// Reaction to a silent machine: stop all, or release its holds and continue without it, if
-    /// more than half are left
+    /// Reaction to a silent machine: stop all, or release its holds and continue without it if more
+    /// than half of the machines are left
     #[arg(long, value_enum, default_value_t = SilenceChoice::Stop, value_name = "WHAT")]
     on_silence: SilenceChoice,
-    /// Maximum silence of a machine; with at most 1 s, a dead machine is detected within a second
+    /// Maximum silence of a machine, in wall time; with 1 s or less, a dead machine is detected
+    /// within 1 s
     #[arg(long, default_value = "800 ms", value_name = "SPAN", value_parser = parse_span)]
     patience: Duration,
-    /// Maximum wait for all machines at the start; on the wire alone, the time for which this
-    /// machine holds it at the start
+    /// Maximum wait for all machines at the start; with the wire alone, time for which this machine
+    /// holds the wire at the start
     #[arg(long, default_value = "60 s", value_name = "SPAN", value_parser = parse_span)]
     assembly: Duration,
-    /// Time of the clock at the start, e.g. 2019-06-03T00:00:00Z; the same on all machines
+    /// Civil time shown at the start, e.g. 2019-06-03T00:00:00Z; the same on all machines
     #[arg(long, value_name = "RFC3339", value_parser = super::exec::parse_start)]
     start: Option<Instant<Utc>>,
-    /// Write one JSON object for each pause: its instant, its distance ahead, the clock's deviation
+    /// Write one JSON object for each pause: its instant, how far ahead it was announced, and the
+    /// clock's deviation
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Name of the session, for `timeloom hold --name` and other commands [default: the host's]
@@ -163,7 +165,7 @@ impl Agent {
             },
             warn: Box::new(|text| eprintln!("timeloom: {text}")),
         })?);
-        // The program is stopped before its first instruction until all machines start.
+        // The program stands before its first instruction until all machines start.
         let guest = session.spawn(&CommandSpec::new(self.command.clone()))?;
         let testbed = self.testbed(&session)?;
         let line: Arc<dyn MachineWire> = match (bound, pins) {
@@ -195,7 +197,7 @@ impl Agent {
             if let Some(why) = line.halted() {
                 session.kill_all();
                 guest.wait();
-                // The other machines must have received it too.
+                // The other machines must also have time to receive the last message.
                 std::thread::sleep(LOOK_EVERY * 5);
                 break Err(Failure::run(format!("the pause bus: {why}")));
             }
@@ -204,7 +206,7 @@ impl Agent {
         status
     }
 
-    /// Waits until all machines have joined. Names the missing ones after [`SAID_AFTER`]; Ctrl-C
+    /// Waits until all machines have joined. Prints the missing ones after [`SAID_AFTER`]. Ctrl-C
     /// ends the wait.
     fn wait_for_start(&self, line: &dyn MachineWire) -> Result<(), Failure> {
         let interrupted = interruption()?;
@@ -231,7 +233,7 @@ impl Agent {
         }
     }
 
-    /// Opens the network socket for the other machines, if requested.
+    /// Opens the network socket for the other machines; `None` if the user wants only the wire.
     fn bound(&self) -> Result<Option<Bound>, Failure> {
         let Some(listen) = self.listen else {
             return Ok(None);
@@ -253,15 +255,15 @@ impl Agent {
         }
     }
 
-    /// Opens the pins of the wire, if requested; checks as far as possible that they are on one
-    /// line.
+    /// Opens the pins of the wire; `None` if the user names none. Checks, as far as possible, that
+    /// the pins are on one line.
     fn pins(&self) -> Result<Option<GpioPins>, Failure> {
         let Some(names) = &self.gpio else {
             return Ok(None);
         };
         let failed = |error| Failure::machine(format!("--gpio {names}: {error}"));
         let pins = GpioPins::open(names).map_err(failed)?;
-        // The test of a late machine would stop all others.
+        // A machine that joins later must not test its pins, because that would stop all others.
         if !self.join && !prove(&pins, self.patience_of_wire.stuck()).map_err(failed)? {
             eprintln!(
                 "timeloom: the wire at {names} is high already: whether this output moves it \
@@ -284,7 +286,7 @@ impl Agent {
         )))
     }
 
-    /// Serves runs.
+    /// Waits for runs and serves them.
     fn serve(self) -> Result<ExitCode, Failure> {
         let stop = interruption()?;
         let listen = self
@@ -310,7 +312,7 @@ impl Agent {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Reads the key file; `read` parses it.
+    /// Reads the key file; `read` parses its content.
     fn key_of<T>(&self, read: impl FnOnce(&str) -> Option<T>) -> Result<T, Failure> {
         let file = self.key_file.as_ref().ok_or_else(|| {
             Failure::usage("--listen needs --key-file: whose datagrams are to be believed")
@@ -371,12 +373,12 @@ fn parse_peer(text: &str) -> Result<(String, SocketAddr), Failure> {
     Ok((name.to_owned(), address))
 }
 
-/// Clock error above which the user is warned: the kernel reports it for a clock that has not been
+/// Clock error above which the user is warned. The kernel reports it for a clock that has not been
 /// steered for half an hour.
 const UNSYNCHRONISED: Duration = Duration::from_s(1);
 
-/// Waiting time after which the missing machines are printed.
+/// Wall time of waiting after which the missing machines are printed.
 const SAID_AFTER: StdDuration = StdDuration::from_secs(5);
 
-/// Polling interval of a running program.
+/// Polling interval for the end of the program.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(100);

@@ -1,7 +1,8 @@
-//! `timeloom bridge`: connects another simulator that grants a run its time.
+//! Command `timeloom bridge`: connects another simulator, which grants a run its time.
 //!
 //! The bridges are written in Python, like the packages of those simulators. This module finds an
-//! interpreter that has the package, and provides Timeloom's package if it is missing.
+//! interpreter that has the simulator's package, and provides Timeloom's package if that is
+//! missing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,8 +15,9 @@ use timeloom_exit::Failure;
 
 /// Let another simulator grant a run its time, and exchange signals with it
 ///
-/// The run's time moves by grants (`mode = "stepped"`), and it has a plant `timeloom.exchange` for
-/// the exchanged signals. It is stopped while the other simulator computes.
+/// The run's time must move by grants (`mode = "stepped"`), and the run must have a plant
+/// `timeloom.exchange` for the exchanged signals. The run is stopped while the other simulator
+/// computes.
 #[derive(Subcommand)]
 pub(crate) enum Bridge {
     Helics(Helics),
@@ -24,13 +26,14 @@ pub(crate) enum Bridge {
 
 /// Join a HELICS federation as one federate
 ///
-/// At each step the run continues with the values of the federation, and the federation with those
-/// of the run. Exits with 0 when the run has ended, or with 1 and the name of the federate when the
-/// federation broke or a federate did not answer in time. Needs the Python package `helics`.
+/// At each step the run gets the values of the federation, and the federation gets those of the
+/// run. Exits with 0 when the run has ended. Exits with 1 and a federate's name if the federation
+/// broke or that federate did not answer in time. Needs the Python package `helics`.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom bridge helics examples/cosim/helics.json")]
 pub(crate) struct Helics {
-    /// Session, signals and federation; `python -m timeloom.bridge_helics --help` lists the keys
+    /// File that names session, signals and federation; for its keys see
+    /// `python -m timeloom.bridge_helics --help`
     config: PathBuf,
     #[command(flatten)]
     python: Python,
@@ -39,7 +42,7 @@ pub(crate) struct Helics {
 /// Run as a simulator of a mosaik world, which starts this command with its address
 ///
 /// The world's script calls `world.start("Timeloom", exchange=…, session=…, step_s=…)`. Exits with
-/// 1 when mosaik sends no request for too long. Needs the Python package `mosaik-api-v3`.
+/// 1 if mosaik sends no request for too long. Needs the Python package `mosaik-api-v3`.
 #[derive(Args)]
 #[command(
     after_help = "Example, in a world: {\"Timeloom\": {\"cmd\": \"timeloom bridge mosaik %(addr)s\"}}"
@@ -54,8 +57,8 @@ pub(crate) struct Mosaik {
 
 #[derive(Args)]
 struct Python {
-    /// Interpreter that has the package [default: $TIMELOOM_PYTHON, else .venv-bridges here or
-    /// above, else python3]
+    /// Python interpreter that has the package [default: $TIMELOOM_PYTHON, else .venv-bridges in
+    /// this directory or one above it, else python3]
     #[arg(long, value_name = "PROGRAM")]
     python: Option<OsString>,
 }
@@ -76,7 +79,7 @@ impl Bridge {
 }
 
 impl Python {
-    /// Runs the bridge until it ends.
+    /// Runs the bridge `name` in Python until it ends.
     fn run(self, name: &str, package: &str, argument: OsString) -> Result<ExitCode, Failure> {
         let python = self.find();
         let shown = python.to_string_lossy().into_owned();

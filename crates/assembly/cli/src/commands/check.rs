@@ -1,4 +1,4 @@
-//! `timeloom check`: checks if a scenario can be run, without running it.
+//! Command `timeloom check`: checks if a scenario can be run, without running it.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -9,7 +9,7 @@ use clap::Args;
 use timeloom_exit::{Failure, say};
 use timeloom_scenario::{Machine, Plan, ScenarioErrors, load_with_places};
 
-/// Check a scenario: every key and rule, and that its programs exist here
+/// Check a scenario: every key and rule, and that its programs exist on this machine
 ///
 /// Shows all mistakes at once, each with its position and its fix. Starts no program of the
 /// scenario, unless --ask-plants is given.
@@ -26,12 +26,12 @@ pub(crate) struct Check {
     /// Do not check that directories and programs exist on this machine
     #[arg(long)]
     file_only: bool,
-    /// Start each plant to query its signals: devices and records must name no others. Plants run
-    /// with your rights, or those of their `user`: use this option only with a scenario that you
-    /// would run
+    /// Start each plant to query its signals, and check that devices and records name no others.
+    /// Plants run with your rights, or those of their `user`: use this option only with a scenario
+    /// that you would run
     #[arg(long, conflicts_with = "file_only")]
     ask_plants: bool,
-    /// Print one JSON object: the summary; or one for each mistake
+    /// Print JSON: one object with the summary, or one for each mistake
     #[arg(long)]
     json: bool,
 }
@@ -124,8 +124,8 @@ impl Check {
     }
 }
 
-/// Returns the signals of each plant that answers. A plant that does not answer (its packages may
-/// be missing on this machine) is not a mistake in the file.
+/// Returns the signals of each plant that answers, by plant. If a plant does not answer, its
+/// packages may be missing on this machine, so that is not a mistake in the file.
 fn signals(plan: &Plan) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     for (name, plant) in &plan.simulation.plants {

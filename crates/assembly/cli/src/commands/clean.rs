@@ -1,13 +1,14 @@
-//! `timeloom clean`: removes the remains of killed runs.
+//! Command `timeloom clean`: removes what killed runs have left behind.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use timeloom_exit::{Failure, say};
 
-/// Remove the remains of killed runs
+/// Remove what killed runs have left behind
 ///
-/// Removes frozen programs, cgroups and sockets. Sessions with a live supervisor are not touched.
+/// Removes frozen programs, cgroups and sockets. Sessions whose supervisor is alive are not
+/// touched.
 #[derive(Args)]
 pub(crate) struct Clean {
     /// Print one JSON object

@@ -1,4 +1,4 @@
-//! `timeloom compare`: differences between two runs.
+//! Command `timeloom compare`: shows the differences between two runs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use super::table;
 
 /// Compare two runs: the distance of each signal, and the first difference
 ///
-/// Shows every signal with its range in both runs, the greatest difference and its instant, and
-/// writes a page with both runs drawn over each other. Signals are compared over virtual time,
-/// independently of the sampling instants.
+/// Shows every signal with its range in both runs, the greatest difference and its virtual time,
+/// and writes a page that draws both runs in the same charts. Signals are compared over virtual
+/// time, whatever the instants at which they were sampled.
 ///
 /// Exit code: 0; 1 if a signal exceeds its threshold, or with --exact if the runs differ anywhere;
-/// 2 if one of them is not a run.
+/// 2 if a directory is not a run.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom compare runs/old runs/new --threshold 1% --threshold tank.level=0.02"
@@ -30,15 +30,15 @@ pub(crate) struct Compare {
     first: PathBuf,
     /// Run that is compared with the reference
     second: PathBuf,
-    /// Maximum distance of a signal, or without a name of every signal: in its unit, or with % of
-    /// its range in the first run; may be repeated
+    /// Maximum distance of a signal, in its unit or, with %, of its range in the first run; without
+    /// a name, of every signal; may be repeated
     #[arg(long, value_name = "[SIGNAL=]VALUE[%]", value_parser = threshold)]
     threshold: Vec<(Option<String>, Threshold)>,
     /// Fail if the runs differ in any signal, event, or instant of a printed line
     #[arg(long)]
     exact: bool,
-    /// Keep the value of a signal until the next sample, as for commands and states, instead of
-    /// interpolating linearly
+    /// Keep the value of a signal until the next sample, as for commands and states; by default,
+    /// interpolate linearly
     #[arg(long)]
     hold: bool,
     /// Path of the page [default: compare-FIRST-SECOND.html beside the second run]

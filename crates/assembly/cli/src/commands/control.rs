@@ -1,5 +1,5 @@
-//! `timeloom ps`, `pause`, `resume`, `dilate`, `step`, `run-until`, `skip`,
-//! `query`, `register`, `unregister`: requests to a running session.
+//! Requests to a running session: `timeloom ps`, `pause`, `resume`, `dilate`, `step`, `run-until`,
+//! `skip`, `query`, `register`, `unregister`.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use timeloom_guest::{
 };
 use timeloom_time::{Duration, ParseTimeError};
 
-/// Session of a request, and output format of its answer.
+/// Session to which a request is sent, and output format of its answer.
 #[derive(Args)]
 pub(crate) struct Target {
     /// Name of the session; may be omitted if only one is running
@@ -29,11 +29,11 @@ impl Target {
     }
 }
 
-/// Target of a request.
+/// Hosts to which a request applies.
 #[derive(Args)]
 struct Whom {
-    /// Only this host of the session, by its own time, while the others continue; several with
-    /// commas, or given again
+    /// Only this host of the session, by its own time, while the others continue; several are
+    /// separated by commas, or given again
     #[arg(long = "host", value_name = "NAME", value_delimiter = ',')]
     hosts: Vec<String>,
     #[command(flatten)]
@@ -41,7 +41,7 @@ struct Whom {
 }
 
 impl Whom {
-    /// Sends the request for the whole session, or for the named hosts.
+    /// Sends the request `all` for the whole session, or `hosts` for the named hosts.
     fn send(self, all: &Request, hosts: HostRequest) -> Result<ExitCode, Failure> {
         if self.hosts.is_empty() {
             return self.target.send(all);
@@ -55,8 +55,8 @@ impl Whom {
 
 /// Stop the clock and the processes of a running session, or of some of its hosts
 ///
-/// A host that is paused individually falls behind the session. Packets that reach it from the
-/// network wait in its kernel.
+/// A host that is paused alone falls behind the session. Packets that reach it from the network
+/// wait in its kernel.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom pause --host plc1,plc2")]
 pub(crate) struct Pause {
@@ -70,7 +70,7 @@ impl Pause {
     }
 }
 
-/// Resume a paused session, or hosts of it that are paused individually
+/// Resume a paused session, or hosts of it that were paused alone
 #[derive(Args)]
 #[command(after_help = "Example: timeloom resume --name plc")]
 pub(crate) struct Resume {
@@ -108,12 +108,12 @@ impl Ps {
         for name in names {
             let status = match connect(Some(&name), &Request::Query) {
                 Ok(status) => status,
-                // Continues with the other sessions.
+                // The session does not answer. The other sessions are listed nevertheless.
                 Err(error @ ControlError::Silent { .. }) if all => {
                     print_silent(&name, &error, self.json);
                     continue;
                 }
-                // The session has ended meanwhile.
+                // The session has ended since it was listed.
                 Err(ControlError::NoSession { .. }) if all => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -128,14 +128,14 @@ impl Ps {
 
 /// Change the number of wall seconds per virtual second
 ///
-/// Waiting programs follow at once: the rest of their wait takes more or less wall time from now
-/// on.
+/// Programs that wait follow at once: from now on the rest of their wait takes more or less wall
+/// time.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom dilate 10   timeloom dilate 2 --host plc1")]
 pub(crate) struct Dilate {
     /// Wall seconds per virtual second: 10 is ten times slower, 0.5 twice as fast. `inf` stops the
-    /// clock, as `pause`; with 0 waiting takes no wall time, as `skip on`. For a host: seconds of
-    /// the session per second of the host, from 0.001 to 1000, or `inf`
+    /// clock, like `pause`; with 0, waiting takes no wall time, like `skip on`. For a host: seconds
+    /// of the session per second of the host, from 0.001 to 1000, or `inf`
     #[arg(allow_negative_numbers = true, value_parser = parse_factor)]
     factor: f64,
     #[command(flatten)]
@@ -146,7 +146,7 @@ impl Dilate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let (all, hosts) = match self.factor {
             f64::INFINITY => (Request::Pause, HostRequest::Pause),
-            // A single host cannot skip: the session refuses this as an impossible factor.
+            // A single host cannot skip. The session refuses this request as an impossible factor.
             0.0 => (
                 Request::Skip { on: true },
                 HostRequest::Dilate { factor: 0.0 },
@@ -159,13 +159,13 @@ impl Dilate {
 
 /// Let a paused session run for an exact span of virtual time, then pause it
 ///
-/// The clock stops at exactly that instant for every program, including waiting ones; the processes
-/// are stopped a moment later, and the answer states the delay. Returns after that.
-/// `timeloom pause` meanwhile ends the step early. A host that is paused individually runs for the
+/// The clock stops at exactly that instant for every program, even for one that waits. The
+/// processes are stopped a moment later, and the answer states the delay. The command then returns.
+/// A `timeloom pause` in the meantime ends the step early. A host that is paused alone runs for the
 /// span by its own time, while the session continues.
 ///
-/// In a session whose time moves by grants (`exec --stepped`, `mode = "stepped"`) this is a grant,
-/// and the answer states when the next program is due.
+/// In a session whose time moves by grants (`exec --stepped`, `mode = "stepped"`) the step is a
+/// grant, and the answer states when the next program is due.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom step '10 ms'")]
 pub(crate) struct Step {
@@ -186,11 +186,12 @@ impl Step {
 
 /// Let a session run until an instant of its clock, then pause it
 ///
-/// Like `step`, for a session or a host of it, which may be paused or running.
+/// Like `step`, for a session or for one of its hosts, which may be paused or running.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom run-until '90 s'   timeloom run-until +250ms")]
 pub(crate) struct RunUntil {
-    /// Virtual time since the session began, e.g. '90 s'; with + relative to now
+    /// Virtual time since the session began, e.g. '90 s'; with a + before it, relative to the
+    /// present
     #[arg(value_name = "INSTANT", allow_hyphen_values = true, value_parser = parse_instant)]
     instant: When,
     #[command(flatten)]
@@ -208,15 +209,16 @@ impl RunUntil {
     }
 }
 
-/// An instant of a session's clock.
+/// Instant of a session's clock, as given by the user.
 #[derive(Clone, Copy)]
 struct When {
     at: Duration,
-    /// True if relative to now, otherwise since the session began.
+    /// True if the time is relative to the present, false if it is relative to the session's
+    /// beginning.
     relative: bool,
 }
 
-/// Impossible factors are refused later, with the range that is possible there.
+/// Parses a factor. A factor that is impossible is refused later, with the permitted range.
 pub(crate) fn parse_factor(text: &str) -> Result<f64, Failure> {
     text.parse()
         .map_err(|_| Failure::usage("write a number, such as `10` or `0.5`, or `inf`"))
@@ -244,8 +246,8 @@ fn no_time(error: ParseTimeError) -> Failure {
 
 /// Let time skip to the next event while every program waits
 ///
-/// Waiting then takes no wall time; computing takes its usual time. Input from outside the session
-/// (a server on the network, a key press) is not waited for: timeouts expire before it arrives.
+/// Waiting then takes no wall time; computing takes its usual time. The session does not wait for
+/// input from outside (a server on the network, a key press): timeouts expire before it arrives.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom skip on")]
 pub(crate) struct Skip {
@@ -271,13 +273,13 @@ impl Skip {
 
 /// Bring a running program into a session
 ///
-/// Includes all its threads; its clocks show the session's time from then on. It stays in the
-/// session until `timeloom unregister`, or until the session ends and ends it. Timers that it has
+/// From now on all its threads have the session's time. The program stays in the session until
+/// `timeloom unregister`, or until the session ends, which ends the program. Timers that it has
 /// already armed stay in real time, and processes that it has already started stay outside.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom register $(pidof -s redis-server)")]
 pub(crate) struct Register {
-    /// The program's process identifier
+    /// Process ID of the program
     pid: i32,
     #[command(flatten)]
     target: Target,
@@ -291,12 +293,12 @@ impl Register {
 
 /// Release a program that was brought in by `register`
 ///
-/// Includes all processes that it has started since. Its clocks are the machine's again; the rest
-/// of its waits and timers is in real time. It outlives the session.
+/// All processes that it has started since are released, too. Their clocks are the machine's again,
+/// and the rest of their waits and timers is in real time. They outlive the session.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom unregister $(pidof -s redis-server)")]
 pub(crate) struct Unregister {
-    /// The program's process identifier
+    /// Process ID of the program
     pid: i32,
     #[command(flatten)]
     target: Target,
@@ -308,7 +310,8 @@ impl Unregister {
     }
 }
 
-/// Prints a table; host and program columns only if there are any.
+/// Prints a table of processes. The columns for host and program are omitted if they would be
+/// empty.
 fn say_processes(processes: &[ProcessText]) {
     let columns = [
         |one: &ProcessText| one.host.clone().unwrap_or_default(),
@@ -329,7 +332,7 @@ fn say_processes(processes: &[ProcessText]) {
     }
 }
 
-/// Prints the available information about a session that does not answer.
+/// Prints what is known about a session that does not answer.
 fn print_silent(name: &str, error: &ControlError, json: bool) {
     match json {
         true => say!(
@@ -397,7 +400,7 @@ fn print(status: &StatusText, json: bool) {
     }
 }
 
-/// True if a host's own time differs from the session's.
+/// Returns true if the host's own time differs from the session's.
 fn is_off(host: &HostText) -> bool {
     host.paused || host.behind_ns != 0 || host.dilation != 1.0
 }

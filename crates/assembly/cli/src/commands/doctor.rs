@@ -1,8 +1,8 @@
-//! `timeloom doctor`: tests the capabilities of this machine.
+//! Command `timeloom doctor`: tests the capabilities of this machine.
 //!
-//! Version numbers and configuration files only tell what a kernel should support; containers,
-//! security modules and virtual machines remove parts of it. Therefore each feature is tried once,
-//! and all traces are removed.
+//! Version numbers and configuration files only tell what a kernel should support. Containers,
+//! security modules and virtual machines remove parts of that. Therefore each feature is tried
+//! once, and everything that the trial created is removed.
 
 mod agents;
 mod clock;
@@ -18,24 +18,24 @@ use timeloom_exit::{Failure, say};
 
 /// Test the capabilities of this machine
 ///
-/// For each need: ok, degraded (it works, with the stated loss) or missing, with the consequence
-/// and the fix. Nothing is changed.
+/// Shows for each feature: ok, degraded (it works, with the stated loss) or missing, with the
+/// consequence and the fix. Nothing is changed.
 ///
-/// Exit code: 0 if `timeloom exec` works; 3 if something that it needs is missing. Needs of only
-/// `timeloom run` or the examples do not count. With --agents: 0 if all agents answer, can run
-/// their shares and have clocks that fit each other; else 3.
+/// Exit code: 0 if `timeloom exec` works; 3 if a feature that it needs is missing. Features that
+/// only `timeloom run` or the examples need do not count. With --agents: 0 if all agents answer,
+/// can run their shares and have clocks that agree; otherwise 3.
 #[derive(Args)]
 pub(crate) struct Doctor {
-    /// Print one JSON object per finding and line, then one for each of exec and run
+    /// Print one JSON object per line: one for each feature, then one each for exec and run
     #[arg(long)]
     json: bool,
-    /// Query the agents of a scenario's [placement] instead: their capabilities, the error of their
-    /// clocks, and if they are busy
+    /// Query the agents of a scenario's [placement] instead: their capabilities, the errors of
+    /// their clocks, and whether they are busy
     #[arg(long, value_name = "SCENARIO")]
     agents: Option<PathBuf>,
 }
 
-/// Degree to which a need is met.
+/// Degree to which a feature is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
@@ -44,7 +44,7 @@ enum State {
     Missing,
 }
 
-/// User of a feature. `timeloom run` needs the features of `exec`, and more.
+/// Command or purpose that needs a feature. `timeloom run` needs the features of `exec` and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Need {
@@ -53,18 +53,18 @@ enum Need {
     Examples,
 }
 
-/// A need and the degree to which this machine meets it.
+/// Feature, and the degree to which this machine provides it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Finding {
     feature: String,
     state: State,
     needed_for: Need,
-    /// Observation.
+    /// Observation that the test of the feature has made.
     detail: String,
-    /// Consequence, unless the need is met.
+    /// Consequence for the user; empty if the feature is available.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     consequence: String,
-    /// Suggested fix.
+    /// Suggested fix; empty if the feature is available.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     fix: String,
 }
@@ -81,14 +81,14 @@ impl Finding {
         }
     }
 
-    /// Creates a finding of a problem; the result still needs a consequence and a fix.
+    /// Creates a finding about a problem. The caller must add a consequence and a fix.
     fn bad(state: State, need: Need, feature: &str, detail: impl Into<String>) -> Bad {
         let good = Self::good(need, feature, detail);
         Bad(Self { state, ..good })
     }
 }
 
-/// Finding of an unmet need, without its consequence and fix.
+/// Finding about a problem, without its consequence and its fix.
 struct Bad(Finding);
 
 impl Bad {
@@ -102,7 +102,7 @@ impl Bad {
     }
 }
 
-/// Prospects of a command on this machine.
+/// Verdict about a command: can it work on this machine, and with which losses?
 #[derive(Debug, Serialize)]
 struct Verdict {
     command: &'static str,
@@ -143,7 +143,7 @@ fn code(state: State) -> ExitCode {
     }
 }
 
-/// Returns the prospects of a command, given the findings about its needs.
+/// Returns whether a command can work, from the findings about the features that it needs.
 fn verdict(command: &'static str, findings: &[Finding], need: Need) -> Verdict {
     let needed = || findings.iter().filter(|finding| finding.needed_for <= need);
     let in_state = |state| {
@@ -184,7 +184,7 @@ fn print(findings: &[Finding], verdicts: &[Verdict]) {
             fix,
             ..
         } = finding;
-        // A refusal may quote several lines of another program.
+        // The detail may quote several lines of another program.
         let detail = detail.trim().replace('\n', "\n            ");
         say!("{:<9} {feature:<width$}  {detail}", word(*state));
         if !consequence.is_empty() {

@@ -1,5 +1,5 @@
-//! `timeloom engine`: process of one engine of a run, started by `timeloom run`; `leave`, `join`:
-//! requests that an engine leave such a run or join it again.
+//! Command `timeloom engine`: process of one engine of a run, which `timeloom run` starts. Commands
+//! `leave` and `join`: requests that an engine leave a run, or join it again.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -13,12 +13,12 @@ use super::control::Target;
 
 /// Run one engine of a run's simulated network
 ///
-/// Started by `timeloom run` if a scenario has `network.engines.processes = true`; the run
-/// communicates with it over its standard input.
+/// Started by `timeloom run` if a scenario has `network.engines.processes = true`. The run
+/// communicates with this process over its standard input.
 #[derive(Args)]
 #[command(hide = true)]
 pub(crate) struct Engine {
-    /// Name of the engine in the scenario, shown in the list of processes
+    /// Name of the engine in the scenario, which the list of processes shows
     name: String,
 }
 
@@ -40,10 +40,10 @@ impl Engine {
 
 /// Let an engine of a running experiment's simulated network leave, while the rest goes on
 ///
-/// The engine is one of `[network.engines]` and a process. It handles all packets received by now
-/// and sends the resulting packets. Then it announces its departure, and the links to its part go
-/// down, as if they were unplugged: packets on its own cables and in its queues are lost. Returns
-/// when it has left.
+/// The engine must be one of `[network.engines]` that is a process. It handles all packets that it
+/// has received, and sends the packets that result from them. Then it announces its departure, and
+/// the links to its part of the network go down as if they were unplugged: packets on its own
+/// cables and in its queues are lost. The command returns when the engine has left.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom leave east; timeloom join east")]
 pub(crate) struct Leave {
@@ -62,8 +62,8 @@ impl Leave {
 
 /// Let an engine that has left a running experiment join it again
 ///
-/// Another process creates its part of the network as of the present instant, and the links to it
-/// come up. Returns after that.
+/// Another process simulates the engine's part of the network from the present instant on, and the
+/// links to that part come up. The command returns after that.
 #[derive(Args)]
 pub(crate) struct Join {
     /// Name of the engine in the scenario

@@ -1,4 +1,4 @@
-//! `timeloom exec`: runs any program under a virtual clock.
+//! Command `timeloom exec`: runs any program under a virtual clock.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, stderr, stdin, stdout};
@@ -25,78 +25,77 @@ use super::who::Who;
 
 /// Run a program under a virtual clock
 ///
-/// Includes all processes that the program starts. Exits with its status (128 + the signal's number
-/// if it was killed).
+/// All processes that the program starts are included. Exits with the program's status (128 + the
+/// signal's number if it was killed).
 ///
-/// The program needs no changes: clock reads, sleeps and timeouts follow virtual time. Needs no
-/// root. While it runs, `timeloom pause`, `resume`, `dilate` and `query` act on it. When the
-/// program ends, its background processes are ended too, because there is no clock without a
-/// supervisor.
+/// The program needs no changes: its clock reads, sleeps and timeouts follow virtual time. Needs no
+/// root. While the program runs, `timeloom pause`, `resume`, `dilate` and `query` act on it. When
+/// it ends, its background processes are ended too, because their clock ends with the supervisor.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom exec --dilate 10 -- sleep 1   (takes ten seconds of wall time)"
 )]
 pub(crate) struct Exec {
-    /// Wall seconds per virtual second. As with `timeloom dilate`: with 0 waiting takes no wall
+    /// Wall seconds per virtual second. As with `timeloom dilate`, 0 makes waiting take no wall
     /// time (--skip), and `inf` stops the clock (--paused)
     #[arg(long, default_value_t = 1.0, value_name = "F", value_parser = parse_factor)]
     dilate: f64,
-    /// Time of the clock at the start, e.g. 2019-06-03T00:00:00Z [default: the machine's time]
+    /// Civil time shown at the start, e.g. 2019-06-03T00:00:00Z [default: the machine's]
     #[arg(long, value_name = "RFC3339", value_parser = parse_start)]
     start: Option<Instant<Utc>>,
     /// Start with the clock stopped; `timeloom resume` starts it
     #[arg(long)]
     paused: bool,
-    /// While every program waits, skip to the next event (`timeloom skip` switches this on and off)
+    /// Skip to the next event while every program waits (`timeloom skip` switches this on and off)
     #[arg(long)]
     skip: bool,
-    /// With --skip: virtual time that computing takes: the machine's real time (real), or none:
-    /// time is stopped while any program computes
+    /// With --skip: virtual time that computing takes: the real time that the machine needs (real),
+    /// or none: time is stopped while any program computes
     #[arg(long, requires = "skip", value_enum, default_value_t = ComputeChoice::Real, value_name = "HOW")]
     compute: ComputeChoice,
-    /// Start stopped, and move only as far as granted from outside: by `timeloom step` and
+    /// Start stopped, and advance only as far as granted from outside: by `timeloom step` and
     /// `run-until`, or by a simulator over the control socket
     #[arg(long, conflicts_with = "paused")]
     stepped: bool,
-    /// With --stepped: wall time for which the session waits without a granter before it is ended
+    /// With --stepped: maximum wall time without a granter; then the session is ended
     #[arg(long, requires = "stepped", default_value = "60 s", value_name = "SPAN", value_parser = parse_span)]
     patience: Duration,
-    /// Processor's time-stamp counter (rdtsc, rdtscp) as seen by programs: the machine's own, which
-    /// is real time; or a virtual one, at the cost of a trap per read and slower clock reads
+    /// Time-stamp counter (rdtsc, rdtscp) that programs read: the machine's, which shows real time;
+    /// or a virtual one, with which each read traps and clock reads are slower
     #[arg(long, value_enum, default_value_t = TscChoice::Native, value_name = "HOW")]
     tsc: TscChoice,
-    /// Contents of /proc/uptime and /proc/stat as seen by programs: uptime and boot time of their
+    /// Contents of /proc/uptime and /proc/stat that programs read: uptime and boot time by their
     /// clock, in a mount namespace of their own (needs root and FUSE); or the machine's, in the
     /// machine's mount namespace
     #[arg(long, value_enum, default_value_t = ProcChoice::Virtual, value_name = "WHOSE")]
     proc: ProcChoice,
-    /// Dates of files as seen by programs: the machine's, or, for files written in the session,
-    /// those of their host's clock; the latter costs a trap per `stat`
+    /// Dates of files that programs see: the machine's; or, for files written in the session, those
+    /// of the host's clock, with which each `stat` traps
     #[arg(long, value_enum, default_value_t = FilesChoice::Machine, value_name = "WHOSE")]
     file_times: FilesChoice,
     #[command(flatten)]
     who: Who,
-    /// Set a variable of the program, or, without a value, pass on the caller's. A program of
-    /// another user inherits only the usual ones (PATH, LANG, LC_*, TZ, TERM). May be given several
-    /// times
+    /// Set a variable of the program or, without a value, pass on the caller's. A program of
+    /// another user otherwise inherits only the usual ones (PATH, LANG, LC_*, TZ, TERM). May be
+    /// given several times
     #[arg(long, value_name = "NAME[=VALUE]", value_parser = parse_variable)]
     env: Vec<(OsString, OsString)>,
     /// Name of the session, for `timeloom pause --name` and other commands [default: exec-PID]
     #[arg(long)]
     name: Option<String>,
     /// Run the program on this host of the current run, in the host's network and on its clock
-    /// (`timeloom shell` opens a shell there); with --name, of that session
+    /// (`timeloom shell` opens a shell there); with --name, of the run with that session name
     #[arg(long = "in", value_name = "HOST", conflicts_with_all = [
         "dilate", "start", "paused", "skip", "compute", "stepped", "patience", "tsc", "proc",
         "file_times", "report_leaks", "allow_leaks", "env",
     ])]
     host: Option<String>,
-    /// At the end, list every real-time path that the program used: call, outcome, count, first
-    /// site
+    /// At the end, list every call that showed real time to the program: call, outcome, count,
+    /// first caller
     #[arg(long)]
     report_leaks: bool,
-    /// Let programs use features that cannot be virtualised (io_uring): performed in real time and
-    /// reported, instead of refused
+    /// Let programs use features that cannot be virtualised (io_uring); they are performed in real
+    /// time and reported, and not refused
     #[arg(long)]
     allow_leaks: bool,
     /// Do not report calls that are not virtualised
@@ -107,28 +106,28 @@ pub(crate) struct Exec {
     command: Vec<OsString>,
 }
 
-/// [`Tsc`] as an argument.
+/// Time-stamp counter ([`Tsc`]) as an argument.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum TscChoice {
     Native,
     Emulate,
 }
 
-/// [`Compute`] as an argument.
+/// Duration of computation ([`Compute`]) as an argument.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ComputeChoice {
     Real,
     None,
 }
 
-/// [`ProcFiles`] as an argument.
+/// Contents of `/proc` files ([`ProcFiles`]) as an argument.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ProcChoice {
     Virtual,
     Machine,
 }
 
-/// Command-line form of [`FileTimes`].
+/// Dates of files ([`FileTimes`]) as an argument.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum FilesChoice {
     Machine,
@@ -200,11 +199,11 @@ impl Exec {
             Some(stepped) => serve(stepped)?,
             None => serve(&session)?,
         }
-        // The terminal sends Ctrl-C to the program as well; the program decides.
+        // The terminal also sends Ctrl-C to the program, which decides how to react.
         ignore_terminal_signals();
         let interrupted = Arc::new(AtomicBool::new(false));
         if stepped.is_some() {
-            // A stopped program cannot handle it.
+            // A program that is stopped cannot react to a signal.
             signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
                 .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
         }
@@ -217,8 +216,8 @@ impl Exec {
             true => streams(terminal.as_ref()).map_err(doing("duplicating a stream"))?,
             false => Output::Inherit,
         };
-        // A program of another user leads a session of its own: without a terminal, Ctrl-C typed on
-        // ours does not reach it.
+        // A program of another user leads a session of its own. If it has no terminal of its own,
+        // Ctrl-C that is typed on this process's terminal does not reach the program.
         let forwarded = (is_another && terminal.is_none())
             .then(Forwarded::register)
             .transpose()
@@ -257,7 +256,7 @@ impl Exec {
             eprintln!("timeloom: {doubt}");
         }
         session.finish_answers();
-        // The skipping thread must not be the one that drops the session.
+        // The thread that performs skips must not be the one that drops the session.
         session.set_skipping(false);
         drop(session);
         Ok(ExitCode::from(status? as u8))
@@ -268,8 +267,8 @@ fn doing(what: &'static str) -> impl Fn(io::Error) -> Failure {
     move |error| Failure::run(format!("{what}: {error}"))
 }
 
-/// Returns the streams of a program that must not share our terminal: those of `terminal`, or ours
-/// if they are not a terminal.
+/// Returns the streams of a program that must not share this process's terminal: those of
+/// `terminal`, or this process's streams if they are not a terminal.
 fn streams(terminal: Option<&Terminal>) -> io::Result<Output> {
     let ours = (stdin(), stdout(), stderr());
     let is_redirected = !ours.2.is_terminal();
@@ -305,7 +304,7 @@ impl Forwarded {
         Ok(Self([register(Signal::INT)?, register(Signal::QUIT)?]))
     }
 
-    /// Waits for the end of the program and forwards signals to its process group meanwhile.
+    /// Waits for the end of the program, and forwards signals to its process group until then.
     fn wait(&self, guest: &Guest) -> i32 {
         loop {
             if let Some(status) = guest.wait_for(Some(LOOK_EVERY)) {
@@ -322,8 +321,8 @@ impl Forwarded {
     }
 }
 
-/// Waits for the end of a program whose time is granted. Ends it if no granter came, or at Ctrl-C
-/// while it is stopped.
+/// Waits for the end of a program whose time is granted. Ends the program if no granter has come in
+/// time, or if the user types Ctrl-C while it is stopped.
 fn see_through(
     session: &Session,
     stepped: &SteppedSession,
@@ -357,7 +356,7 @@ fn see_through(
     }
 }
 
-/// Polling interval of a stopped program.
+/// Polling interval for a program that is stopped.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
 
 fn report_leaks(session: &Session, tsc: Tsc) {
@@ -392,7 +391,7 @@ pub(crate) fn parse_start(text: &str) -> Result<Instant<Utc>, Failure> {
     Ok(Instant::from_ns(ns))
 }
 
-/// Parses `NAME=VALUE`, or the name of a variable of this process.
+/// Parses `NAME=VALUE`, or the name of a variable whose value is that of this process.
 fn parse_variable(text: &str) -> Result<(OsString, OsString), Failure> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, value.into()),

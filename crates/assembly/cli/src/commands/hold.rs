@@ -1,4 +1,4 @@
-//! `timeloom hold`: holds a session for a program.
+//! Command `timeloom hold`: holds a session while another program runs.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -11,10 +11,10 @@ use timeloom_guest::hold;
 
 /// Hold a testbed at one virtual instant while a command runs
 ///
-/// All processes of a run, or all machines of `timeloom agent`, are stopped at one virtual instant
-/// until the last hold is released; holds may overlap. Prints that instant once all are stopped.
-/// Without a command, holds until its standard input ends. The hold is released when this command
-/// ends, for whatever reason.
+/// All processes of a run, or all machines of `timeloom agent`, are stopped at the same virtual
+/// instant until the last hold is released; holds may overlap. Prints that instant once all are
+/// stopped. Without a command, holds until its standard input ends. The hold is released when this
+/// process ends, for whatever reason.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom hold --name plc -- ./compute-the-physics")]
 pub(crate) struct HoldCommand {
@@ -40,7 +40,7 @@ impl HoldCommand {
             false => say!("stands at {} ns", status.virtual_ns),
         }
         let Some((program, arguments)) = self.command.split_first() else {
-            // The end of the input and an error have the same meaning.
+            // An error has the same meaning as the end of the input.
             let _ = std::io::stdin().read_to_end(&mut Vec::new());
             return Ok(ExitCode::SUCCESS);
         };
@@ -48,7 +48,7 @@ impl HoldCommand {
         drop(held);
         let ended = ended
             .map_err(|error| Failure::usage(format!("{}: {error}", program.to_string_lossy())))?;
-        // Uses the exit code that a shell reports.
+        // Exits with the code that a shell would report.
         let killed = ended.signal().map(|signal| 128 + signal);
         let code = ended.code().or(killed).unwrap_or(1);
         Ok(ExitCode::from(code as u8))

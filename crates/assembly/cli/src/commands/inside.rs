@@ -1,5 +1,5 @@
-//! `timeloom shell` and `timeloom exec --in`: run a command inside a running session, in the
-//! network of one of its hosts and on that host's clock.
+//! Commands `timeloom shell` and `timeloom exec --in`: run a command inside a running session, in
+//! the network of one of its hosts and on that host's clock.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, stderr, stdin, stdout};
@@ -15,11 +15,11 @@ use super::who::Who;
 
 /// Open a shell on a host of a running session
 ///
-/// In the host's network, and on its clock: programs started there see virtual time, and are
-/// stopped while the session or the host is paused, including the shell itself (`timeloom resume`
-/// in another terminal). The shell ends with the session.
+/// The shell is in the host's network and on the host's clock. Programs that are started in it see
+/// virtual time. While the session or the host is paused, they are stopped, and so is the shell
+/// (`timeloom resume` in another terminal). The shell ends with the session.
 ///
-/// Typing happens in real time: if time skips, it advances while the shell waits for a key.
+/// Typing takes real time: if time skips, it advances while the shell waits for a key.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom shell plc")]
 pub(crate) struct Shell {
@@ -43,7 +43,7 @@ impl Shell {
     }
 }
 
-/// Runs `command` on the host; ends with its status.
+/// Runs `command` on the host, and returns the command's exit status.
 pub(crate) fn run(
     host: Option<String>,
     session: Option<&str>,

@@ -1,5 +1,5 @@
-//! Handling of Ctrl-C and SIGTERM: the first asks a command for an orderly end, a second ends it at
-//! once.
+//! Handling of Ctrl-C and SIGTERM. The first signal requests an orderly end of a command; a second
+//! one ends the command at once.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -13,10 +13,10 @@ use signal_hook::low_level::pipe;
 use timeloom_exit::Failure;
 
 /// Returns a flag that the first signal sets. A second signal ends the process with exit code 1;
-/// the reaper of each session then removes what the session leaves behind.
+/// the reaper of each session then removes what the session left behind.
 ///
-/// Signals within one second count as one request: a terminal, `timeout` and a parent process may
-/// each send theirs to the whole process group.
+/// Signals within one second count as one request, because a terminal, `timeout` and a parent
+/// process may each send a signal to the whole process group.
 pub(crate) fn interruption() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let again = Arc::new(AtomicBool::new(false));

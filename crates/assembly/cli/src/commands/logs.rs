@@ -1,4 +1,4 @@
-//! `timeloom logs`: output of the programs of a run, by virtual time.
+//! Command `timeloom logs`: shows the output of a run's programs, ordered by virtual time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use timeloom_results::{LogLine, MergedLogs, RunDirectory};
 
 /// Show the output of a run's programs, by virtual time
 ///
-/// Selects the current run; if there is none, the newest under runs/. Each line begins with virtual
-/// seconds since the run began.
+/// Shows the current run or, if there is none, the newest run under runs/. Each line begins with
+/// the virtual seconds since the run began.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom logs -f plc scada")]
 pub(crate) struct Logs {
-    /// Only these programs, by their names in the scenario; plants as plant-NAME [default: all
+    /// Only these programs, by their names in the scenario; a plant is plant-NAME [default: all
     /// programs]
     #[arg(value_name = "PROGRAM")]
     programs: Vec<String>,
-    /// Continue while the run does
+    /// Continue until the run ends
     #[arg(short, long)]
     follow: bool,
     /// Session of a current run
@@ -52,7 +52,7 @@ impl Logs {
             }
         }
         loop {
-            // Checked before the last read of the output.
+            // Checked before the last read, so that no output is missed.
             is_over = is_over || which.has_ended();
             if is_over {
                 logs.complete();
@@ -88,7 +88,7 @@ impl Logs {
 /// Run whose logs are shown.
 struct Which {
     run: RunDirectory,
-    /// The session, while it runs.
+    /// Name of the run's session while it runs; `None` for a finished run.
     session: Option<String>,
 }
 
@@ -124,7 +124,7 @@ impl Which {
         }
     }
 
-    /// True if nothing more is written.
+    /// Returns true if nothing more is written to the logs.
     fn has_ended(&self) -> bool {
         match &self.session {
             Some(session) => matches!(
@@ -139,7 +139,7 @@ impl Which {
     }
 }
 
-/// Returns the run that was started last.
+/// Returns the run below `runs` that was started last.
 fn newest(runs: &Path) -> Option<RunDirectory> {
     let entries = fs::read_dir(runs).ok()?.flatten();
     let begun = entries.filter_map(|entry| {

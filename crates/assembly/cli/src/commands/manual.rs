@@ -1,5 +1,5 @@
-//! `timeloom completions` and `timeloom man`: files that packages install beside the program,
-//! generated from its own arguments.
+//! Commands `timeloom completions` and `timeloom man`: generate, from the program's own arguments,
+//! files that packages install with the program.
 
 use std::fs;
 use std::io;
@@ -39,7 +39,7 @@ impl Man {
     pub(crate) fn run(self, mut program: Command) -> Result<ExitCode, Failure> {
         let failed = |error| Failure::run(format!("{}: {error}", self.directory.display()));
         fs::create_dir_all(&self.directory).map_err(failed)?;
-        // Sets the full name of each command.
+        // Sets the full names of all subcommands.
         program.build();
         let count = write(&program, "timeloom", &self.directory).map_err(failed)?;
         say!("{count} manual pages in {}", self.directory.display());
@@ -47,7 +47,7 @@ impl Man {
     }
 }
 
-/// Writes the pages of a command and of all its subcommands; returns their number.
+/// Writes the pages of a command and of all its subcommands. Returns the number of pages.
 fn write(command: &Command, name: &str, directory: &Path) -> io::Result<usize> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone())

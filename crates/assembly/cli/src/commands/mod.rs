@@ -1,4 +1,4 @@
-//! Subcommands, one file each.
+//! Subcommands of `timeloom`, one in each file.
 
 use std::process::ExitCode;
 
@@ -47,8 +47,8 @@ pub(crate) struct Arguments {
     command: Command,
 }
 
-// A comment on a variant would replace the command's own text in `--help`, so only variants with
-// shared arguments have one.
+// A comment on a variant would replace the command's own text in `--help`. Only variants whose
+// arguments are shared with other commands have one.
 #[derive(Subcommand)]
 enum Command {
     Exec(exec::Exec),
@@ -98,13 +98,13 @@ enum Command {
 }
 
 impl Arguments {
-    /// Parses the arguments of this process. A mistake in them ends it.
+    /// Parses the arguments of this process. Ends the process if they are wrong.
     pub(crate) fn of_process() -> Self {
         Self::parse_from(sibling::arguments())
     }
 }
 
-/// Executes the command. The exit code is 0, or that of the program under `exec`.
+/// Executes the command. The exit code is 0, or that of the program that `exec` has run.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     use timeloom_guest::Request;
     if matches!(
@@ -116,7 +116,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
             | Command::Timeline(_)
             | Command::Vm(_)
     ) {
-        // Each host and each client uses descriptors. If refused, the limit stays as it was.
+        // Each host and each client needs descriptors. If the kernel refuses, the limit stays as it
+        // was.
         let _ = timeloom_sys::limit::raise_descriptors();
     }
     match arguments.command {

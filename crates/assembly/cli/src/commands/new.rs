@@ -1,4 +1,4 @@
-//! `timeloom new`: creates an experiment to start from, in a new directory.
+//! Command `timeloom new`: creates a directory with an experiment to start from.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,8 +10,8 @@ use timeloom_exit::{Failure, say};
 
 /// Create a directory with an experiment to start from
 ///
-/// Contains a scenario, `experiment.toml`, and its programs, all to be changed. It runs as it is,
-/// with nothing but Python 3.11 or later.
+/// The directory contains a scenario, `experiment.toml`, and its programs, all of which may be
+/// changed. The experiment runs as it is, and needs only Python 3.11 or later.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom new tank plant1; timeloom run plant1/experiment.toml")]
 pub(crate) struct New {
@@ -33,7 +33,7 @@ enum Kind {
     Robot,
 }
 
-/// Files of a directory: names and contents.
+/// Files of a directory, as pairs of name and content.
 type Files = &'static [(&'static str, &'static str)];
 
 macro_rules! template {
@@ -95,7 +95,7 @@ impl New {
     }
 }
 
-/// Existing files are not overwritten.
+/// Fails if the directory contains files, which must not be overwritten.
 fn refuse_if_used(directory: &Path) -> Result<(), Failure> {
     let first = match fs::read_dir(directory) {
         Ok(mut entries) => entries.next(),

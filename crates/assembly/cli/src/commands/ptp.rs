@@ -1,4 +1,4 @@
-//! `timeloom ptp`: precision time with signed corrections from every hop.
+//! Command `timeloom ptp`: precise time, with corrections that every hop signs.
 
 mod attack;
 mod clock;
@@ -21,7 +21,7 @@ pub(crate) struct Ptp {
     command: Command,
 }
 
-// Variants have no comments, which would replace the commands' own.
+// Variants have no comments, because these would replace the commands' own texts.
 #[derive(Subcommand)]
 enum Command {
     Gm(clock::Grandmaster),

@@ -1,4 +1,4 @@
-//! `timeloom report`: creates one HTML file about one or several runs.
+//! Command `timeloom report`: creates an HTML file about one or several runs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,8 +10,8 @@ use timeloom_time::Duration;
 
 /// Write report.html about a run, and print its path
 ///
-/// The content is defined by `[[panel]]` in the run's scenario; without any, one panel for each
-/// recorded unit. A killed run is recovered first.
+/// The tables `[[panel]]` in the run's scenario define the content; without any, the report has one
+/// panel for each recorded unit. A killed run is recovered first.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom report runs/calm --label \"no attack\" --with \"DoS at 22.5 s=runs/dos\""
@@ -22,18 +22,18 @@ pub(crate) struct ReportCommand {
     /// Label of this run in the report [default: its attacks, or its directory]
     #[arg(long)]
     label: Option<String>,
-    /// Another run to draw over it; may be repeated
+    /// Another run, drawn in the same charts; may be repeated
     #[arg(long, value_name = "LABEL=DIR", value_parser = labelled)]
     with: Vec<LabelledRun>,
-    /// A run under virtual time, to show that a slow solver changes nothing; repeat it, the first
-    /// is the reference
+    /// A run under virtual time, to show that a slow solver changes nothing; repeat it with slower
+    /// solvers, the first is the reference
     #[arg(long, value_name = "LABEL=DIR", value_parser = labelled)]
     proof_on: Vec<LabelledRun>,
-    /// A run in real time, to show that a slow solver changes its results; repeat it, the first is
-    /// the reference
+    /// A run in real time, to show that a slow solver changes its results; repeat it with slower
+    /// solvers, the first is the reference
     #[arg(long, value_name = "LABEL=DIR", value_parser = labelled)]
     proof_off: Vec<LabelledRun>,
-    /// Signal to compare in those runs [default: the first that is drawn]
+    /// Signal that is compared in those runs [default: the first that is drawn]
     #[arg(long, value_name = "PLANT.SIGNAL")]
     proof_signal: Option<String>,
     /// Tolerance of the comparison, in the signal's unit
@@ -42,8 +42,8 @@ pub(crate) struct ReportCommand {
     /// Share of the time for which the tolerance must hold, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
     proof_share: f64,
-    /// Initial virtual time that is not compared, e.g. `4 s`: programs start during it at the
-    /// machine's speed
+    /// Initial virtual time that is not compared, e.g. `4 s`, because programs start during it at
+    /// the machine's speed
     #[arg(long, value_name = "SPAN", default_value = "0 s")]
     proof_from: Duration,
     /// Remark for the reader, e.g. the reason for the tolerance; may be repeated
@@ -94,7 +94,8 @@ pub(super) fn failure(error: ReportError) -> Failure {
     }
 }
 
-/// The last `=` splits: labels such as `gain = 2` are likelier to contain one than directories.
+/// Parses `LABEL=DIRECTORY`. The text is split at the last `=`, because a label such as `gain = 2`
+/// is likelier to contain one than a directory.
 fn labelled(text: &str) -> Result<LabelledRun, Failure> {
     match text.rsplit_once('=') {
         Some((label, directory)) if !label.is_empty() && !directory.is_empty() => Ok(LabelledRun {

@@ -1,4 +1,4 @@
-//! `timeloom run`: runs a scenario from start to report.
+//! Command `timeloom run`: runs a scenario, from its check to the report.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -24,35 +24,35 @@ use super::interruption::interruption;
 /// clock, and creates a run directory with signals, captures, logs, checks and a report.
 ///
 /// Needs root, for network namespaces and cgroups. During the run, `timeloom query`, `pause` and
-/// `resume` act on it. Ctrl-C ends it and keeps the results so far.
+/// `resume` act on it. Ctrl-C ends the run and keeps the results so far.
 ///
 /// Exit code: 0 if the run reached its end and all checks hold; 1 if something failed; 2 for a
 /// mistake in the scenario; 3 if this machine cannot run it; 4 if it ran too slowly for the results
-/// to be trusted: then neither passed nor failed checks are meaningful. With --verify also 1 if the
-/// runs differ, and 5 if they differ only in the text that programs printed.
+/// to be trusted, so that neither passed nor failed checks have a meaning. With --verify also 1 if
+/// the runs differ, and 5 if they differ only in the text that programs printed.
 #[derive(Args)]
 pub(crate) struct Run {
     /// The scenario file
     scenario: PathBuf,
-    /// The run directory [default: runs/NAME-TIME]
+    /// Directory of the run [default: runs/NAME-TIME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Replace the run that the directory already contains
+    /// Replace the run that this directory already contains
     #[arg(long)]
     replace: bool,
     /// Change a value of the scenario, e.g. `attack.dos.enabled=false`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Dates of files as seen by programs, overriding `time.files` of the scenario [default: the
+    /// Dates of files that programs see, in place of the scenario's `time.files` [default: the
     /// scenario's]
     #[arg(long, value_enum, value_name = "WHOSE")]
     file_times: Option<FilesChoice>,
     /// Name of the session, for `timeloom query` and other commands [default: run-PID]
     #[arg(long)]
     name: Option<String>,
-    /// Run the scenario twice and compare: shows the first row that differs, by virtual
-    /// time, and fails if there is one; exit code 5 if only printed text differs. The second run
-    /// directory is DIR-again
+    /// Run the scenario twice, and compare the runs. Shows the first row that differs, by virtual
+    /// time, and fails if there is one; the exit code is 5 if only printed text differs. The
+    /// directory of the second run is DIR-again
     #[arg(long)]
     verify: bool,
     /// Print the result as one JSON object
@@ -87,7 +87,7 @@ impl Run {
         } else {
             (first.to_text(), first.to_json(), first.code())
         };
-        // A closed pipe (`| head`) does not change the verdict.
+        // The exit code must not change if the reader has closed the pipe (`| head`).
         let _ = if self.json {
             try_say(format_args!("{json}"))
         } else {
@@ -97,11 +97,11 @@ impl Run {
     }
 }
 
-/// A finished run.
+/// Run that has ended, with its report.
 struct Made {
     summary: Summary,
     directory: PathBuf,
-    /// Path of the report, or the reason for its absence.
+    /// Path of the report, or the reason why there is none.
     report: Result<PathBuf, ReportError>,
 }
 
@@ -110,8 +110,8 @@ impl Made {
         to_text(&self.summary, &self.directory, &self.report).to_string()
     }
 
-    /// Returns 1 for a run that did not reach its end or has no report, and for a trusted run whose
-    /// checks fail.
+    /// Returns 1 if the run did not reach its end, has no report, or is trusted and has a check
+    /// that failed.
     fn code(&self) -> u8 {
         let summary = &self.summary;
         match summary.end {
@@ -147,7 +147,7 @@ fn make(
         warn: Arc::new(|text| eprintln!("timeloom: {text}")),
     };
     let summary = timeloom_run::run(plan, options)?;
-    // A full disk does not change the verdict.
+    // The exit code must not change if the disk is full.
     let report = timeloom_run::report::write(&directory);
     eprintln!();
     Ok(Made {
@@ -157,7 +157,7 @@ fn make(
     })
 }
 
-/// Compares two runs of one scenario: returns text, JSON, and an exit code.
+/// Compares two runs of one scenario. Returns the result as text and as JSON, and the exit code.
 fn verdict(first: &Made, second: &Made) -> Result<(String, serde_json::Value, u8), Failure> {
     let open = |made: &Made| RunDirectory::open(&made.directory).map_err(Failure::run);
     let compared = compare_runs(&open(first)?, &open(second)?).map_err(Failure::run)?;
@@ -209,7 +209,8 @@ fn default_directory(name: &str) -> PathBuf {
     Path::new("runs").join(format!("{name}-{now}"))
 }
 
-/// Progress display: a changing line on a terminal, an occasional line elsewhere.
+/// Display of a run's progress: a line that changes on a terminal, and an occasional line
+/// elsewhere.
 struct Display {
     name: String,
     changes: bool,
@@ -249,7 +250,7 @@ impl Display {
             wall_s,
         );
         let mut stderr = std::io::stderr();
-        // A failure to print progress does not end the run.
+        // The run continues even if its progress cannot be printed.
         let _ = if self.changes {
             write!(stderr, "\r\x1b[K{}", visible(&line))
         } else {
@@ -310,7 +311,7 @@ fn to_text(summary: &Summary, directory: &Path, report: &Result<PathBuf, ReportE
     lines.join("\n")
 }
 
-/// Returns the failed checks, for the first line.
+/// Formats the names of failed checks, for the first line of the result.
 fn failing(checks: &[Check]) -> String {
     let applied = || checks.iter().filter(|check| check.applies);
     match applied().filter(|check| !check.passed).count() {

@@ -1,4 +1,4 @@
-//! `timeloom schema`: support for scenarios in editors.
+//! Command `timeloom schema`: supports the editing of scenarios.
 
 use std::process::ExitCode;
 
@@ -7,8 +7,8 @@ use timeloom_exit::{Failure, say};
 
 /// Print the JSON Schema of scenario files
 ///
-/// An editor with a TOML language server uses it to complete and explain keys. The schema contains
-/// shapes only; `timeloom check` checks the rules.
+/// An editor with a TOML language server uses it to complete and explain keys. The schema describes
+/// only the form of a file; `timeloom check` also checks the rules.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom schema > timeloom.schema.json")]
 pub(crate) struct Schema {}

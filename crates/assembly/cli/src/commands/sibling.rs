@@ -1,9 +1,9 @@
-//! `timeloom bench` and `timeloom clock`: separate programs that are called through this one.
+//! Commands `timeloom bench` and `timeloom clock`: separate programs that this program executes.
 //!
 //! They measure the product and are not part of it, so an installation for experiments does not
-//! need them. As in git and cargo, the first word names the program: it is searched for in the
-//! directory of this program, then on the PATH, and replaces this process, so that arguments,
-//! environment, signals and exit code are its own.
+//! need them. As in git and cargo, the first word determines the program. It is searched for in the
+//! directory of this program, then on the PATH, and replaces this process. Arguments, environment,
+//! signals and exit code are therefore those of the executed program.
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,7 @@ use std::process::Command;
 use clap::Args;
 use timeloom_exit::Failure;
 
-/// Program in the directory of `timeloom` that is called through it.
+/// Separate program that is executed through `timeloom`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sibling {
     /// `timeloom bench`.
@@ -23,7 +23,7 @@ pub(crate) enum Sibling {
     Clock,
 }
 
-/// Arguments of a sibling: every word unchanged, including `--help`.
+/// Arguments of a separate program: every word unchanged, including `--help`.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Words {
@@ -38,7 +38,7 @@ pub(crate) struct Words {
 impl Sibling {
     const ALL: [Self; 2] = [Self::Bench, Self::Clock];
 
-    /// Returns the word after `timeloom` that calls it.
+    /// Returns the word after `timeloom` that stands for the program.
     fn subcommand(self) -> &'static str {
         match self {
             Self::Bench => "bench",
@@ -46,7 +46,7 @@ impl Sibling {
         }
     }
 
-    /// Returns the package, and the program in it.
+    /// Returns the names of the package and of the program in it.
     fn program(self) -> &'static str {
         match self {
             Self::Bench => "timeloom-bench",
@@ -54,7 +54,7 @@ impl Sibling {
         }
     }
 
-    /// Replaces this process with the program. Returns only if there is no such program.
+    /// Replaces this process with the program. Returns only if that is not possible.
     pub(crate) fn exec(self, words: &Words) -> Result<Infallible, Failure> {
         let program = self.program();
         let Some(path) = find(program) else {
@@ -70,8 +70,8 @@ impl Sibling {
     }
 }
 
-/// Returns the arguments of this process, with `timeloom help bench …` replaced by
-/// `timeloom bench … --help`: only the sibling knows its options.
+/// Returns the arguments of this process. `timeloom help bench …` is replaced by
+/// `timeloom bench … --help`, because only the separate program knows its options.
 pub(crate) fn arguments() -> Vec<OsString> {
     ask_siblings_for_help(std::env::args_os().collect())
 }
@@ -89,7 +89,7 @@ fn ask_siblings_for_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
 }
 
 fn find(program: &str) -> Option<PathBuf> {
-    // Links are resolved: the siblings need not be beside a link to this program.
+    // Symbolic links are resolved: the separate programs need not be in the directory of a link.
     let own = std::env::current_exe().ok();
     let beside = own.and_then(|own| Some(own.parent()?.to_path_buf()));
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `timeloom sweep`: runs a scenario with many values and seeds.
+//! Command `timeloom sweep`: runs a scenario with many values and seeds.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -21,13 +21,13 @@ use super::table;
 /// Creates a directory with the runs, a table of them (sweep.parquet) and a page with a band over
 /// the seeds for every signal (sweep.html).
 ///
-/// Runs are concurrent, each on processors that no other run of the sweep uses: one run for every
-/// two processors in time mode `skip`, and for every four otherwise, unless --jobs says otherwise.
-/// After an interruption, by Ctrl-C or otherwise, the same command continues the sweep.
+/// Runs are concurrent, each on processors that no other run of the sweep uses. Without --jobs
+/// there is one run for every two processors in time mode `skip`, and one for every four in other
+/// modes. If the sweep was interrupted, by Ctrl-C or otherwise, the same command continues it.
 ///
-/// Exit code: 0 if all runs passed; 1 if one did not; 2 for a mistake in the scenario, with any of
-/// the values: then nothing is run; 4 if none failed, but this machine was too slow for one of
-/// them.
+/// Exit code: 0 if all runs passed; 1 if one did not; 2 for a mistake in the scenario with any of
+/// the values, in which case nothing is run; 4 if none failed, but this machine was too slow for
+/// one of them.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom sweep examples/hello/plant.toml -o sweeps/area \\\n           --set time.mode=skip --set simulation.plants.tank.config.area_m2=1,2,3 --seeds 10"
@@ -38,19 +38,18 @@ pub(crate) struct Sweep {
     /// Directory of the sweep [default: sweeps/NAME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Values of the scenario to be tried, separated by commas; if repeated, every combination is
-    /// run
+    /// Values of a key of the scenario, separated by commas; if repeated, every combination is run
     #[arg(long = "set", value_name = "KEY=VALUE,…", value_parser = Axis::parse)]
     sets: Vec<Axis>,
-    /// Run each combination with the seeds 1 to N [default: once, with the scenario's]. Programs
-    /// and plants receive a seed of their own, derived from it, in TIMELOOM_SEED; a program that
-    /// does not seed its random numbers with it behaves the same in every run
+    /// Run each combination with the seeds 1 to N [default: once, with the scenario's seed]. Each
+    /// program and plant gets a seed derived from it in TIMELOOM_SEED; a program that does not use
+    /// that for its random numbers behaves the same in every run
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     seeds: u64,
     /// Number of concurrent runs
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Repeat the runs that failed in an earlier call, or could not be trusted
+    /// Repeat runs of an earlier call that failed or could not be trusted
     #[arg(long)]
     retry_failed: bool,
     /// Print the result as one JSON object
@@ -76,7 +75,8 @@ impl Sweep {
             .first()
             .map(|plan| plan.name.clone())
             .unwrap_or_default();
-        // All plans have the same needs.
+        // The number of jobs depends only on the time mode, so the plan that needs most determines
+        // it.
         let jobs = plans
             .iter()
             .map(|plan| default_jobs(plan.time.mode, processors().len()));
@@ -110,7 +110,7 @@ impl Sweep {
         Ok(ExitCode::from(code(&swept.rows)))
     }
 
-    /// Checks every plan before the first is run.
+    /// Checks the plans of all points before the first is run.
     fn plans(&self, all: &[Point]) -> Result<Vec<Plan>, Failure> {
         let colour = std::io::stderr().is_terminal();
         let plan = |point: &Point| {
@@ -126,7 +126,7 @@ impl Sweep {
     }
 }
 
-/// Returns an exit code as for a single run; failed runs take precedence over untrusted ones.
+/// Returns the exit code. A failed run takes precedence over an untrusted one.
 fn code(rows: &[Row]) -> u8 {
     let any = |ended| rows.iter().any(|row| row.ended == ended);
     if any(Ended::Failed) || any(Ended::NotDone) {

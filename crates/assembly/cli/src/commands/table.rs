@@ -1,7 +1,7 @@
-//! Text tables: each column has the width of its widest cell. Used by `compare` and `sweep`.
+//! Text tables in which each column is as wide as its widest cell, for `compare` and `sweep`.
 
-/// Returns the lines, without a newline at the end. Cells that begin with a digit or a sign are
-/// aligned to the right.
+/// Returns the lines of a table, without a newline at the end. Cells that begin with a digit or a
+/// sign are aligned to the right.
 pub(super) fn text(columns: &[impl AsRef<str>], rows: &[Vec<String>]) -> String {
     let heads: Vec<String> = columns
         .iter()

@@ -1,5 +1,5 @@
-//! A terminal for a command that runs as another user: input is passed on unchanged, output is
-//! printed here, and its window has the size of ours.
+//! Terminal for a command that runs as another user. Input is passed to the command unchanged, and
+//! its output is printed here. The terminal has the size of this process's terminal.
 
 use std::fs::File;
 use std::io::{self, Read, Write, stdin, stdout};
@@ -14,7 +14,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 use signal_hook::consts::SIGWINCH;
 
-/// A pair of terminal ends: ours, and the command's.
+/// Both ends of a terminal: this process's end, and the command's.
 pub(super) struct Terminal {
     ours: OwnedFd,
     theirs: OwnedFd,
@@ -37,18 +37,19 @@ impl Terminal {
         self.theirs.as_fd()
     }
 
-    /// Copies input and output until `end` returns and all output is printed.
+    /// Copies input and output until `end` returns and all output has been printed.
     pub(super) fn relay<T>(self, end: impl FnOnce() -> T) -> T {
-        // If the size of the terminal is unknown, the initial one stays.
+        // If the size of this process's terminal is unknown, the initial size stays.
         let resized = Arc::new(AtomicBool::new(false));
         let _ = signal_hook::flag::register(SIGWINCH, Arc::clone(&resized));
         let _raw = Raw::set();
         let Self { ours, theirs } = self;
-        // Otherwise the end of the terminal would never be detected.
+        // If this process kept the command's end open, it would never see the end of the output.
         drop(theirs);
         let ended = AtomicBool::new(false);
         if let Ok(typed) = ours.try_clone() {
-            // This thread ends with the process: its wait for a key cannot be interrupted.
+            // This thread lives until the process ends, because its wait for a key cannot be
+            // interrupted.
             thread::spawn(move || copy(stdin(), File::from(typed)));
         }
         thread::scope(|scope| {
@@ -70,15 +71,15 @@ fn resize(terminal: &OwnedFd) {
     }
 }
 
-/// Prints the command's output, until its terminal is closed, or the command has ended and no
-/// output is left.
+/// Prints the command's output. Returns when the terminal is closed, or when the command has ended
+/// and no output is left.
 fn print(terminal: &OwnedFd, resized: &AtomicBool, ended: &AtomicBool) {
     let mut bytes = [0u8; 8192];
     loop {
         if resized.swap(false, Ordering::SeqCst) {
             resize(terminal);
         }
-        // Checked before the poll: final output is available by then.
+        // Checked before the poll, so that output which precedes the end is not missed.
         let was_ended = ended.load(Ordering::SeqCst);
         let mut look = [PollFd::new(terminal, PollFlags::IN)];
         let ready = poll(&mut look, Some(&LOOK_EVERY));
@@ -88,7 +89,7 @@ fn print(terminal: &OwnedFd, resized: &AtomicBool, ended: &AtomicBool) {
         if !matches!(ready, Ok(1..)) {
             continue;
         }
-        // EIO: its last holder has closed it.
+        // EIO: the last process that had the terminal open has closed it.
         let Ok(length) = rustix::io::read(terminal, &mut bytes) else {
             return;
         };
@@ -108,7 +109,7 @@ fn copy(mut from: impl Read, mut to: impl Write) {
     }
 }
 
-/// Raw mode of our own terminal, restored when this is dropped.
+/// Raw mode of this process's terminal. Dropping the value restores the previous mode.
 struct Raw(Option<Termios>);
 
 impl Raw {
@@ -131,7 +132,7 @@ impl Drop for Raw {
     }
 }
 
-/// Polling interval for changes of the window size and for the end of the command.
+/// Polling interval for changes of the window size, and for the end of the command.
 const LOOK_EVERY: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,

@@ -1,4 +1,4 @@
-//! `timeloom timeline`: the daemon that keeps timelines, and commands to read them.
+//! Command `timeloom timeline`: runs the daemon that keeps timelines, and reads timelines.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,8 +33,8 @@ impl Timeline {
 
 /// Keep timelines until SIGTERM or SIGINT
 ///
-/// With a file, keeps all timelines in it; without, one that is defined by the options. The system
-/// clock is never changed.
+/// With a file, keeps all timelines that the file defines; otherwise keeps one, which the options
+/// define. The system clock is never changed.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom timeline serve plant --source chrony --oscillator-error-ppb 50000"
@@ -43,7 +43,7 @@ pub(crate) struct Serve {
     /// Name of the timeline
     #[arg(required_unless_present = "config", conflicts_with = "config")]
     name: Option<TimelineName>,
-    /// File with one or several timelines (docs/timeline.md)
+    /// File that defines one or several timelines (docs/timeline.md)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Source of time: chrony, ptp, ptp4l, system-clock, phc, clockbound, vmclock, timeline, peer
@@ -57,23 +57,24 @@ pub(crate) struct Serve {
     /// Maximum frequency error of the machine's oscillator, in parts per 10^9 [default: 100000]
     #[arg(long, value_name = "PPB", conflicts_with = "config")]
     oscillator_error_ppb: Option<i64>,
-    /// Time for which an answer of a source remains valid, as in `60 s` [default: 1000 s]
+    /// Time for which an answer of a source remains valid, e.g. `60 s` [default: 1000 s]
     #[arg(long, value_name = "SPAN", conflicts_with = "config")]
     ttl: Option<Duration>,
-    /// Create a timeline with a reference of its own instead of TAI
+    /// Create a timeline in the scale of its sources instead of TAI
     #[arg(long, conflicts_with = "config")]
     local: bool,
-    /// Offset of TAI from UTC, for sources that report UTC without it [default: the kernel's value]
+    /// TAI minus UTC in seconds, for sources that report UTC without it [default: the kernel's
+    /// value]
     #[arg(long, value_name = "SECONDS", conflicts_with = "config")]
     tai_offset_s: Option<i16>,
     #[command(flatten)]
     place: DirectoryArg,
 }
 
-/// Directory shared by daemon and programs.
+/// Directory that the daemon and programs share.
 #[derive(Args)]
 pub(crate) struct DirectoryArg {
-    /// Directory shared by daemon and programs [default: $TIMELOOM_TIMELINES, else /run/timelines]
+    /// Directory that daemon and programs share [default: $TIMELOOM_TIMELINES, else /run/timelines]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
 }
@@ -138,10 +139,10 @@ impl Serve {
     }
 }
 
-/// List the timelines of this machine and their state
+/// List the timelines of this machine, and their state
 #[derive(Args)]
 pub(crate) struct List {
-    /// Print one JSON object per timeline and line
+    /// Print one JSON object per line, for each timeline
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -205,7 +206,7 @@ impl List {
 
 /// Read a timeline once
 ///
-/// Exit code 1 if there is no interval.
+/// Exits with 1 if the timeline has no interval.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom timeline read plant --json")]
 pub(crate) struct Read {
@@ -238,7 +239,7 @@ impl Read {
 pub(crate) struct Watch {
     /// Name of the timeline
     name: TimelineName,
-    /// Time between two readings
+    /// Time from one reading to the next
     #[arg(long, value_name = "SPAN", default_value = "1 s")]
     every: Duration,
     /// End after this number of readings [default: at Ctrl-C]
@@ -278,8 +279,8 @@ impl Watch {
     }
 }
 
-/// Returns the reasons of the daemon why a timeline has no interval: the answers of sources that
-/// have never answered anything else.
+/// Returns the daemon's reasons why a timeline has no interval: the answers of those sources that
+/// have never given a time.
 fn reasons(directory: &Directory, name: &TimelineName) -> Vec<String> {
     let Ok(seen) = timeloom_timeline_client::observe(directory, name) else {
         return Vec::new();
@@ -299,7 +300,7 @@ fn reasons(directory: &Directory, name: &TimelineName) -> Vec<String> {
     refusals.chain(contradiction.cloned()).collect()
 }
 
-/// Returns a reading. For an unknown name, the error lists the existing ones.
+/// Reads a timeline. If the name is unknown, the error lists the names that exist.
 fn read(directory: &Directory, name: &TimelineName) -> Result<StampText, Failure> {
     timeloom_timeline_client::read(directory, name).map_err(|refusal| {
         let names = directory.names();
@@ -330,7 +331,7 @@ fn print_json(object: &impl serde::Serialize) {
     say!("{}", serde_json::to_string(object).expect("plain data"));
 }
 
-/// Formats the quality, such as `ok, −12 us +14 us`.
+/// Formats status and error bounds, such as `ok, −12 us +14 us`.
 fn quality(stamp: &StampText) -> String {
     let status = stamp.status;
     match stamp.interval {

@@ -1,4 +1,4 @@
-//! `timeloom vm`: provides timelines of the machine to its virtual machines.
+//! Command `timeloom vm`: gives this machine's virtual machines access to its timelines.
 
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -40,7 +40,7 @@ impl Vm {
     }
 }
 
-/// Timelines that a virtual machine is given.
+/// Timelines that a virtual machine may read.
 #[derive(Args)]
 struct TimelineChoice {
     /// Timeline that the virtual machine may read; may be repeated
@@ -51,7 +51,7 @@ struct TimelineChoice {
 }
 
 impl TimelineChoice {
-    /// Opens the relay; waits up to `patience` for daemons that are still starting.
+    /// Opens the relay. Waits up to `patience` for daemons that are still starting.
     fn relay(self, patience: Duration) -> Result<Relay, Failure> {
         let counter = SharedCounter::here().map_err(|error| match error {
             NotShared::Processor(_) => Failure::run(error),
@@ -75,7 +75,7 @@ impl TimelineChoice {
     }
 }
 
-/// Warns if a machine in a session does not get its host's clock page.
+/// Warns if a virtual machine in a session does not get its host's clock page.
 fn warn_of(relay: &Relay, counter: &SharedCounter) {
     if relay.clock().is_none() && counter.of_pages() == PageCounter::HostRaw {
         eprintln!(
@@ -86,11 +86,11 @@ fn warn_of(relay: &Relay, counter: &SharedCounter) {
 
 /// Start a virtual machine that can read timelines of this one
 ///
-/// QEMU is started with its arguments and the devices for the timelines: memory that the guest can
-/// only read, and a port for binding. In the guest, `timeloom vm guest` serves programs. The exit
-/// code is QEMU's. In a session the timelines are those of the host on which this runs, and the
-/// machine's time is the session's: the session must emulate the time-stamp counter (--tsc
-/// emulate).
+/// QEMU is started with its arguments and with the devices for the timelines: memory that the guest
+/// can only read, and a port for bindings. In the guest, `timeloom vm guest` serves programs. The
+/// exit code is QEMU's. In a session, the timelines are those of the host on which this command
+/// runs, and the virtual machine has the session's time. The session must then emulate the
+/// time-stamp counter (--tsc emulate).
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom vm run --timeline plant -- qemu-system-x86_64 -m 512 -nographic disk.img"
@@ -98,7 +98,7 @@ fn warn_of(relay: &Relay, counter: &SharedCounter) {
 pub(crate) struct Run {
     #[command(flatten)]
     choice: TimelineChoice,
-    /// Maximum wait for a timeline's daemon that is not running yet [default: none]
+    /// Maximum wait for a timeline's daemon to start [default: no wait]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     wait: Option<Duration>,
     /// QEMU and its own arguments
@@ -137,7 +137,7 @@ impl Run {
         let mut child = command.spawn().map_err(|error| {
             Failure::usage(format!("{}: {error}", self.command[0].to_string_lossy()))
         })?;
-        // From here on only the emulator holds the other ends.
+        // From here on only the emulator has the opposite ends open.
         drop(command);
         relay
             .connect(ours.into())
@@ -157,24 +157,23 @@ impl Run {
     }
 }
 
-/// Keep a region for a virtual machine that another program starts, and print QEMU's arguments
+/// Keep a region for a virtual machine that another program starts, and print arguments for QEMU
 ///
 /// The arguments are words for a shell, on one line. QEMU must be started while this command runs,
-/// and by a user that may open this process's files.
+/// by a user that may open the files of this process.
 ///
 /// A guest may also connect by vsock. If the host's kernel has a device for it (vhost-vsock),
-/// --vsock names the machine that may connect. A device in user space (vhost-device-vsock) is given
-/// the path DIR/vsock: it forwards connections to port 8319 of the host to the socket
-/// DIR/vsock_8319.
+/// --vsock names the machine that may connect. A device in user space (vhost-device-vsock) gets the
+/// path DIR/vsock, and forwards connections to port 8319 of the host to the socket DIR/vsock_8319.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom vm serve --timeline plant --sockets /run/vm1 --vsock 42")]
 pub(crate) struct Serve {
     #[command(flatten)]
     choice: TimelineChoice,
-    /// Directory for the sockets that QEMU and a vsock device connect to; it is created
+    /// Directory for the sockets to which QEMU and a vsock device connect; it is created
     #[arg(long, value_name = "DIR")]
     sockets: PathBuf,
-    /// Also accept the machine with this number (QEMU's guest-cid) by the kernel's vsock
+    /// Also accept the machine with this number (QEMU's guest-cid) over the kernel's vsock
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(3..))]
     vsock: Option<u32>,
 }
@@ -245,11 +244,11 @@ impl Serve {
     }
 }
 
-/// Serve the host's timelines to programs, in a virtual machine
+/// Serve the host's timelines to programs; to be run in a virtual machine
 ///
-/// Measures the relation between this machine's counter and its host's, and takes the place of the
-/// daemon for programs: they open and bind timelines as on any machine. Needs the right to map PCI
-/// devices.
+/// Measures the relation between the counters of this machine and its host, and takes the place of
+/// the daemon for programs, which open and bind timelines as on any machine. Needs the right to map
+/// PCI devices.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom vm guest & timeloom timeline read plant")]
 pub(crate) struct Guest {
@@ -286,7 +285,7 @@ impl Guest {
     }
 }
 
-/// Accepts the machine of that number, from a port that only its administrator can use.
+/// Accepts the machine with this number. Its port must be one that only its administrator can use.
 fn take_by_vsock(machine: u32, listener: &OwnedFd, relay: &Mutex<Relay>) {
     while let Ok((channel, from)) = vsock::accept(listener) {
         if from.machine == machine && from.port < vsock::FIRST_FREE_PORT {
@@ -305,5 +304,5 @@ fn lock(relay: &Mutex<Relay>) -> std::sync::MutexGuard<'_, Relay> {
     relay.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Polling interval for a daemon.
+/// Polling interval while a daemon is awaited.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(20);

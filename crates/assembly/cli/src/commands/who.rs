@@ -1,4 +1,4 @@
-//! User and rights of a program that `exec` and `shell` start.
+//! User and rights of a program that `exec` or `shell` starts.
 
 use clap::Args;
 use timeloom_exit::Failure;
@@ -8,9 +8,9 @@ use timeloom_sys::rights::{Capability, Rights};
 /// User and capabilities of a program.
 #[derive(Args)]
 pub(crate) struct Who {
-    /// User of the program: a name, `UID` or `UID:GID` (needs root). It gains no privilege by
-    /// executing programs, and has only the capabilities of --capability. Inside a run the default
-    /// is the user of the host's programs, if it is the same for all
+    /// User of the program: a name, `UID` or `UID:GID` (needs root). The user cannot gain
+    /// privileges by executing programs, and has only the capabilities of --capability. Inside a
+    /// run the default is the user of the host's programs, if all have the same
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<UserName>,
     /// A capability of root that the program has, such as net_bind_service; may be given several
@@ -20,7 +20,7 @@ pub(crate) struct Who {
 }
 
 impl Who {
-    /// Returns the rights of the program, if they differ from ours.
+    /// Returns the rights of the program; `None` if they are those of this process.
     pub(crate) fn rights(&self) -> Result<Option<Rights>, Failure> {
         if self.user.is_none() && self.capability.is_empty() {
             return Ok(None);

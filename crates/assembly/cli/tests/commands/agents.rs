@@ -1,4 +1,4 @@
-//! Several machines with one virtual time: agents in network namespaces of their own, joined by the
+//! Several machines with one virtual time. Their agents are in network namespaces and share the
 //! pause bus.
 
 use std::fs;
@@ -10,7 +10,7 @@ use timeloom_testing::wait_for;
 use crate::support::machines::{Agent, Machines, NAMES, let_go, timeloom};
 
 impl Machines {
-    /// Starts an agent on each of the first `count` machines; all are running.
+    /// Starts an agent on each of the first `count` machines, and waits until all run.
     pub(crate) fn agents(&self, count: usize, more: &[&str]) -> Vec<Agent> {
         let agents: Vec<Agent> = (0..count)
             .map(|index| self.agent(index, count, more))
@@ -55,11 +55,11 @@ impl Machines {
     }
 }
 
-/// Long enough for no machine to be declared dead under load.
+/// Long enough that no machine is declared dead on a busy host.
 const PATIENT: [&str; 2] = ["--patience", "60s"];
 
-/// Any machine pauses all; all stop at one instant to the nanosecond; and the clocks' deviations do
-/// not grow.
+/// Any machine can pause all. All must stop at the same virtual nanosecond, and the deviations of
+/// their clocks must not grow.
 #[test]
 fn agents_take_turns_and_their_clocks_stay_together() {
     const PAUSES: usize = 32;
@@ -73,13 +73,13 @@ fn agents_take_turns_and_their_clocks_stay_together() {
             let status = machines.query(index);
             assert_eq!(status["virtual_ns"].as_i64(), Some(at), "{status}");
         }
-        // Some runs between pauses are long, some short.
+        // Some intervals between pauses are long, and some are short.
         std::thread::sleep(Duration::from_millis((turn * 7 % 30) as u64));
         for index in 0..4 {
             assert_eq!(machines.query(index)["virtual_ns"].as_i64(), Some(at));
         }
         let_go(hold);
-        // A request before the last release has been received joins that pause.
+        // A request that arrives before the last release has been received joins that pause.
         wait_for("time goes on", || {
             (machines.query((turn + 1) % 4)["virtual_ns"].as_i64()? > at).then_some(())
         });
@@ -125,13 +125,13 @@ fn agents_take_turns_and_their_clocks_stay_together() {
         late.sort_unstable();
         eprintln!("{name}: {early:?} {late:?}");
         let (early, late) = (early[early.len() / 2], late[late.len() / 2]);
-        // The paper's boards drift apart by 41 ms in 128 pauses: 320 µs for each.
+        // The paper's boards drift apart by 41 ms in 128 pauses, which is 320 µs for each pause.
         let papers = 320_000 * PAUSES as i64 / 2;
         assert!(late < early + papers, "it grows: {early} {late}");
     }
 }
 
-/// Holds of two machines overlap: all are stopped until the last is released.
+/// Two machines hold at overlapping times. All must stay stopped until the last hold is released.
 #[test]
 fn the_last_of_two_holds_lets_all_go() {
     let machines = Machines::new("wired-or", 2);
@@ -152,7 +152,7 @@ fn the_last_of_two_holds_lets_all_go() {
             (machines.query(index)["virtual_ns"].as_i64()? > at).then_some(())
         });
     }
-    // Requests that would make the clocks differ are refused.
+    // A request that would make the clocks differ must be refused.
     for request in [["dilate", "2"], ["run-until", "+1s"]] {
         let asked = timeloom(&[&request[..], &["--name", &machines.session(0)]].concat());
         let said = String::from_utf8_lossy(&asked.stderr);
@@ -160,7 +160,7 @@ fn the_last_of_two_holds_lets_all_go() {
     }
 }
 
-/// The holds of a dead machine are released, if so configured and enough machines are left.
+/// The holds of a dead machine must be released, if so configured and if enough machines are left.
 #[test]
 fn a_dead_holder_is_released() {
     let machines = Machines::new("dead-holder", 3);
@@ -180,7 +180,7 @@ fn a_dead_holder_is_released() {
     let _ = hold.wait();
 }
 
-/// A pulled cable stops all machines, and its ends are named.
+/// A pulled cable must stop all machines, and the message must name the cable's ends.
 #[test]
 fn a_pulled_cable_stops_all_and_says_where() {
     let machines = Machines::new("cable", 2);
@@ -199,7 +199,7 @@ fn a_pulled_cable_stops_all_and_says_where() {
     }
 }
 
-/// A late machine takes part from the next resume on.
+/// A machine that joins late must take part from the next resumption on.
 #[test]
 fn a_late_machine_joins_at_the_next_resume() {
     let machines = Machines::new("joiner", 3);
@@ -209,7 +209,8 @@ fn a_late_machine_joins_at_the_next_resume() {
     wait_for("its session is there", || {
         machines.query(2)["paused"].as_bool()
     });
-    // The pause may end before the machine's request is received: then another pause is needed.
+    // The pause may end before the machine's request arrives, in which case another pause is
+    // needed.
     wait_for("it takes part", || {
         let (hold, at) = machines.hold(0);
         let takes_part = machines.query(2)["virtual_ns"].as_i64() == Some(at);
@@ -223,8 +224,9 @@ fn a_late_machine_joins_at_the_next_resume() {
     let_go(hold);
 }
 
-/// New messages are multicast in one datagram; acknowledgements and retransmissions go to one
-/// machine. One machine's cable carries no multicast, so it receives everything by retransmission.
+/// A new message must be multicast in one datagram; acknowledgements and retransmissions go to
+/// single machines. One machine's cable carries no multicast, so that machine gets everything by
+/// retransmission.
 #[test]
 fn agents_speak_to_all_at_once() {
     const PAUSES: usize = 12;
@@ -256,8 +258,8 @@ fn agents_speak_to_all_at_once() {
             let found = pairs.find(|(name, _)| *name == wanted).expect("a counter");
             found.1.parse().expect("a number")
         };
-        // Every host passes through five stages in each pause, and announces them. It receives its
-        // own multicast messages.
+        // In each pause a machine passes through five stages, and announces each. It also receives
+        // its own multicast messages.
         let (sent, came) = (of("OutMcastPkts"), of("InMcastPkts"));
         assert!(sent >= 4 * PAUSES, "{sent} {came}");
         match index {
@@ -267,7 +269,8 @@ fn agents_speak_to_all_at_once() {
     }
 }
 
-/// A group must be IPv4 multicast, and a wire needs an existing chip: both errors are reported.
+/// A group must be an IPv4 multicast address, and a wire needs an existing chip. Both mistakes must
+/// be reported.
 #[test]
 fn what_cannot_join_machines_is_said() {
     let scratch = crate::support::Scratch::new("no-line");

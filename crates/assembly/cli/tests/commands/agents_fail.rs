@@ -1,5 +1,5 @@
-//! Failures of agents and of the networks between them: the machines that stop, those that
-//! continue, and their messages. (Every order of such events is searched on the model, in
+//! Failures of agents and of the networks between them: which machines must stop, which must
+//! continue, and what they report. (Every order of such events is searched on the model, in
 //! `timeloom-accord`.)
 
 use std::collections::VecDeque;
@@ -16,15 +16,15 @@ use timeloom_testing::{need_root, own_address, wait_for};
 use crate::support::Scratch;
 use crate::support::machines::{Agent, Machines, let_go, timeloom};
 
-/// Returns the exit status and the output of an agent, on one line.
+/// Returns the exit status of an agent, and its output on one line.
 fn ended(machines: &Machines, agent: &mut Agent, index: usize) -> (Option<i32>, String) {
     let status = agent.0.wait().expect("it ends");
     let said = machines.errors(index);
     (status.code(), said.replace('\n', ""))
 }
 
-/// Two of three machines do not receive each other's messages, and the third receives both: all
-/// stop, and the link is named.
+/// Of three machines, two do not receive each other's messages, and the third receives both. All
+/// must stop, and the message must name the link.
 #[test]
 fn a_link_that_breaks_between_two_of_three_stops_all_and_is_named() {
     let machines = Machines::new("one-link", 3);
@@ -39,7 +39,7 @@ fn a_link_that_breaks_between_two_of_three_stops_all_and_is_named() {
     }
 }
 
-/// A machine that is cut off stops; the others are more than half, and continue.
+/// A machine that is cut off must stop. The others are more than half, and must continue.
 #[test]
 fn who_is_cut_off_stops_and_the_others_go_on() {
     let machines = Machines::new("minority", 3);
@@ -58,7 +58,7 @@ fn who_is_cut_off_stops_and_the_others_go_on() {
     }
 }
 
-/// A machine dies while it holds all, and the run is configured to stop: all stop and name the
+/// A machine dies during its hold, and the run is configured to stop. All must stop and name the
 /// machine.
 #[test]
 fn a_holder_that_dies_stops_all_and_is_named() {
@@ -70,7 +70,7 @@ fn a_holder_that_dies_stops_all_and_is_named() {
         let (code, said) = ended(&machines, agent, index);
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains("hears nothing from b"), "{said}");
-        // The virtual time is unchanged.
+        // Virtual time must not have advanced.
         let last = machines
             .log(index)
             .pop()
@@ -81,8 +81,8 @@ fn a_holder_that_dies_stops_all_and_is_named() {
     let _ = hold.wait();
 }
 
-/// Lost, duplicated and reordered datagrams neither lose nor duplicate a pause: both machines count
-/// the same pauses.
+/// Datagrams that are lost, duplicated or reordered must not lose or duplicate a pause: both
+/// machines must count the same pauses.
 #[test]
 fn a_line_that_loses_doubles_and_reorders_loses_no_pause() {
     const PAUSES: usize = 12;
@@ -144,7 +144,7 @@ fn a_line_that_loses_doubles_and_reorders_loses_no_pause() {
     }
 }
 
-/// One direction of a bad line: of every five datagrams one is lost, one is duplicated, and one
+/// One direction of a bad line. Of every five datagrams, one is lost, one is duplicated, and one
 /// arrives after its successor.
 struct BadLine {
     address: std::net::SocketAddr,
@@ -164,7 +164,7 @@ impl BadLine {
             let (mut count, mut lost, mut doubled, mut late) = (0u64, 0, 0, 0);
             let mut kept = VecDeque::new();
             let mut buffer = [0; 2048];
-            // A peer that is not running yet causes an error (ICMP), which counts as a loss.
+            // If the peer does not run yet, ICMP causes an error, which counts as a loss.
             let send = |bytes: &[u8]| drop(socket.send_to(bytes, end));
             while !its.load(Ordering::SeqCst) {
                 let Ok(length) = socket.recv(&mut buffer) else {
@@ -198,7 +198,7 @@ impl BadLine {
         }
     }
 
-    /// Returns the numbers of lost, duplicated and late datagrams.
+    /// Returns the numbers of datagrams that were lost, duplicated and late.
     fn end(self) -> (u64, u64, u64) {
         self.over.store(true, Ordering::SeqCst);
         self.thread.join().expect("it does not panic")

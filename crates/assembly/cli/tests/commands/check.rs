@@ -1,4 +1,4 @@
-//! `timeloom check` and `timeloom schema`.
+//! Tests of `timeloom check` and `timeloom schema`.
 
 use crate::support::{Scratch, timeloom};
 

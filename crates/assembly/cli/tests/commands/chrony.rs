@@ -1,5 +1,5 @@
-//! The real chronyd, unmodified, on a host whose oscillator has a frequency error. The scenario
-//! itself says how near to true time the clock must come.
+//! The real chronyd, unmodified, on a host whose oscillator has a frequency error. The scenario's
+//! own checks state how close to true time the clock must come.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn chronyd_disciplines_a_hosts_clock_and_not_the_machines() {
     assert!(output.status.success(), "{text}\n{log}");
     assert!(log.contains("Selected source 10.0.0.1"), "{log}");
     assert!(log.contains("System clock was stepped by -0.1"), "{log}");
-    // Every time-related call of chronyd is virtual.
+    // Every call of chronyd that carries time must be virtual.
     assert!(!text.contains("not virtualised"), "{text}");
     let report = fs::read_to_string(directory.join("report.html")).expect("a report");
     assert!(report.contains("Clocks of the hosts against true time"));
@@ -56,7 +56,7 @@ fn chronyd_disciplines_a_hosts_clock_and_not_the_machines() {
     fs::remove_dir_all(&directory).expect("our own");
 }
 
-/// Without chronyd the clock stays wrong, and the checks find that.
+/// Without chronyd the clock must stay wrong, and the checks must notice that.
 #[test]
 fn without_a_daemon_the_clock_drifts_and_the_checks_fail() {
     let directory = std::env::temp_dir().join(format!("timeloom-drift-{}", std::process::id()));
@@ -68,14 +68,15 @@ fn without_a_daemon_the_clock_drifts_and_the_checks_fail() {
         ],
     );
     assert_eq!(output.status.code(), Some(1));
-    // 300 s at 50 ppm, and the effect of the temperature: 100 ms and 15 ms.
+    // The clock begins 100 ms ahead, and gains 15 ms in 300 s at 50 ppm. The temperature changes
+    // that a little.
     let last = *offsets(&directory, "client").last().expect("recorded");
     assert!((0.113..0.116).contains(&last), "{last}");
     fs::remove_dir_all(&directory).expect("our own");
 }
 
-/// A machine is suspended for twenty seconds without a notification: its clock is behind by exactly
-/// that, its chronyd measures the difference, and slews.
+/// A machine is suspended for twenty seconds without a notification. Its clock must be behind by
+/// exactly that time, and its chronyd must measure the difference and slew.
 #[test]
 fn chronyd_finds_out_for_how_long_its_host_was_suspended() {
     let directory = std::env::temp_dir().join(format!("timeloom-suspend-{}", std::process::id()));
@@ -112,13 +113,13 @@ fn chronyd_finds_out_for_how_long_its_host_was_suspended() {
     };
     assert_eq!(behind_ns("client"), Some(20_000_000_000), "{answer}");
     assert_eq!(behind_ns("server"), Some(0), "{answer}");
-    // The scenario's own checks hold only for hosts that are not suspended.
+    // The scenario's own checks are only for hosts that are not suspended.
     assert_eq!(run.wait().expect("it ends").code(), Some(1));
     let log = fs::read_to_string(directory.join("logs/chronyd-client.log")).unwrap_or_default();
     let found = log.split("System clock wrong by ").nth(1);
     let found: Option<f64> = found.and_then(|rest| rest.split(' ').next()?.parse().ok());
     let off = found.map(|found| (found - 20.0).abs());
-    // chronyd interprets delays of packets on a loaded machine as an offset.
+    // On a busy machine, chronyd takes delays of packets for an offset.
     assert!(off.is_some_and(|off| off < 1.0), "{log}");
     let offsets = offsets(&directory, "client");
     let least = offsets.iter().fold(0f64, |least, o| least.min(*o));

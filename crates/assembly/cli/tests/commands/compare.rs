@@ -1,4 +1,4 @@
-//! `timeloom compare`, on artificial runs.
+//! Tests of `timeloom compare`, on artificial runs.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::support::{Scratch, timeloom};
 use timeloom_results::{Manifest, Outcome, RunDirectory, SignalRow};
 use timeloom_time::Instant;
 
-/// Creates a run of three seconds with a level that rises by `slope` per second, and other signals.
+/// Creates a run of three seconds, with other signals and a level that rises by `slope` per second.
 fn make_run(path: &Path, slope: f64, others: &[&str]) {
     let run = RunDirectory::create(path).unwrap();
     let mut manifest = Manifest::begin("tank", 7, Instant::ZERO, b"");
@@ -32,7 +32,7 @@ fn make_run(path: &Path, slope: f64, others: &[&str]) {
     run.write_manifest(&manifest).unwrap();
 }
 
-/// Creates two runs whose levels end 0.3 m apart, over a range of 3 m.
+/// Creates two runs whose levels differ by 0.3 m at the end, over a range of 3 m.
 fn two(scratch: &Scratch) -> [String; 2] {
     make_run(&scratch.path("a"), 1.0, &[]);
     make_run(&scratch.path("b"), 1.1, &[]);

@@ -1,4 +1,4 @@
-//! `timeloom doctor`, on whatever machine the tests run.
+//! Tests of `timeloom doctor`, on the machine on which the tests run.
 
 use crate::support::timeloom;
 use serde_json::Value;
@@ -46,13 +46,13 @@ fn findings_verdicts_and_exit_code_agree() {
     if missing {
         assert_eq!(run["state"], "missing", "run needs what exec needs");
     } else {
-        // The doctor's findings must be true.
+        // The doctor's findings must agree with what `exec` does.
         let ended = timeloom(&["exec", "--quiet", "--", "true"]);
         assert_eq!(ended.code, Some(0), "{}", ended.err);
     }
 }
 
-/// The version of Open vSwitch, and its datapath.
+/// The version of Open vSwitch and its datapath must be shown.
 #[test]
 fn the_datapath_of_open_vswitch_is_named() {
     timeloom_testing::need("ovs-vsctl", "openvswitch-switch");
@@ -82,7 +82,7 @@ fn people_get_a_line_for_each_and_a_verdict() {
 }
 
 /// `ip netns exec` gives a program a `/sys` of its own without a cgroup mount. The fix that
-/// `doctor` suggests works there.
+/// `doctor` suggests must work there.
 #[test]
 fn where_cgroups_are_not_mounted_the_fix_helps() {
     let doctor = |prepare: &str| {

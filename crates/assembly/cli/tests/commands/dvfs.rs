@@ -1,5 +1,5 @@
-//! Hosts that count a core's cycles, by a trace and under a governor. The scenario itself limits
-//! the error of their clocks.
+//! Hosts that count a core's cycles, by a trace and under a governor. The scenario's own checks
+//! limit the error of their clocks.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -35,7 +35,7 @@ fn a_clock_made_of_cycles_increases_over_changes_and_is_behind_by_what_it_says()
         let values = |index: usize| series[index].samples.iter().map(|(_, value)| *value);
         let mut seen = 0;
         for (offset, missing) in values(0).zip(values(1)) {
-            // Exact to the nanosecond of a host's clock, and a cycle.
+            // The error is exact to the nanosecond of a host's clock, and one cycle.
             assert!(
                 offset <= 1e-8 && -offset <= missing + 1e-8,
                 "{host}: {offset} {missing}"
@@ -49,7 +49,7 @@ fn a_clock_made_of_cycles_increases_over_changes_and_is_behind_by_what_it_says()
     fs::remove_dir_all(&directory).expect("our own");
 }
 
-/// A directory `cpufreq` of a kernel, in which the test sets a core's frequency.
+/// Directory `cpufreq` as made by a kernel, in which the test sets a core's frequency.
 struct Machine(PathBuf);
 
 impl Machine {
@@ -62,7 +62,7 @@ impl Machine {
         machine
     }
 
-    /// One write of constant length, so that no reader finds a partial value.
+    /// Sets the frequency by one write of constant length, so that no reader finds a partial value.
     fn run_at(&self, khz: u32) {
         let mut file = fs::OpenOptions::new();
         let file = file.write(true).create(true).truncate(false);
@@ -81,8 +81,8 @@ impl Drop for Machine {
 
 const FREQUENCIES_KHZ: [u32; 3] = [800_000, 2_400_000, 1_200_000];
 
-/// Returns a scenario with a host that counts the cycles of a core, according to that directory of
-/// the kernel.
+/// Returns a scenario with a host that counts the cycles of a core. The core follows the given
+/// directory `cpufreq`.
 fn following(cpufreq: &Path, time: &str) -> String {
     let reader = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/dvfs/reader.py");
     format!(
@@ -105,8 +105,8 @@ fn timeloom(action: &str, directory: &Path, scenario: &str) -> std::process::Out
     command.output().expect("our own program")
 }
 
-/// Uses the machine's own frequency, if the machine reports one, and an artificial one; the test
-/// prints its choice.
+/// Uses the machine's own frequency if the machine reports one, and an artificial one otherwise.
+/// The test prints which one it uses.
 #[test]
 fn a_clock_over_the_machines_own_frequency_increases_strictly() {
     let real = Path::new("/sys/devices/system/cpu/cpu0/cpufreq");

@@ -1,4 +1,4 @@
-//! Control of single hosts of a run by a user, and its record in the results.
+//! Control of single hosts of a run by a user, and the record of that in the results.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn timeloom(arguments: &[&str]) -> Output {
         .expect("running timeloom")
 }
 
-/// Returns the session's answer.
+/// Returns the session's answer to a request.
 fn ask(name: &str, request: &[&str]) -> Value {
     let output = timeloom(&[request, &["--json", "--name", name]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -24,7 +24,7 @@ fn ask(name: &str, request: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("one JSON object")
 }
 
-/// Checks the message of a refusal.
+/// Checks that a request is refused with a message that contains `reason`.
 fn refused(name: &str, request: &[&str], reason: &str) {
     let output = timeloom(&[request, &["--name", name]].concat());
     assert_eq!(output.status.code(), Some(1), "{request:?}: {output:?}");
@@ -90,7 +90,7 @@ fn a_host_is_paused_stepped_and_let_go_while_the_run_goes_on() {
     );
     refused(&name, &["dilate", "0", "--host", "bob"], "not possible");
     refused(&name, &["run-until", "1ns", "--host", "bob"], "in the past");
-    // The session's own answers name the hosts whose time differs from its own.
+    // The session's own answers must name the hosts whose time differs from its own.
     let answer = ask(&name, &["pause"]);
     let named = answer["hosts"].as_array().into_iter().flatten();
     let named: Vec<&Value> = named.map(|host| &host["name"]).collect();
@@ -99,7 +99,7 @@ fn a_host_is_paused_stepped_and_let_go_while_the_run_goes_on() {
     ask(&name, &["resume"]);
     assert_eq!(host(&ask(&name, &["query"]), "alice")["paused"], true);
 
-    // A run continues while one of its hosts is stopped: two seconds for the others.
+    // The run must continue while one of its hosts is stopped: two seconds pass for the others.
     let greeted = log("greet");
     let answer = ask(&name, &["dilate", "0.5"]);
     let until_ns = ns(&answer, "virtual_ns") + 2_000_000_000;

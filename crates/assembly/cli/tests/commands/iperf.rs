@@ -1,6 +1,6 @@
-//! Traffic in a simulated network, or in the tunnel between two agents, stops with the testbed:
-//! iperf3 loses nothing by pauses, and retransmits nothing. `scripts/iperf-pauses` compares its
-//! speed with an undisturbed run.
+//! Traffic in a simulated network, or in the tunnel between two agents, must stop with the testbed:
+//! iperf3 must lose nothing because of pauses, and must retransmit nothing. `scripts/iperf-pauses`
+//! compares its speed with an undisturbed run.
 
 use std::fs;
 use std::path::Path;
@@ -13,11 +13,11 @@ use timeloom_testing::{need, need_root, wait_for};
 use crate::support::machines::{Machines, NAMES, let_go, timeloom};
 use crate::support::{Scratch, passed};
 
-/// The kernel's timers continue during a pause. This setting makes them longer than any pause.
+/// Commands that make the kernel's timers longer than any pause, because they continue during one.
 const UNNOTICED: &str = "ip route change 10.0.0.0/24 dev eth0 rto_min 60s && \
                          echo 0 > /proc/sys/net/ipv4/tcp_early_retrans &&";
 
-/// A window that fits into the queue of the link: nothing is lost without a pause.
+/// A window that fits into the queue of the link, so that without pauses nothing is lost.
 const TCP: &str = "-w 256K";
 const UDP: &str = "-u -b 1M -l 1400";
 
@@ -54,8 +54,9 @@ const SIMULATED: &str = r#"
     links = [{ between = ["a", "s1"] }, { between = ["s1", "b"] }]
 "#;
 
-/// Makes two holds in the middle of the transfer, each longer than the kernel's retransmission
-/// timeout (200 ms and the variation of the round trip). `hold` makes and ends one.
+/// Makes two holds in the middle of the transfer. Each is longer than the kernel's retransmission
+/// timeout (200 ms, and the variation of the round trip). `hold` begins one, and returns the
+/// process that keeps it.
 fn disturb(virtual_ns: impl Fn() -> Option<i64>, hold: impl Fn(usize) -> (Child, i64)) {
     for turn in 0..2 {
         let after = (turn as i64 * 12 + 15) * 100_000_000;
@@ -68,8 +69,8 @@ fn disturb(virtual_ns: impl Fn() -> Option<i64>, hold: impl Fn(usize) -> (Child,
     }
 }
 
-/// Returns the report of iperf3 from a log whose lines have stamps: all of it after its end, or
-/// nothing.
+/// Returns the report of iperf3 from a log whose lines have timestamps; `None` until the report is
+/// complete.
 fn heard(log: &Path) -> Option<Value> {
     let text = fs::read_to_string(log).ok()?;
     let lines = text.lines().filter_map(|line| line.split_once("] "));
@@ -77,14 +78,14 @@ fn heard(log: &Path) -> Option<Value> {
     serde_json::from_str(&text).ok()
 }
 
-/// Returns the summary at its end.
+/// Returns the summary at the end of iperf3's report.
 fn said(log: &Path) -> Value {
     let said = heard(log).unwrap_or_else(|| panic!("{:?}", fs::read_to_string(log)));
     assert!(said["error"].is_null(), "{said}");
     said["end"].clone()
 }
 
-/// Runs iperf3 across a simulated network.
+/// Runs iperf3 across a simulated network, and returns its summary.
 fn simulated(tag: &str, prepare: &str, client: &str) -> Value {
     need_root();
     need("iperf3", "iperf3");
@@ -154,9 +155,9 @@ fn tunnel(tag: &str, prepare: &str, client: &str) -> Value {
     said(&machines.scratch.path("results/logs/client.log"))
 }
 
-/// Nothing is retransmitted: no answer was lost, and none was so late that the kernel, whose timers
-/// allow for a pause, missed it. Without that allowance the kernel retransmits: data were in flight
-/// during the pause.
+/// With timers that allow for a pause, nothing may be retransmitted: no answer is lost, and none is
+/// so late that the kernel considers it lost. With the kernel's usual timers there are
+/// retransmissions, which shows that data were in flight during the pause.
 fn sends_nothing_again(over: fn(&str, &str, &str) -> Value, tag: &str) {
     let again = |end: &Value| end["sum_sent"]["retransmits"].as_u64();
     let usual = over(&format!("{tag}-usual"), "", TCP);
@@ -169,7 +170,8 @@ fn sends_nothing_again(over: fn(&str, &str, &str) -> Value, tag: &str) {
 fn loses_nothing(over: fn(&str, &str, &str) -> Value, tag: &str) {
     let end = over(tag, "", UDP);
     assert_eq!(end["sum"]["lost_packets"].as_u64(), Some(0), "{end}");
-    // 4 s of 1 Mbit/s, by the programs' clock: a busy machine omits only little of it.
+    // The transfer takes 4 s at 1 Mbit/s, by the programs' clock. A busy machine omits only little
+    // of it.
     assert!(end["sum"]["packets"].as_u64() > Some(100), "{end}");
 }
 

@@ -1,4 +1,4 @@
-//! Commands as typed by a user. (Whole experiments are in `run_e2e`.)
+//! Tests of commands as a user types them. (Tests of whole experiments are in `run_e2e`.)
 
 mod agents;
 mod agents_fail;

@@ -1,4 +1,4 @@
-//! `timeloom new`, and the files for packages.
+//! Tests of `timeloom new`, and of the files for packages.
 
 use timeloom_testing::need_root;
 
@@ -10,7 +10,7 @@ fn what_new_makes_runs_as_it_is() {
     let scratch = Scratch::new("new");
     for (kind, duration, check) in [
         ("tank", "30 s", "check no-overflow: holds"),
-        // A network that is never idle allows almost no skipping.
+        // Time can hardly skip over a network that is never idle.
         ("network", "3 s", "reached the end"),
         ("attack", "30 s", "check overflows: holds"),
         ("robot", "8 s", "check returns: holds"),
@@ -30,7 +30,7 @@ fn what_new_makes_runs_as_it_is() {
         let duration = format!("time.duration={duration}");
         let sets = ["--set", "time.mode=skip", "--set", &duration];
         let ended = timeloom(&[&["run", &scenario, "-o", &run], &sets[..]].concat());
-        // A busy machine may be too slow for a simulated network, and reports that.
+        // A busy machine may be too slow for a simulated network. The run then reports that.
         let is_late = kind == "network" && ended.code == Some(4);
         let is_well = ended.code == Some(0) || is_late;
         assert!(
@@ -73,7 +73,7 @@ fn shells_complete_what_there_is() {
             assert!(made.out.contains(word), "{shell}: no {word}");
         }
     }
-    // Bash accepts the script.
+    // Bash must accept the script.
     let script = timeloom(&["completions", "bash"]).out;
     let taken = std::process::Command::new("bash")
         .args(["-c", &format!("{script}\ncomplete -p timeloom")])

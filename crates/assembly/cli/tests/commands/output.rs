@@ -1,10 +1,10 @@
-//! Output without a reader, and commands that cannot be run.
+//! Tests of output that has no reader, and of commands that cannot be executed.
 
 use std::process::{Command, Stdio};
 
 use crate::support::timeloom;
 
-/// Behaves as `timeloom schema | head` after `head` has ended.
+/// The situation is that of `timeloom schema | head` after `head` has ended.
 #[test]
 fn a_reader_that_leaves_is_no_panic() {
     for arguments in [&["schema"][..], &["doctor", "--json"]] {

@@ -1,4 +1,4 @@
-//! Runs that are distributed over agents: `timeloom run` with `[placement]`.
+//! Runs that are distributed over agents, by `timeloom run` and `[placement]`.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ impl Machines {
         self.serving_by(count, "machine")
     }
 
-    /// Starts such agents with this timeline.
+    /// Starts agents that wait for runs and use this timeline, on the first `count` machines.
     pub(crate) fn serving_by(&self, count: usize, timeline: &str) -> Vec<Agent> {
         let agents = (0..count)
             .map(|index| self.serve(index, timeline))
@@ -45,7 +45,7 @@ impl Machines {
         fs::read_to_string(self.scratch.path(&format!("{index}.err"))).unwrap_or_default()
     }
 
-    /// Starts `timeloom run` on the first machine; its results go to `results`.
+    /// Starts `timeloom run` on the first machine. The run directory is `results`.
     pub(crate) fn start(&self, scenario: &Path, more: &[&str]) -> Child {
         self.within(1, env!("CARGO_BIN_EXE_timeloom"))
             .args(["run", "--json", "--output", &self.scratch.text("results")])
@@ -57,7 +57,8 @@ impl Machines {
             .expect("timeloom run")
     }
 
-    /// Writes a scenario of two hosts with a program each, and a link between their agents.
+    /// Writes a scenario with two hosts, each with a program, and with a link between the hosts'
+    /// agents.
     fn scenario(&self, more: &str) -> std::path::PathBuf {
         need("/usr/bin/python3", "python3");
         let case = self.scratch.path("case");
@@ -112,7 +113,7 @@ impl Machines {
     }
 }
 
-/// Answers with a word of its file, and the time of its own clock.
+/// Server that answers with a word of its file, and with the time of its own clock.
 pub(crate) const METER: &str = r#"
 import itertools, socket, sys, time
 words = itertools.cycle(open(sys.argv[1]).read().split())
@@ -124,7 +125,7 @@ with socket.create_server(("", 5000)) as server:
 time.sleep(1000)
 "#;
 
-/// Asks ten times a second, and prints the answer and the local time.
+/// Client that sends ten requests per second, and prints each answer with its local time.
 pub(crate) const READER: &str = r#"
 import socket, sys, time
 with socket.create_connection((sys.argv[1], 5000)) as meter:
@@ -138,8 +139,8 @@ with socket.create_connection((sys.argv[1], 5000)) as meter:
         time.sleep(0.1)
 "#;
 
-/// Two agents run one scenario: its files are sent, its hosts communicate over a tunnel, a pause
-/// stops both, and the results come back as one run, by virtual time.
+/// Two agents run one scenario. Its files must be sent, its hosts must communicate over a tunnel, a
+/// pause must stop both agents, and the results must come back as one run, by virtual time.
 #[test]
 fn two_agents_run_one_scenario_and_its_results_are_one_run() {
     let machines = Machines::new("spread", 2);
@@ -171,7 +172,7 @@ fn two_agents_run_one_scenario_and_its_results_are_one_run() {
     let log = fs::read_to_string(place(&results).join("logs/reader.log")).expect("a log");
     let answers: Vec<Vec<&str>> = log
         .lines()
-        // The text after the stamp.
+        // The text after the timestamp.
         .filter_map(|line| Some(line.split_once("] ")?.1.split_whitespace().collect()))
         .collect();
     assert!(answers.len() > 5, "{log}");
@@ -181,7 +182,7 @@ fn two_agents_run_one_scenario_and_its_results_are_one_run() {
         };
         assert_eq!(word, ["volt", "ampere"][index % 2], "the file came with it");
         let ns = |text: &str| text.parse::<i64>().expect("nanoseconds");
-        // Both hosts have one time, and a frame takes its time.
+        // Both hosts must have the same time, and a frame must take its time.
         assert!(ns(before) < ns(there) && ns(there) < ns(after), "{words:?}");
     }
     let events = results.events().expect("events");
@@ -246,7 +247,7 @@ fn two_agents_run_one_scenario_and_its_results_are_one_run() {
         .filter(|name| name.starts_with("from-"))
         .collect();
     assert_eq!(left, [""; 0], "what came was merged");
-    // Nothing is left in the agents, which wait for the next run.
+    // The agents wait for the next run, and must have nothing left over from this one.
     for index in 0..2 {
         wait_for("what was sent is removed", || {
             let folder = machines.scratch.path(&format!("agent-{index}"));
@@ -261,7 +262,8 @@ fn ordered(instants: impl Iterator<Item = i64>) {
     assert!(instants.is_sorted(), "{instants:?}");
 }
 
-/// A failing program is named, with agent and host, and all stop; the agents then run the next.
+/// If a program fails, its name, agent and host must be reported, and all must stop. The agents
+/// must then run the next scenario.
 #[test]
 fn who_fails_on_an_agent_is_named_and_all_stop() {
     let machines = Machines::new("failing", 2);
@@ -286,7 +288,7 @@ fn who_fails_on_an_agent_is_named_and_all_stop() {
     }
     let log = fs::read_to_string(machines.scratch.path("results/logs/breaks.log"));
     assert!(log.expect("its log is here").contains("no fuse"));
-    // An agent that lacks something reports it before anything runs.
+    // An agent that lacks something must report that before any program runs.
     let text = fs::read_to_string(&scenario).expect("the scenario");
     let text = text.replace("/bin/sh", "/opt/nowhere/plc");
     fs::write(&scenario, text).expect("a file");
@@ -305,7 +307,7 @@ fn who_fails_on_an_agent_is_named_and_all_stop() {
     drop(agents);
 }
 
-/// An agent that dies stops the run on all others, which name it.
+/// If an agent dies, the run must stop on all others, which must name the agent that died.
 #[test]
 fn an_agent_that_dies_stops_the_run_and_is_named() {
     let machines = Machines::new("dying", 2);
@@ -326,13 +328,13 @@ fn an_agent_that_dies_stops_the_run_and_is_named() {
     let culprit = json["culprit"].as_str().unwrap_or_default();
     assert!(culprit.contains("agent b"), "{culprit}");
     assert!(culprit.contains("10.9.0.2:5500"), "{culprit}");
-    // The data of the other agent are available.
+    // The results of the agent that lives must be available.
     let log = fs::read_to_string(machines.scratch.path("results/logs/meter.log"));
     assert!(log.is_ok(), "{log:?}");
 }
 
-/// Agents report their capabilities, also while one is running a share; an absent agent is named.
-/// New messages of a run can be multicast.
+/// Agents must report their capabilities, even while one runs a share. The message must name an
+/// agent that is absent. New messages of a run can be multicast.
 #[test]
 fn agents_say_what_they_can_do_and_speak_to_all_at_once() {
     let machines = Machines::new("asked", 2);
@@ -371,7 +373,7 @@ fn agents_say_what_they_can_do_and_speak_to_all_at_once() {
     assert_eq!(reports[1]["state"], "missing");
 }
 
-/// Missing pins are reported before anything runs.
+/// Missing pins must be reported before any program runs.
 #[test]
 fn an_agent_without_its_pins_says_so() {
     let machines = Machines::new("pins", 2);
@@ -391,7 +393,7 @@ fn an_agent_without_its_pins_says_so() {
     drop(agents);
 }
 
-/// A peer without the key receives nothing, and writes nothing.
+/// A peer without the key must receive nothing, and must not be able to write anything.
 #[test]
 fn who_has_another_key_is_turned_away() {
     let machines = Machines::new("key", 1);

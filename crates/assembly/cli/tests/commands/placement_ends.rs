@@ -1,5 +1,5 @@
-//! Runs over agents that do not all join: connections without the key do not lock out peers that
-//! have it, and Ctrl-C ends every wait.
+//! Runs over agents of which not all join. Connections without the key must not lock out peers that
+//! have it, and Ctrl-C must end every wait.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use timeloom_testing::{eventually, need_root, own_address, wait_for};
 use crate::support::machines::Agent;
 use crate::support::{Scratch, timeloom};
 
-/// Agents on this machine, and a scenario with one host on each.
+/// Agents on this machine, and a scenario that has a host for each of them.
 struct Spread {
     tag: &'static str,
     scratch: Scratch,
@@ -55,7 +55,7 @@ impl Spread {
         }
     }
 
-    /// Starts an agent that waits for runs; returns it with the path of its output.
+    /// Starts an agent that waits for runs. Returns it with the path of its output.
     fn serve(&self, index: usize, at: SocketAddr) -> (Agent, PathBuf) {
         let said = self.scratch.path(&format!("{index}.err"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
@@ -98,7 +98,7 @@ fn await_text(file: &PathBuf, text: &str) {
     });
 }
 
-/// Reads until a line contains `text`; panics with the lines read so far if none does.
+/// Reads until a line contains `text`. If none does, panics with the lines that have been read.
 fn await_line(said: &mut impl BufRead, text: &str) {
     let mut all = String::new();
     while said.read_line(&mut all).expect("UTF-8") > 0 {
@@ -120,10 +120,10 @@ fn signal(child: &Child, signal: &str) {
     assert!(sent.is_ok_and(|status| status.success()));
 }
 
-/// Time that agents wait for each other at the start.
+/// Time for which agents wait for each other at the start.
 const ASSEMBLY: Duration = Duration::from_secs(50);
 
-/// Opens far more connections than the agent's quota; none sends a byte.
+/// The test opens far more connections than the agent's quota, and sends nothing on them.
 #[test]
 fn silent_connections_without_the_key_keep_no_run_out() {
     let at = own_address();
@@ -140,7 +140,7 @@ fn silent_connections_without_the_key_keep_no_run_out() {
     drop(silent);
 }
 
-/// The endpoint accepts the connection and sends nothing, so the run waits for its greeting.
+/// The endpoint accepts the connection but sends nothing, so the run waits for its greeting.
 #[test]
 fn ctrl_c_ends_the_wait_for_an_agent_that_does_not_greet() {
     let listener = TcpListener::bind(own_address()).expect("a port");
@@ -152,8 +152,9 @@ fn ctrl_c_ends_the_wait_for_an_agent_that_does_not_greet() {
     assert_eq!(run.wait().expect("it ends").code(), Some(1));
 }
 
-/// One agent is stopped just before the start: the run names the agent that it waits for. At Ctrl-C
-/// the other agent gives up its own wait and sends its results; a second Ctrl-C ends all waits.
+/// One agent is stopped just before the start, so the run must name the agent for which it waits.
+/// At Ctrl-C the other agent must give up its own wait and send its results. A second Ctrl-C must
+/// end all waits.
 #[test]
 fn ctrl_c_ends_the_wait_for_an_agent_that_does_not_begin_and_a_second_one_all() {
     let at = [own_address(), own_address()];
@@ -170,7 +171,7 @@ fn ctrl_c_ends_the_wait_for_an_agent_that_does_not_begin_and_a_second_one_all() 
     let asked = Instant::now();
     signal(&run, "-INT");
     eventually("the other agent gives up", || !is_there());
-    // Without Ctrl-C the wait would have timed out one minute after its start.
+    // Without Ctrl-C the wait would end one minute after its start.
     assert!(asked.elapsed() < ASSEMBLY, "it waited for the stuck one");
     await_line(&mut said, "waiting for the results of agent");
     signal(&run, "-INT");

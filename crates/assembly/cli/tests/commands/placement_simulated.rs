@@ -1,4 +1,4 @@
-//! A simulated network that is distributed over agents: an engine on each.
+//! Simulated network that is distributed over agents, each of which has an engine.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,15 +10,15 @@ use crate::placement::{METER, READER};
 use crate::support::machines::{Machines, let_go};
 use crate::support::place;
 
-/// 20 ms between the routers, which belong to two agents. Programs and simulated traffic use that
-/// link; some traffic stays on one agent.
+/// Scenario with 20 ms between two routers that belong to different agents. Programs and simulated
+/// traffic use that link. Some traffic stays on one agent.
 fn scenario(machines: &Machines) -> PathBuf {
     need("/usr/bin/python3", "python3");
     let case = machines.scratch.path("case");
     fs::create_dir(&case).expect("a directory");
     fs::write(case.join("meter.py"), METER).expect("a file");
     fs::write(case.join("reader.py"), READER).expect("a file");
-    // The same by IPv6, on another port.
+    // The same programs over IPv6, on another port.
     let meter6 = METER.replace(r#"("", 5000)"#, r#"("::", 5001), family=socket.AF_INET6"#);
     fs::write(case.join("meter6.py"), meter6).expect("a file");
     fs::write(case.join("reader6.py"), READER.replace("5000", "5001")).expect("a file");
@@ -104,7 +104,7 @@ fn engines_on_two_agents_run_one_simulated_network() {
         let virtual_ns = machines.query(1)["virtual_ns"].as_i64()?;
         (virtual_ns > 1_000_000_000).then_some(())
     });
-    // Packets in flight are stopped, too.
+    // Packets in flight must be stopped as well.
     let (hold, at) = machines.hold(0);
     for index in 0..2 {
         let status = machines.query(index);
@@ -115,7 +115,7 @@ fn engines_on_two_agents_run_one_simulated_network() {
     let output = run.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr);
     let code = output.status.code();
-    // A machine may be too busy for a simulated network.
+    // The machine may be too busy for a simulated network.
     assert!(matches!(code, Some(0 | 4)), "{code:?} {said}");
 
     let results = RunDirectory::open(machines.scratch.path("results")).expect("a run");
@@ -130,7 +130,8 @@ fn engines_on_two_agents_run_one_simulated_network() {
         for words in &answers {
             let ns = |index: usize| words[index].parse::<i64>().expect("nanoseconds");
             let (before, there, after) = (ns(1), ns(2), ns(3));
-            // Each way takes its 20 ms, by a clock that is common except for its reading error.
+            // Each direction must take 20 ms. The clocks of the hosts agree except for their
+            // reading errors.
             let least = 19_900_000;
             assert!(there - before > least && after - there > least, "{words:?}");
         }
@@ -143,14 +144,14 @@ fn engines_on_two_agents_run_one_simulated_network() {
         assert!(its.len() == 1 && its[0].text.starts_with(cut), "{its:?}");
         assert!(its[0].text.contains(" 0 lost"), "{its:?}");
     }
-    // One agent reports each flow: the receiver of datagrams, the sender of a TCP.
+    // One agent reports each flow: the receiver of datagrams, and the sender of a TCP flow.
     let told = events.iter().filter(|row| &*row.kind == "traffic");
     let told = told.map(|row| (&*row.host, row.text.split(':').next().unwrap_or_default()));
     let mut told: Vec<_> = told.collect();
     told.sort_unstable();
     let [far, bulk, inner] = ["bg-r0 to bg-l0", "bg-l0 to bg-r1", "bg-l0 to bg-l1"];
     assert_eq!(told, [("a", inner), ("a", bulk), ("a", far)]);
-    // Each signal belongs to one agent.
+    // Each signal must be recorded by exactly one agent.
     for signal in [
         "net.cut.a-b.packets",
         "net.cut.b-a.packets",
@@ -184,7 +185,7 @@ fn engines_on_two_agents_run_one_simulated_network() {
     drop(agents);
 }
 
-/// An engine stops waiting for the engine of an agent that failed before creating it.
+/// An engine must stop waiting for the engine of an agent that failed before it created one.
 #[test]
 fn an_agent_that_fails_before_it_has_an_engine_keeps_nobody_waiting() {
     let machines = Machines::new("enginefails", 2);
@@ -206,7 +207,7 @@ fn an_agent_that_fails_before_it_has_an_engine_keeps_nobody_waiting() {
     let culprit = json["culprit"].as_str().unwrap_or_default();
     assert_eq!(output.status.code(), Some(1), "{json} {said}");
     assert!(culprit.contains("agent b"), "{json} {said}");
-    // Both agents are free for the next run.
+    // Both agents must be free for the next run.
     fs::write(&scenario, &text).expect("a file");
     let mut run = machines.start(&scenario, &["--replace"]);
     wait_for("the next run begins", || {
@@ -220,7 +221,7 @@ fn an_agent_that_fails_before_it_has_an_engine_keeps_nobody_waiting() {
     drop(agents);
 }
 
-/// Civil time is nowhere accurate to the microsecond of the cable's delay.
+/// No machine's civil time is accurate to a microsecond, which is the delay of the cable.
 #[test]
 fn agents_whose_clocks_may_be_further_apart_than_a_cable_takes_do_not_begin() {
     let machines = Machines::new("clocksapart", 2);

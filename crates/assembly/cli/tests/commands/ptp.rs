@@ -1,5 +1,5 @@
-//! `timeloom ptp` for users: keys, a laboratory, a program that ends on a signal, and messages
-//! about mistakes. Needs root, as namespaces do.
+//! Tests of `timeloom ptp` for users: keys, a laboratory, the end on a signal, and messages about
+//! mistakes. Needs root, for network namespaces.
 
 use std::process::{Command, Stdio};
 
@@ -56,7 +56,8 @@ fn keys_from_the_command_line() {
     assert_eq!(shown["suite"], "bls-once");
     assert_eq!(shown["may_lead"], true);
     assert!(done(&["rotate", &at("gm")]).out.contains("epoch 2"));
-    // An epoch that has ended is reported with its reason and the exit code for user errors.
+    // An epoch that has ended must be reported with its reason, and with the exit code for user
+    // errors.
     let ended = done(&[&sign[..], &["--not-after", "2001-01-01T00:00:00Z"]].concat());
     assert!(ended.out.contains("serial 2"), "{}", ended.out);
     std::fs::copy(scratch.path("ops/ring.toml"), scratch.path("gm/ring.toml")).unwrap();
@@ -121,8 +122,8 @@ fn a_laboratory_with_an_attack() {
     }
 }
 
-/// A lying hop does not alter messages in transit; each of its Syncs carries a false statement
-/// about the hop itself.
+/// A hop that lies does not alter messages in transit. Each Sync that it forwards carries a false
+/// statement about the hop itself.
 #[test]
 fn a_hop_that_lies_is_counted_by_the_syncs_with_its_lie() {
     let scratch = Scratch::new("ptp-lie");
@@ -138,7 +139,7 @@ fn a_hop_that_lies_is_counted_by_the_syncs_with_its_lie() {
     assert!(count >= Some(12), "{}", ended.out);
 }
 
-/// Normal operation, an attack on the running laboratory, and normal operation again.
+/// The laboratory works normally, is attacked while it runs, and works normally again.
 #[test]
 fn a_laboratory_is_attacked_while_it_runs() {
     let scratch = Scratch::new("ptp-tap");
@@ -159,7 +160,7 @@ fn a_laboratory_is_attacked_while_it_runs() {
             (ended.code == Some(0)).then(|| ended.objects()[0].clone())
         })
     };
-    // Until the clocks are synchronised, there is no Follow_Up to attack.
+    // Before the clocks are synchronised, there is no Follow_Up that can be attacked.
     eventually("a Follow_Up", || attack("strip")["attacked"] != 0);
     wait_for("somebody who notices", || {
         let told = attack("correction");
@@ -190,7 +191,7 @@ fn a_laboratory_is_attacked_while_it_runs() {
 fn a_program_ends_cleanly_on_sigterm() {
     let scratch = Scratch::new("ptp-term");
     let log = scratch.path("log.jsonl");
-    // A namespace of its own, with one end of a cable whose other end is idle.
+    // The namespace has one end of a cable, whose opposite end is idle.
     let script = format!(
         "ip link add eth0 type veth peer name eth1 && ip link set eth0 up && ip link set eth1 up && \
          exec {} ptp gm -i eth0 --log {} --quiet",

@@ -1,5 +1,5 @@
 //! The real ptp4l, unmodified, with software time stamps, on a host whose oscillator has a
-//! frequency error. The scenario says how near to true time the clock must come.
+//! frequency error. The scenario's own checks state how close to true time the clock must come.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn ptp4l_disciplines_a_hosts_clock_by_the_kernels_time_stamps() {
     let log = fs::read_to_string(directory.join("logs/slave.log")).unwrap_or_default();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(passed(output.status), "{text}\n{log}");
-    // Servo state 2: locked.
+    // Servo state 2 means that the servo has locked.
     assert!(log.contains(" s2 freq"), "{log}");
     fs::remove_dir_all(&directory).expect("our own");
 }

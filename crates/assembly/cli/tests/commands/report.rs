@@ -1,4 +1,4 @@
-//! `timeloom report`, on artificial runs.
+//! Tests of `timeloom report`, on artificial runs.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::support::{Scratch, timeloom};
 use timeloom_results::{LabelRow, Manifest, Outcome, RunDirectory, SignalRow};
 use timeloom_time::{Duration, Instant};
 
-/// Kind of end of an artificial run.
+/// Way in which an artificial run ended.
 #[derive(PartialEq)]
 enum End {
     Done,

@@ -1,5 +1,5 @@
-//! Example of an attack on time in a simulated network: with signatures its checks hold, without
-//! them they do not. Needs root.
+//! Example of an attack on time in a simulated network. With signatures all its checks must hold,
+//! and without them not all. Needs root.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn run(directory: &Path, sets: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// Returns the failed checks, from the run's own record.
+/// Returns the names of the failed checks, as the run recorded them.
 fn failed(directory: &Path) -> Vec<String> {
     let text = fs::read_to_string(directory.join("checks.json")).unwrap();
     let checks: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -44,7 +44,7 @@ fn a_signed_slave_withstands_a_rogue_switch_and_an_unsigned_one_does_not() {
     }
     let directory = base.join("none");
     let output = run(&directory, &["network.ptp.security=none"]);
-    // The exit code for a machine that is too busy takes precedence over that of a check.
+    // The exit code for a machine that is too busy takes precedence over that for a failed check.
     assert!(matches!(output.status.code(), Some(1 | 4)), "{output:?}");
     assert_eq!(failed(&directory), ["noticed", "not-led-astray"]);
     fs::remove_dir_all(&base).unwrap();

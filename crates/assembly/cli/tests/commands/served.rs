@@ -1,5 +1,5 @@
-//! Real programs that use the services of a simulated host: curl and Python through a portal, a
-//! router and 50 ms. Needs root, and curl.
+//! Real programs that use the services of a simulated host: curl and Python, through a portal, a
+//! router and a delay of 50 ms. Needs root and curl.
 
 use std::fs;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -57,12 +57,12 @@ print("source", len(whole(5000, b"")))
 essential = false
 "#;
 
-/// A run, ended when this is dropped.
+/// Run that is ended when the value is dropped.
 struct Running(Child);
 
 impl Running {
     fn stop(mut self) -> ExitStatus {
-        // Not yet reaped, so the process id is still its own.
+        // The process has not been reaped, so its ID has not been reused.
         let told = Command::new("kill").arg(self.0.id().to_string()).status();
         assert!(told.unwrap().success());
         self.0.wait().unwrap()
@@ -97,7 +97,7 @@ fn real_programs_use_what_a_simulated_host_serves() {
         let is_done = || log().contains("source ") && log().ends_with('\n');
         eventually("the program's last line", is_done);
         let log = log();
-        // It is stopped by the test; if time skips, it may have ended before.
+        // The test stops the run. If time skips, the run may have ended before.
         let status = run.stop();
         assert!(
             passed(status) || status.code() == Some(1),
@@ -124,7 +124,8 @@ fn check(log: &str, mode: &str) {
     ];
     assert_eq!(said, expected, "{mode}: {log}");
     for (words, least_s) in curls.iter().zip([0.2, 0.25, 0.23, 0.1]) {
-        // Two round trips and the bytes at 10 Mbit/s; one round trip for a refusal.
+        // A transfer takes two round trips, and the time for its bytes at 10 Mbit/s. A refusal
+        // takes one round trip.
         let took: f64 = words[4].parse().unwrap();
         assert!(took >= least_s, "{mode}: {log}");
     }

@@ -1,5 +1,5 @@
-//! A run over a simulated network: two hosts in different subnets, a router
-//! and 200 ms between them. Needs root.
+//! Run over a simulated network: two hosts in different subnets, with a router and 200 ms between
+//! them. Needs root.
 
 use std::fs;
 use std::path::Path;
@@ -79,8 +79,8 @@ fn packets_take_their_virtual_time_between_subnets() {
     fs::remove_dir_all(&base).unwrap();
 }
 
-/// Like a simulator that computes 30 ms for each 70 ms: packets in flight are stopped meanwhile,
-/// many times on their way.
+/// Grants time like a simulator that computes 30 ms for each 70 ms. Packets in flight are then
+/// stopped many times on their way.
 fn grant_all(session: &str) {
     let script = "
 import sys, time
@@ -105,7 +105,7 @@ fn check(directory: &Path, mode: &str) {
         .filter_map(|line| line.split("took ").nth(1)?.trim().parse().ok())
         .collect();
     assert_eq!(times.len(), 5, "{mode}: {log}");
-    // Twice the delay, and 1066 bytes on 10 Mbit/s each way.
+    // Twice the delay, and the time for 1066 bytes at 10 Mbit/s in each direction.
     let least = 0.4 + 2.0 * 1066.0 * 8.0 / 10e6;
     assert!(times.iter().all(|took| *took >= least), "{mode}: {times:?}");
     let capture = fs::read(directory.join("net/r1-r2.pcapng")).unwrap();
@@ -150,8 +150,8 @@ name = "measured"
 assert = "max(slave.ptp.offset) < 1e-7 from 25 s"
 "#;
 
-/// The file's checks are the test: true and measured error of a slave whose
-/// oscillator runs 20 ppm slow.
+/// The scenario's checks are the test. They limit the true and the measured error of a slave whose
+/// oscillator is 20 ppm slow.
 #[test]
 fn a_simulated_slave_follows_its_grandmaster_through_transparent_switches() {
     let base = std::env::temp_dir().join(format!("timeloom-clocks-{}", std::process::id()));

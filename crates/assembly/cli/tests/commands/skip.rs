@@ -1,5 +1,5 @@
-//! `time.mode = "skip"`: the run takes as long as its computing, and the programs cannot detect
-//! that.
+//! Tests of `time.mode = "skip"`: the run must take as long as its computing, and its programs must
+//! not be able to detect that.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn hello_is_the_same_and_time_was_skipped() {
     );
 
     let log = fs::read_to_string(directory.join("logs/greet.log")).unwrap();
-    // The first seconds pass during Python's start, if that is slow.
+    // If Python starts slowly, the first virtual seconds pass during its start.
     let greeted: Vec<bool> = (0..60)
         .map(|second| log.contains(&format!("00:00:{second:02} here")))
         .collect();
@@ -43,8 +43,8 @@ fn hello_is_the_same_and_time_was_skipped() {
     );
     let manifest = RunDirectory::open(&directory).unwrap().manifest().unwrap();
     assert_eq!(manifest.virtual_duration.as_s_f64(), 60.0);
-    // The greeter sleeps a second at a time; nothing else takes time. If the machine is too busy to
-    // skip at all, it would take as long.
+    // The greeter sleeps for a second at a time, and nothing else takes time. Only if the machine
+    // were too busy to skip at all would the run take as long in wall time.
     assert!(
         manifest.wall_duration < manifest.virtual_duration,
         "nothing was skipped: {:?} of wall time",
@@ -53,7 +53,7 @@ fn hello_is_the_same_and_time_was_skipped() {
     fs::remove_dir_all(&directory).unwrap();
 }
 
-/// `exec --dilate` accepts the same ends of the range as `timeloom dilate`.
+/// `exec --dilate` must accept the same ends of the range as `timeloom dilate`.
 #[test]
 fn a_program_may_begin_with_no_dilation_or_a_boundless_one() {
     let timeloom = || Command::new(env!("CARGO_BIN_EXE_timeloom"));

@@ -1,4 +1,4 @@
-//! Steps through a run, as made by a user: on its pause wire, and to its end.
+//! Steps of a user through a run, by its pause wire, up to the end of the run.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn timeloom(arguments: &[&str]) -> Output {
         .expect("running timeloom")
 }
 
-/// Returns the session's answer.
+/// Returns the session's answer to a request.
 fn ask(name: &str, request: &[&str]) -> serde_json::Value {
     let output = timeloom(&[request, &["--json", "--name", name]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -21,7 +21,7 @@ fn ask(name: &str, request: &[&str]) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("one JSON object")
 }
 
-/// Returns the message of a refusal.
+/// Returns the message with which the session refuses a request.
 fn refused(name: &str, request: &[&str]) -> String {
     let output = timeloom(&[request, &["--name", name]].concat());
     assert_eq!(output.status.code(), Some(1), "{request:?}: {output:?}");
@@ -41,7 +41,8 @@ fn a_run_can_be_stepped_through() {
         .spawn()
         .expect("running timeloom");
     let name = format!("run-{}", run.id());
-    // Refused while the run starts; its plant also pauses it from time to time.
+    // Requests are refused while the run starts, and its plant also pauses the run from time to
+    // time.
     eventually(&name, || {
         timeloom(&["pause", "--name", &name]).status.success()
     });

@@ -1,4 +1,4 @@
-//! Commands that read another user's run directory: files planted in it do no harm.
+//! Commands that read another user's run directory: files prepared by that user must do no harm.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,11 +9,11 @@ use crate::support::{Ended, Scratch, timeloom};
 use timeloom_results::{EventRow, Manifest, Outcome, RunDirectory};
 use timeloom_time::Instant;
 
-/// Output of a hostile program with control sequences: set title, request a typed reply, clear the
-/// screen, overwrite a line.
+/// Output of a hostile program with control sequences, which set the title, request a typed reply,
+/// clear the screen, and overwrite a line.
 const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{1b}[6n\u{1b}[2Jdone\rfailed\u{9b}31m\u{202e}txt";
 
-/// Makes a finished run with a log, an event and a culprit of this text.
+/// Makes a finished run whose log, event and culprit contain `text`.
 fn make_run(path: &Path, text: &str) {
     let run = RunDirectory::create(path).unwrap();
     let mut manifest = Manifest::begin("tank", 7, Instant::ZERO, b"");
@@ -81,10 +81,10 @@ fn a_page_beside_a_run_is_not_written_through_a_planted_link() {
     );
 }
 
-/// Makes a file at the first path; links point to the second.
+/// Function that makes a file at the first path; a link leads to the second path.
 type Plant = fn(&Path, &Path);
 
-/// No command blocks on a FIFO, shows the target of a link, or reads a sparse file.
+/// No command may block on a FIFO, show the target of a link, or read a sparse file.
 #[test]
 fn files_that_are_none_are_named_and_not_read() {
     let kinds: [(&str, Plant); 3] = [
@@ -127,7 +127,7 @@ fn files_that_are_none_are_named_and_not_read() {
     }
 }
 
-/// Escape sequences are made visible on a terminal; a pipe receives the bytes unchanged.
+/// On a terminal, escape sequences must be made visible; a pipe must receive the bytes unchanged.
 #[test]
 fn escape_sequences_do_not_reach_a_terminal() {
     let scratch = Scratch::new("strangers-terminal");
@@ -147,14 +147,14 @@ fn escape_sequences_do_not_reach_a_terminal() {
         assert!(shown.contains("failed"), "{arguments:?}: {shown:?}");
         let acted_upon = |c: char| c.is_control() && !"\r\n\t".contains(c) || c == '\u{202e}';
         assert!(!shown.contains(acted_upon), "{arguments:?}: {shown:?}");
-        // Only the line ends of the terminal itself remain.
+        // Only the carriage returns that the terminal itself adds may be left.
         assert!(!shown.replace("\r\n", "").contains('\r'), "{shown:?}");
         if arguments.contains(&"--json") {
             let object: serde_json::Value = serde_json::from_str(shown.trim()).expect(&shown);
             assert!(object.to_string().contains("failed"));
         }
     }
-    // Errors are filtered on every kind of output.
+    // Errors must be filtered on every kind of output.
     let name = scratch.path("a").join("scenario.toml");
     fs::write(name, format!("schema = \"{HOSTILE}\"\n")).unwrap();
     let ended = timeloom(&["report", &a]);
@@ -162,7 +162,7 @@ fn escape_sequences_do_not_reach_a_terminal() {
     assert!(!ended.err.contains('\u{1b}'), "{:?}", ended.err);
 }
 
-/// Returns the output of a command on a terminal of its own.
+/// Returns the output of a command that runs on a terminal of its own.
 fn in_terminal(arguments: &[&str]) -> String {
     let words: Vec<String> = std::iter::once(&env!("CARGO_BIN_EXE_timeloom"))
         .chain(arguments)

@@ -1,4 +1,4 @@
-//! `timeloom sweep`: real runs, short ones.
+//! Tests of `timeloom sweep`, with real, short runs.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{Ended, Scratch, timeloom};
 
-/// A program on one host, which fails if told to.
+/// Scenario with a program on one host, which fails if an argument says so.
 const SCENARIO: &str = r#"
 schema = "timeloom/1"
 name = "short"
@@ -42,7 +42,7 @@ fn result(ended: &Ended) -> Value {
     objects[0].clone()
 }
 
-/// Returns the kind of end of each run.
+/// Returns how each run ended.
 fn ends(result: &Value) -> Vec<&str> {
     let runs = result["runs"].as_array().expect("runs");
     runs.iter()
@@ -94,7 +94,7 @@ fn a_sweep_goes_on_where_it_was_stopped_and_fails_anew_only_when_asked() {
     let begun = || names.map(|name| manifest(&scratch, name)["started"].clone());
     let before = begun();
 
-    // One run was stopped in progress, one never began.
+    // One run was stopped while it was in progress, and one had not begun.
     let runs = scratch.path("swept").join("runs");
     let path = runs.join(names[1]).join("manifest.json");
     let text = fs::read_to_string(&path).unwrap();
@@ -162,8 +162,8 @@ fn mistakes_are_found_before_anything_is_run() {
     );
 }
 
-/// A simulated network of more than a hundred million datagrams in a second, which no
-/// machine computes as fast as they pass.
+/// Scenario with a simulated network that carries more than a hundred million datagrams per second.
+/// No machine computes that in real time.
 const TOO_MUCH: &str = r#"
 schema = "timeloom/1"
 name = "busy"
@@ -200,7 +200,7 @@ fn runs_that_are_not_to_be_trusted_are_told_from_failures_and_have_the_exit_code
     let page = fs::read_to_string(scratch.path("swept/sweep.html")).expect("the page");
     assert!(page.contains("0 of 2 runs passed") && page.contains("untrusted"));
 
-    // They have results, so they are kept, unless a repetition is requested.
+    // The runs have results, so they must be kept unless a repetition is requested.
     let begun = || manifest(&scratch, "0001_seed=1")["started"].clone();
     let first = begun();
     let kept = sweep(&scratch, &["--seeds", "2"]);
@@ -213,7 +213,7 @@ fn runs_that_are_not_to_be_trusted_are_told_from_failures_and_have_the_exit_code
     assert_eq!(again.code, Some(4), "{}", again.err);
     assert_ne!(begun(), first);
 
-    // Failed runs take precedence.
+    // A failed run takes precedence over an untrusted one.
     let program = "[[system.hosts.a.programs]]\nname = \"p\"\nrun = [\"false\"]\n";
     let worse = Scratch::new("sweep-worse");
     fs::write(worse.path("short.toml"), format!("{TOO_MUCH}{program}")).unwrap();

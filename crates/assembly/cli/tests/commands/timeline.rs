@@ -1,4 +1,4 @@
-//! `timeloom timeline` as used by users and their scripts: real processes, a real kill.
+//! Tests of `timeloom timeline` as users and scripts use it: with real processes and a real kill.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use timeloom_testing::{MemoryLimit, wait_for};
 use timeloom_traces::Traces;
 
-/// A short lifetime, so that its end can be observed.
+/// Answers have a short lifetime, so that the test can observe its end.
 const CONFIG: &str = r#"
 [[timeline]]
 name = "short"
@@ -43,14 +43,14 @@ impl Daemon {
         Self(child.unwrap())
     }
 
-    /// Ends it like a service manager.
+    /// Ends the daemon with SIGTERM, as a service manager does.
     fn end(mut self) {
         // SAFETY: our own child, which has not been waited for.
         unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
         self.0.wait().unwrap();
     }
 
-    /// Ends it without a chance to tidy up.
+    /// Kills the daemon, so that it cannot tidy up.
     fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -82,7 +82,7 @@ fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap_or(serde_json::Value::Null)
 }
 
-/// Reads until the timeline is in the desired state; returns the last reading.
+/// Reads the timeline until `wanted` returns true for the reading. Returns that reading.
 fn read_until(directory: &Path, wanted: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
     wait_for("a reading", || {
         let reading = json(&timeline(directory, &["read", "short", "--json"]));
@@ -97,7 +97,7 @@ fn a_killed_daemon_is_noticed_and_its_page_adopted() {
     let first = Daemon::start(directory);
     let reading = read_until(directory, |reading| reading["status"] == "ok");
     assert!(reading["earliest_ns"].as_i64() <= reading["latest_ns"].as_i64());
-    // A reader that stays open.
+    // This reader keeps the page open.
     let page = std::fs::File::open(directory.join("short.page")).unwrap();
     let inode =
         |file: &std::fs::File| std::os::unix::fs::MetadataExt::ino(&file.metadata().unwrap());
@@ -119,7 +119,8 @@ fn a_killed_daemon_is_noticed_and_its_page_adopted() {
         timeline(directory, &["read", "short"]).status.code(),
         Some(1)
     );
-    // The socket still exists but is not served; the successor takes it over.
+    // The socket file must still exist, without a daemon that serves it; the next daemon takes it
+    // over.
     assert!(directory.join("short.sock").exists());
     let list = json(&timeline(directory, &["list", "--json"]));
     assert!(list["daemon"].is_null());
@@ -142,7 +143,7 @@ fn a_killed_daemon_is_noticed_and_its_page_adopted() {
     drop(successor);
 }
 
-/// Has the effect of a kill; the published data stays, and a successor continues.
+/// The effect must be that of a kill: the published data stay, and another daemon continues.
 #[test]
 fn a_daemon_that_is_out_of_memory_is_noticed_and_its_page_adopted() {
     let place = tempfile::tempdir().unwrap();
@@ -154,7 +155,7 @@ fn a_daemon_that_is_out_of_memory_is_noticed_and_its_page_adopted() {
     limit.set(0);
     let deadline = Instant::now() + Duration::from_secs(120);
     let status = loop {
-        // Each connection takes a little memory.
+        // Each connection makes the daemon allocate a little memory.
         timeline(directory, &["list", "--json"]);
         if let Some(status) = daemon.0.try_wait().unwrap() {
             break status;
@@ -169,7 +170,7 @@ fn a_daemon_that_is_out_of_memory_is_noticed_and_its_page_adopted() {
     traces.assert_nothing_left();
 }
 
-/// Readers see that the page is not kept, and when it is kept again.
+/// Readers must notice that the daemon does not update the page, and when it does so again.
 #[test]
 fn a_daemon_that_somebody_stops_is_dead_until_it_goes_on() {
     let place = tempfile::tempdir().unwrap();
@@ -222,7 +223,7 @@ fn a_name_that_nobody_keeps_is_answered_with_those_there_are() {
     drop(daemon);
 }
 
-/// Its source cannot be queried, and the reading says so.
+/// The source of the timeline cannot be queried, and the reading must say so.
 #[test]
 fn a_timeline_that_never_synchronises_says_why() {
     let scratch = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Timelines in virtual time: the daemon and its readers are guests of one session.
+//! Timelines in virtual time: the daemon and its readers are programs of the same session.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Scratch, timeloom};
 
-/// The reference is the date: true time, in a session whose host's clock is right.
+/// The reference is `date`, which shows true time in a session whose host's clock is right.
 const SERVE: &str = "timeline serve plant --local --source 'system-clock,vouched_error=0 ns'";
 
-/// Reads until there is an interval.
+/// Commands that read until the timeline has an interval.
 const IN_STEP: &str =
     "until $T timeline read plant >$D/out 2>/dev/null; do kill -0 $P || exit 9; sleep 0.02; done";
 
-/// A reading between two looks at the date, as three lines.
+/// Commands that print a reading between two readings of the date, as three lines.
 const LOOK: &str = "date +%s%N; $T timeline read plant --json; date +%s%N";
 
-/// Runs `timeloom exec` with these options and a shell that has `$T`, `$D` and a timeline.
+/// Runs `timeloom exec` with these options, and in it a shell with `$T`, `$D` and a timeline.
 fn session(scratch: &Scratch, name: &str, options: &[&str], then: &str) -> Command {
     let script = format!("$T {SERVE} & P=$!\n{IN_STEP}\n{then}\nkill $P; wait $P");
     let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
@@ -30,8 +30,8 @@ fn session(scratch: &Scratch, name: &str, options: &[&str], then: &str) -> Comma
     command
 }
 
-/// Checks the readings in the output of [`LOOK`]: each must lie between the two dates, and its
-/// interval must be far narrower than a pause. Returns the first date of each.
+/// Checks the readings in the output of [`LOOK`]. Each must be between the two dates, and its
+/// interval must be far narrower than a pause. Returns the first date of each reading.
 fn check(printed: &str) -> Vec<i64> {
     let lines: Vec<&str> = printed.lines().collect();
     let looks = lines.chunks(3).map(|look| {
@@ -81,7 +81,7 @@ fn a_pause_is_invisible() {
     let mut command = session(&scratch, &name, &["--dilate", "2"], &then);
     let child = command.stdout(Stdio::piped()).spawn().unwrap();
     await_file(&scratch.path("first"));
-    // Longer than the widest possible interval.
+    // Longer than the widest interval that is possible.
     for _ in 0..3 {
         let code = |verb| timeloom(&[verb, "--name", &name]).code;
         assert_eq!(code("pause"), Some(0));
@@ -104,7 +104,7 @@ fn each_domain_refuses_the_others_pages_and_says_what_to_do() {
     let directory = scratch.text("");
     let read = ["timeline", "read", "plant", "--directory", &directory];
     let outside = timeloom(&read);
-    // The same from another session.
+    // The same, from another session.
     let exec = ["exec", "--quiet", "--", env!("CARGO_BIN_EXE_timeloom")];
     let elsewhere = timeloom(&[&exec[..], &read].concat());
     std::fs::write(scratch.path("go"), "").unwrap();
@@ -124,7 +124,7 @@ fn each_domain_refuses_the_others_pages_and_says_what_to_do() {
         elsewhere.err
     );
 
-    // The timeline of the machine, as seen from a session.
+    // The timeline is the machine's, and it is read in a session.
     let machine = Scratch::new("timeline-domain-machine");
     let mut daemon = Command::new("sh")
         .args(["-c", &format!("exec $T {SERVE}")])
@@ -154,7 +154,7 @@ fn each_domain_refuses_the_others_pages_and_says_what_to_do() {
 fn a_step_of_the_hosts_clock_is_noticed() {
     let scratch = Scratch::new("timeline-step");
     let name = format!("timeline-step-{}", std::process::id());
-    // Root in a session may set its host's clock.
+    // In a session, root may set the clock of its host.
     let then = format!(
         "date -s @1900000000 >/dev/null; until $T timeline list --json | \
          grep -q '\"last_disturbance\":\"the system clock was set\"'; do sleep 0.02; done\n\
@@ -169,8 +169,8 @@ fn a_step_of_the_hosts_clock_is_noticed() {
     assert!(at[0] >= 1_900_000_000_000_000_000, "{at:?}");
 }
 
-/// A kernel whose TAI offset was never set reports 1 after a leap second. Root in a session may set
-/// its host's offset.
+/// A kernel whose TAI offset was never set reports 1 after a leap second. In a session, root may
+/// set the offset of its host.
 #[test]
 fn a_wrong_tai_offset_of_the_kernel_is_in_no_reading() {
     const SET: &str = "python3 -c 'import ctypes, struct\n\
@@ -198,7 +198,7 @@ fn a_wrong_tai_offset_of_the_kernel_is_in_no_reading() {
         assert!(ended.status.success(), "{out}{err}");
         (out, err)
     };
-    // At this date the configured offset is possible and the kernel's is not.
+    // At this date the configured offset is possible, and the kernel's is not.
     let then = format!("{IN_STEP}\n{LOOK}\n$T timeline list; kill $P; wait $P");
     let (out, _) = run("tai-overruled", "--tai-offset-s 37", &then);
     let lines: Vec<&str> = out.lines().collect();
@@ -212,7 +212,7 @@ fn a_wrong_tai_offset_of_the_kernel_is_in_no_reading() {
         "{out}"
     );
     assert!(out.contains("the configuration 37 s"), "{out}");
-    // With only the impossible offset there is no reading, but a reason.
+    // If only the impossible offset is known, there must be no reading, but a reason.
     let then = "until $T timeline list | grep 'the last because'; do sleep 0.02; done\n\
         $T timeline read plant; [ $? = 1 ] || exit 8; kill $P; wait $P";
     let (_, err) = run("tai-refused", "", then);
@@ -233,7 +233,7 @@ fn wait(mut child: Child) -> std::process::ExitStatus {
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The stand-in for the emulator prints its arguments.
+/// A script that takes the place of the emulator prints its arguments.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_virtual_machine_in_a_session_is_given_timelines_where_the_counter_is_emulated() {
@@ -249,7 +249,8 @@ fn a_virtual_machine_in_a_session_is_given_timelines_where_the_counter_is_emulat
     for part in ["memdev=timeloom\n", "chardev=timeloom-port,", "code 0\n"] {
         assert!(out.contains(part), "{part} in {out}{err}");
     }
-    // Its host's clock page, or a warning that it is not available.
+    // The arguments must have the host's clock page, or there must be a warning that it is not
+    // available.
     let is_given = out.contains("ivshmem-plain,memdev=timeloom-clock\n");
     let is_missed = err.contains("CAP_CHECKPOINT_RESTORE");
     assert!(is_given != is_missed, "{out}{err}");

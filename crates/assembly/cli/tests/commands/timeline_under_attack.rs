@@ -1,5 +1,5 @@
-//! Example of a rogue clock in the network of two controllers: the controller that requires
-//! signatures keeps its time; the other accepts the rogue's time and is then misled.
+//! Example with a rogue clock in the network of two controllers. The controller that requires
+//! signatures must keep its time. The other accepts the rogue's time and is misled.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,8 +8,8 @@ use timeloom_results::RunDirectory;
 
 use crate::support::{Scratch, root};
 
-/// Runs the example. All of its checks hold but one: the accuracy of a timeline also depends on the
-/// machine. The stated accuracy does not.
+/// Runs the example. All of its checks must hold except one: the accuracy of a timeline also
+/// depends on the machine, but the accuracy that it states does not.
 fn run(directory: &Path, sets: &[&str]) {
     let timeloom = env!("CARGO_BIN_EXE_timeloom");
     let mut command = Command::new(timeloom);
@@ -43,7 +43,7 @@ fn run(directory: &Path, sets: &[&str]) {
 
 const ACCURACY: &str = "signed-keeps-its-accuracy";
 
-/// Returns the samples of a signal of a host's timeline, with their times.
+/// Returns the samples of a signal of a host's timeline: pairs of time in seconds and value.
 fn samples(directory: &Path, host: &str, signal: &str) -> Vec<(f64, f64)> {
     let run = RunDirectory::open(directory).expect("a run");
     let name = format!("{host}.timeline.plant.{signal}");
@@ -67,14 +67,14 @@ fn an_unsigned_timeline_is_disrupted_before_it_is_wrong_and_a_signed_one_is_neit
     let disrupted = first("status", &|status| status == 4.0).expect("it is disrupted");
     let wrong = first("outside", &|outside| outside == 1.0).expect("it is led astray");
     assert!(disrupted < wrong, "{disrupted} {wrong}");
-    // It reports if it receives no valid Sync (2), as on a busy machine. It is never misled, nor
-    // contradicts itself.
+    // The timeline reports status 2 if it receives no valid Sync, as on a busy machine. It must
+    // never be misled, and must never contradict itself.
     let signed = samples(&directory, "signed", "status");
     let mut since = signed.iter().skip_while(|(_, status)| *status != 1.0);
     assert!(since.clone().next().is_some(), "it came to be in step");
     let amiss = since.find(|(_, status)| ![1.0, 2.0].contains(status));
     assert_eq!(amiss, None, "of the signed one");
-    // It is not lost permanently: missed messages are no reason to reject later ones.
+    // The loss must not be permanent: messages that were missed are no reason to reject later ones.
     let mut late = signed.iter().filter(|(at, _)| *at > 60.0);
     assert!(late.any(|(_, status)| *status == 1.0), "in step again");
 

@@ -1,5 +1,6 @@
-//! Timelines of hosts in scenarios: real chronyd, real ptp4l and a peer as sources of a host whose
-//! oscillator has a frequency error. True time lies in every interval, however time passes.
+//! Timelines of hosts in scenarios. Real chronyd, real ptp4l and a peer are the sources of a host
+//! whose oscillator has a frequency error. Every interval must contain true time, however time
+//! passes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,12 +14,12 @@ use crate::support::{Scratch, root, timeloom};
 
 const TIMELINES: [&str; 3] = ["plant", "ntp", "ptp"];
 
-/// A run of the example with changes; ended on drop.
+/// Run of the example with changes, which is ended when the value is dropped.
 struct Run {
     child: Child,
     name: String,
     directory: PathBuf,
-    /// File with its stderr.
+    /// Path of the file with the run's stderr.
     said: PathBuf,
 }
 
@@ -51,7 +52,7 @@ impl Run {
         }
     }
 
-    /// Waits until the session takes requests. Panics with the run's output if it ends before.
+    /// Waits until the session takes requests. If the session ends before, panics with its output.
     fn wait_for_session(&mut self) {
         eventually("a session", || {
             let over = self.child.try_wait().expect("our own child");
@@ -61,14 +62,14 @@ impl Run {
         });
     }
 
-    /// Sends a request to the session; returns false if the session is over.
+    /// Sends a request to the session. Returns false if the session is over.
     fn command(&self, verb: &str, arguments: &[&str]) -> bool {
         let all = [&[verb, "--name", &self.name], arguments].concat();
         timeloom(&all).code == Some(0)
     }
 
-    /// Pauses the run for a moment and, if `dilates`, resumes it at another pace. The length of the
-    /// pause and the distance to the next are random.
+    /// Pauses the run for a moment and resumes it; if `dilates` is true, at another rate. The
+    /// durations of the pause and of the interval to the next one are random.
     fn disturb(&self, random: &mut Random, turn: usize, dilates: bool) {
         let mut sleep = |most: Duration| {
             let most_us = u64::try_from(most.as_micros()).expect("a moment");
@@ -83,15 +84,15 @@ impl Run {
         sleep(FARTHEST_PAUSE);
     }
 
-    /// Returns the elapsed virtual time, in seconds.
+    /// Returns the virtual time since the start of the run, in seconds.
     fn virtual_s(&self) -> f64 {
         let answer = timeloom(&["query", "--json", "--name", &self.name]);
-        // There is no answer before the session is ready.
+        // The session does not answer before it is ready.
         let at_ns = (answer.code == Some(0)).then(|| answer.objects()[0]["virtual_ns"].as_f64());
         at_ns.flatten().unwrap_or(0.0) / 1e9
     }
 
-    /// Ends the run early; the results until then are kept.
+    /// Ends the run early. The results until then are kept.
     fn stop(mut self) {
         let pid = self.child.id().to_string();
         let killed = Command::new("kill").arg(pid).status();
@@ -116,8 +117,8 @@ impl Drop for Run {
     }
 }
 
-/// Returns the random generator of the pauses. The seed is printed, so that a failure shows it;
-/// `TIMELOOM_SEED=n` sets it.
+/// Returns the random generator for the pauses. The seed is printed, so that a failed test shows
+/// it; `TIMELOOM_SEED=n` sets it.
 fn pauses() -> Random {
     let set = std::env::var("TIMELOOM_SEED").ok();
     let seed = set.map_or(SEED, |text| {
@@ -129,10 +130,10 @@ fn pauses() -> Random {
 
 const SEED: u64 = 13;
 
-/// Upper limit of the length of a pause; the mean is half of it.
+/// Upper limit of the duration of a pause. The mean is half of it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(56);
 
-/// Upper limit of the time from the end of a pause to the next; the mean is half of it.
+/// Upper limit of the time from the end of a pause to the next one. The mean is half of it.
 const FARTHEST_PAUSE: Duration = Duration::from_millis(300);
 
 /// Returns the samples of a signal of a timeline of the host `plc`.
@@ -144,8 +145,8 @@ fn samples(directory: &Path, timeline: &str, signal: &str) -> Vec<f64> {
     samples.map(|(_, value)| *value).collect()
 }
 
-/// Checks that every interval contained true time. Returns the number of readings with an interval,
-/// and prints the widths.
+/// Checks that every interval contained true time, and prints the widths. Returns the number of
+/// readings that had an interval.
 fn check_inside(directory: &Path) -> usize {
     let mut readings = 0;
     for timeline in TIMELINES {
@@ -167,7 +168,7 @@ fn check_inside(directory: &Path) -> usize {
     readings
 }
 
-/// Makes the same check, and checks that each timeline is in order in the end.
+/// Performs [`check_inside`], and checks that the status of each timeline is `ok` in the end.
 fn check(directory: &Path) -> usize {
     for timeline in TIMELINES {
         let statuses = samples(directory, timeline, "status");
@@ -216,7 +217,7 @@ fn the_example_passes_and_says_how_the_timelines_came_to_be() {
             .any(|event| of(&event.source) && &*event.kind == "status" && event.text.contains(text))
     };
     assert!(told("→ ok"));
-    // The daemon is gone, and so are its sockets.
+    // The daemon has ended, and its sockets must be gone.
     let left = std::fs::read_dir(directory.join("timelines/plc")).expect("the run's own");
     let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
     assert!(
@@ -237,7 +238,8 @@ fn true_time_is_inside_through_pauses_dilations_and_holds_of_the_host() {
     ];
     let mut run = Run::start(&scratch, "disturbed", "10 ms", &sets);
     let directory = run.directory.clone();
-    // Late enough for the daemons to have settled, and then the same time again, in virtual time.
+    // The virtual time is late enough for the daemons to have settled; then the same time passes
+    // again.
     let mut held = None;
     let mut pauses = pauses();
     for turn in 0.. {
@@ -259,8 +261,9 @@ fn true_time_is_inside_through_pauses_dilations_and_holds_of_the_host() {
     check_seen(&directory, (15.0, f64::INFINITY));
 }
 
-/// chronyd fits one line to its measurements before and after a hold, and states an error that
-/// ignores the hold. All instants of these runs are virtual and exact.
+/// Holds the host for 20 ms. chronyd fits one line to its measurements from before and after the
+/// hold, and states an error that ignores the hold. All instants of these runs are virtual and
+/// exact.
 ///
 /// Returns the last status of each timeline.
 fn hold_for_20_ms(name: &str, sets: &[&str]) -> [Option<f64>; 3] {
@@ -271,7 +274,7 @@ fn hold_for_20_ms(name: &str, sets: &[&str]) -> [Option<f64>; 3] {
         "time.duration=\"90 s\"",
         "check=[]",
     ];
-    // Far longer than the disruption.
+    // The run continues for far longer than the disruption.
     let mut run = Run::start(&scratch, name, "10 s", &[&all, sets].concat());
     let directory = run.directory.clone();
     run.wait_for_session();
@@ -288,18 +291,19 @@ fn hold_for_20_ms(name: &str, sets: &[&str]) -> [Option<f64>; 3] {
     }
     assert!(run.end().success());
     check_inside(&directory);
-    // Each daemon notices the hold at its next query of a source, at most two seconds later.
+    // Each daemon notices the hold when it next queries a source, which is at most two seconds
+    // later.
     check_seen(&directory, (45.0, 48.0));
     TIMELINES.map(|timeline| samples(&directory, timeline, "status").last().copied())
 }
 
-/// By its Unix socket chronyd is told to measure anew, and soon has new measurements.
+/// Through its Unix socket chronyd is told to measure anew, and soon has new measurements.
 #[test]
 fn what_chronyd_measured_before_a_hold_of_its_host_counts_no_more() {
     assert_eq!(hold_for_20_ms("held", &[]), [Some(OK); 3]);
 }
 
-/// By UDP chronyd accepts no commands, and is not trusted while it uses old measurements.
+/// Over UDP chronyd accepts no commands, so it must not be trusted while it uses old measurements.
 #[test]
 fn a_chronyd_that_takes_no_orders_is_waited_for_after_a_hold_of_its_host() {
     let by_udp = "system.hosts.plc.timelines.ntp.sources=[{type=\"chrony\"}]";
@@ -308,7 +312,7 @@ fn a_chronyd_that_takes_no_orders_is_waited_for_after_a_hold_of_its_host() {
     assert!(ntp == Some(OK) || ntp == Some(DISRUPTED), "{ntp:?}");
 }
 
-/// The complete test, with a million readings: `make proof-timeline`.
+/// This is the complete test, with a million readings: `make proof-timeline`.
 #[test]
 #[ignore = "takes some minutes; `make proof-timeline` runs it"]
 fn a_million_readings_hold_what_they_promise() {
@@ -335,8 +339,8 @@ fn a_million_readings_hold_what_they_promise() {
     assert!(all > 1_000_000, "{all}");
 }
 
-/// The same signals if a server's clock does not have its stated accuracy, and if the requested
-/// accuracy exceeds what a timeline can provide.
+/// Signals must show it if a server's clock is worse than stated, and if the requested accuracy
+/// exceeds what a timeline can provide.
 #[test]
 fn what_is_outside_and_what_violates_its_accuracy_is_seen() {
     let scratch = Scratch::new("timelines-wrong");
@@ -374,6 +378,6 @@ fn in_granted_time_too() {
     assert!(check(&directory) > 100);
 }
 
-/// Number of this status on the page.
+/// Number of the status `ok` on the page.
 const OK: f64 = 1.0;
 const DISRUPTED: f64 = 4.0;

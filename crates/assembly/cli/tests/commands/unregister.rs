@@ -1,5 +1,5 @@
-//! `timeloom unregister`, as used by a user: even after the supervisor is killed, a released
-//! program is not touched.
+//! Tests of `timeloom unregister`: a released program must not be touched, even if the supervisor
+//! is killed afterwards.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
@@ -19,7 +19,7 @@ fn done(arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {said}");
 }
 
-/// Answers each line with the year that it and a child of it see.
+/// Program that answers each line with the year that it and a child process see.
 const PROGRAM: &str = "import subprocess, sys, time\n\
     for line in sys.stdin:\n\
     \x20   time.sleep(0.02)\n\
@@ -63,7 +63,7 @@ fn a_program_that_was_let_go_outlives_a_killed_supervisor() {
     assert_eq!(ask(), native);
     supervisor.kill().expect("our own child");
     supervisor.wait().expect("our own child");
-    // Its reaper and `timeloom clean` do not touch it either.
+    // The session's reaper and `timeloom clean` must not touch the program either.
     done(&["clean"]);
     for _ in 0..3 {
         assert_eq!(ask(), native);

@@ -1,16 +1,16 @@
-//! The fenced blocks of the documents.
+//! Fenced blocks of code in the documents.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A block of code in a document.
+/// Block of code in a document.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Path of the document, from the root of the tree.
+    /// Path of the document, relative to the root of the source tree.
     pub(crate) document: String,
-    /// The line on which it begins.
+    /// Number of the line on which the block begins.
     pub(crate) line: usize,
-    /// Text after the fence: `sh`, `sh run`, `toml`, nothing.
+    /// Text after the fence, such as `sh`, `sh run` or `toml`; may be empty.
     pub(crate) kind: String,
     pub(crate) text: String,
 }
@@ -21,7 +21,7 @@ impl Block {
     }
 }
 
-/// Returns the root of the tree.
+/// Returns the root of the source tree.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
@@ -56,7 +56,7 @@ pub(crate) fn blocks_of(document: &str) -> Vec<Block> {
     blocks
 }
 
-/// Returns every document of the tree.
+/// Returns the paths of all documents in the source tree.
 pub(crate) fn documents() -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![String::new(), "python/".into()];
@@ -82,7 +82,7 @@ pub(crate) fn documents() -> Vec<String> {
     found
 }
 
-/// Returns the names of the folders in a folder of the tree, sorted.
+/// Returns the names of the folders in a folder of the source tree, sorted.
 pub(crate) fn folders_in(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(root().join(folder)).expect("a folder of the tree");
     let folders = entries.map(|entry| entry.expect("an entry"));

@@ -1,4 +1,4 @@
-//! Completeness of the tables in the documents.
+//! Tests that the tables in the documents are complete.
 
 use crate::blocks::{folders_in, root};
 

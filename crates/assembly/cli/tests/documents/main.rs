@@ -1,5 +1,5 @@
-//! Contents of the documents: the tutorial works as described, two documents fit together, and
-//! every block of code that is not run is at least valid.
+//! Tests of the documents: the tutorial must work as described, two documents must fit together,
+//! and every block of code that is not run must at least be valid.
 
 mod blocks;
 mod completeness;

@@ -1,5 +1,5 @@
-//! Blocks that are not run: they parse in their language, and the commands and options of
-//! `timeloom` in them exist.
+//! Tests of blocks that are not run: they must be valid in their language, and the commands and
+//! options of `timeloom` in them must exist.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::blocks::{Block, blocks_of, documents};
 
 /// Blocks that are neither run nor checked: a picture, fragments of Rust without their context, and
-/// another program's configuration.
+/// the configuration of another program.
 const NOT_LOOKED_AT: [(&str, &str); 4] = [
     ("ARCHITECTURE.md", ""),
     ("docs/parallel.md", "rust"),
@@ -16,7 +16,7 @@ const NOT_LOOKED_AT: [(&str, &str); 4] = [
     ("docs/timeline.md", "ini"),
 ];
 
-/// Documents whose blocks marked `run` are run.
+/// Documents whose blocks are run if they are marked `run`.
 const RUN: [&str; 1] = ["docs/tutorial.md"];
 
 #[test]
@@ -55,7 +55,7 @@ fn every_block_is_run_or_right_in_itself() {
     );
 }
 
-/// Compiles the source without running it.
+/// Python code that compiles a source without running it.
 const PYTHON: &str = "import ast, sys; ast.parse(sys.stdin.read())";
 
 fn shell(text: &str) -> Result<(), String> {
@@ -64,7 +64,7 @@ fn shell(text: &str) -> Result<(), String> {
 
 fn toml(block: &Block) -> Result<(), String> {
     if block.text.contains("schema = ") {
-        // Its programs are in another document.
+        // The programs of this scenario are in another document.
         let parsed = timeloom_scenario::parse(&block.text, "block.toml", &[]);
         return parsed.map(drop).map_err(|errors| errors.render(false));
     }
@@ -90,12 +90,12 @@ fn fed(program: &str, arguments: &[&str], text: &str) -> Result<(), String> {
     }
 }
 
-/// Output of `--help`, by command.
+/// Cache of the output of `--help`, by command.
 #[derive(Default)]
 struct Helps(HashMap<Vec<String>, Option<String>>);
 
 impl Helps {
-    /// Returns `None` if there is no such command.
+    /// Returns the help of a command; `None` if there is no such command.
     fn of(&mut self, command: &[String]) -> Option<&str> {
         let ask = || {
             let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
@@ -150,7 +150,7 @@ fn commands(script: &str, helps: &mut Helps) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the words after each `timeloom` in a script.
+/// Returns the words that follow each `timeloom` in a script.
 fn calls(script: &str) -> Vec<Vec<String>> {
     let mut found: Vec<Vec<String>> = Vec::new();
     let script = script.replace("\\\n", " ");

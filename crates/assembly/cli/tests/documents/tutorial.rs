@@ -1,4 +1,5 @@
-//! The tutorial, typed exactly as written; and the two documents that together define a tank.
+//! The tutorial is typed exactly as written, and the two documents that define a tank must fit
+//! together.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,8 @@ use timeloom_testing::need_root;
 
 use crate::blocks::{blocks_of, root};
 
-/// Runs a script in a directory, with `timeloom` on the PATH. Its background processes end with it.
+/// Runs a script in a directory, with `timeloom` on the PATH. Background processes end with the
+/// script.
 fn bash(script: &str, directory: &Path) -> Output {
     let built = Path::new(env!("CARGO_BIN_EXE_timeloom"));
     let beside = built.parent().expect("a directory");
@@ -33,7 +35,7 @@ fn the_tutorial_does_what_it_says() {
             script += &format!("echo '=== {}'\n{}\n", block.place(), block.text);
         }
     }
-    // Other users of this machine may run the same command at this time.
+    // Other users of this machine may run the same command at the same time.
     let own = format!("live-{}", std::process::id());
     let script = script.replace("live", &own);
     let output = bash(&script, scratch.path());
@@ -69,8 +71,8 @@ fn the_tutorial_does_what_it_says() {
     );
 }
 
-/// The tank of the protocol's document is the plant of the scenario's document: they use the same
-/// signal name.
+/// The tank in the document about the protocol must be the plant in the document about scenarios:
+/// both must use the same signal name.
 #[test]
 fn the_two_documents_make_one_experiment() {
     need_root();

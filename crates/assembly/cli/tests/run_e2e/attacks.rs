@@ -2,7 +2,7 @@
 
 use crate::support::Lab;
 
-/// Host `bad` claims its network router's address by ARP.
+/// Program on host `bad` that claims the address of its network's router by ARP.
 const LIE: &str = r#"
 import socket, subprocess, time
 gateway = subprocess.check_output(["ip", "-4", "route", "show", "default"], text=True).split()[2]
@@ -68,7 +68,7 @@ fn the_address_of_a_router_is_watched_and_labels_say_who_was_attacked() {
     assert!(run.path().join("net/tap.pcapng").is_file());
     let labels = directory.labels().expect("the labels can be read");
     assert_eq!((&*labels[0].attack, &*labels[0].target), ("lie", "r1 a"));
-    // This attack has no technique.
+    // This attack has no technique, and the report must not show one.
     let report = std::fs::read_to_string(run.path().join("report.html"));
     let report = report.expect("there is a report");
     assert!(report.contains("lie begins, against r1 a"), "no moment");

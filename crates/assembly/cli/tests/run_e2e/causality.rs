@@ -1,11 +1,11 @@
 //! The central claim of the project: while the simulated world is computed, the testbed is stopped,
-//! and it reads the world of exactly that instant.
+//! and it then reads the world of exactly that instant.
 
 use std::collections::BTreeSet;
 
 use crate::support::{Finished, Lab, POLL, Sample, Scenario, samples, stands};
 
-/// Returns a laboratory with a solver that takes 50 ms of wall time for every answer.
+/// Returns a laboratory whose solver takes 50 ms of wall time for every answer.
 fn slow(duration: &str) -> Lab {
     Lab::new(
         &Scenario::lasting(duration)
@@ -24,8 +24,8 @@ fn polled(run: &Finished, program: &str, least: usize) -> Vec<Sample> {
     polled
 }
 
-/// Checks exactly, whatever the machine is doing: causality has no tolerance. The plant's time is a
-/// float64 of whole nanoseconds, which it represents exactly.
+/// Checks causality exactly, whatever the machine is doing. The plant's time is a float64 of whole
+/// nanoseconds, which has no rounding error.
 fn assert_causal(polled: &[Sample]) {
     for sample in polled {
         assert!(
@@ -36,7 +36,7 @@ fn assert_causal(polled: &[Sample]) {
             sample.plant <= sample.after,
             "the answer comes from the future: {sample:?}"
         );
-        // Both clocks of the client agree on the duration of the request.
+        // Both clocks of the client must agree on the duration of the request.
         assert!(sample.lasted >= sample.after - sample.before, "{sample:?}");
     }
     for pair in polled.windows(2) {
@@ -45,9 +45,9 @@ fn assert_causal(polled: &[Sample]) {
     }
 }
 
-/// A host that is suspended for a while, between two requests or during one, afterwards reads the
-/// world of the session's instant, late by exactly the suspension; its pause and those of the
-/// solver nest. Another host is unaffected.
+/// A host is suspended for a while, between two requests or during one. Afterwards it must read the
+/// world of the session's instant, which is later than its own by exactly the suspension. Its pause
+/// and those of the solver may nest. Another host must be unaffected.
 #[test]
 fn a_suspended_host_finds_the_world_gone_on() {
     let lab = Lab::new(
@@ -87,7 +87,7 @@ fn a_suspended_host_finds_the_world_gone_on() {
     };
     let before = there.iter().filter(|sample| sample.after <= stood);
     // A sample at the exact instant of the pause may have been requested before the host was
-    // stopped: the clock was already stopped, for the other host's request.
+    // stopped. The clock was then already stopped, for the request of the other host.
     let since = there.iter().filter(|sample| sample.before > stood);
     let both = before
         .map(|sample| own(sample, 0))
@@ -99,7 +99,8 @@ fn a_suspended_host_finds_the_world_gone_on() {
     assert_causal(&both);
 }
 
-/// Returns the median, which tolerates moments in which a busy machine runs something else.
+/// Returns the median duration in ms, which tolerates moments in which a busy machine does other
+/// work.
 fn median_ms(polled: &[Sample]) -> f64 {
     let mut lasted: Vec<i64> = polled.iter().map(|sample| sample.lasted).collect();
     lasted.sort_unstable();
@@ -118,7 +119,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
         "50 ms of solving cost the client {median} ms"
     );
 
-    // The request took its 50 ms of wall time, and no virtual time.
+    // A request must take 50 ms of wall time, and no virtual time.
     let rows = run
         .directory()
         .clock()
@@ -136,9 +137,9 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
     assert_eq!(manifest.virtual_duration.as_ns(), 2_500_000_000);
     let unpaused = manifest.wall_duration - manifest.paused_total;
     let difference = unpaused - manifest.virtual_duration;
-    // A map from wall to virtual time rounds at every pause.
+    // The map from wall to virtual time is rounded at every pause.
     assert!(difference.as_ns().abs() < 100_000, "{difference}");
-    // The plant received the instants of the pauses.
+    // The plant must have received the instants of the pauses.
     let frozen: BTreeSet<i64> = stands
         .iter()
         .map(|stand| stand.rows[0].t_virtual.as_ns())
@@ -152,12 +153,12 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
     }
 }
 
-/// In real time, without the pauses, the client waits for the solver.
+/// In real time there are no pauses, so the client must wait for the solver.
 #[test]
 fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
     let lab = slow("4 s");
     let run = lab.run(&["time.mode=real"]).succeeded();
-    // At the end of the run its clock is stopped, while the run is torn down.
+    // At the end of the run the clock is stopped, and the run is torn down.
     let polled = polled(&run, "client", 5);
     for sample in polled.iter().filter(|it| it.after < 4_000_000_000) {
         assert!(
@@ -170,8 +171,8 @@ fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
     assert_eq!(manifest.paused_total.as_ns(), 0);
 }
 
-/// Two programs on two hosts query the same device repeatedly: their pauses overlap, and the
-/// testbed resumes when the last of them is done.
+/// Two programs on two hosts query the same device repeatedly. Their pauses must overlap, and the
+/// testbed must resume when the last of them is done.
 #[test]
 fn overlapping_requests_share_one_pause() {
     let poll = ["python3", "poll.py", "10.0.0.10", "0.002"];
@@ -182,7 +183,7 @@ fn overlapping_requests_share_one_pause() {
             .plant("{ slow_ms = 3 }"),
     );
     let mut run = lab.start(&[]);
-    // Two more seconds from the instant at which both are querying.
+    // The run continues for two seconds from the instant at which both are querying.
     run.wait_for_line("one", "sample");
     run.wait_for_line("two", "sample");
     let at = run.virtual_s().expect("it runs");
@@ -212,7 +213,7 @@ fn overlapping_requests_share_one_pause() {
         );
     }
     let shared: Vec<_> = stands.iter().filter(|stand| stand.most_holds > 1).collect();
-    // The frequency of shared pauses is random; their absence would indicate a queue.
+    // The number of shared pauses is random. If there were none, the requests would be queued.
     assert!(
         shared.len() >= 3,
         "only {} of {} pauses were shared",
@@ -230,7 +231,7 @@ fn overlapping_requests_share_one_pause() {
     );
 }
 
-/// The manifest's pause statistics are the sum of the rows.
+/// The pause statistics of the manifest must be the sum of the rows.
 #[test]
 fn the_paused_total_is_the_sum_of_the_pauses() {
     let poll = ["python3", "poll.py", "10.0.0.10", "0.01"];
@@ -247,7 +248,7 @@ fn the_paused_total_is_the_sum_of_the_pauses() {
         .expect("the clock's rows can be read");
     let ended: Vec<_> = stands(&rows)
         .into_iter()
-        // Reads while the end is being detected do not belong to the run.
+        // Reads between the end and its detection do not belong to the run.
         .filter(|stand| stand.rows[0].t_virtual.as_ns() < 500_000_000)
         .collect();
     assert_eq!(manifest.pauses, ended.len() as u64);
@@ -256,14 +257,14 @@ fn the_paused_total_is_the_sum_of_the_pauses() {
         (sum.0 + inner, sum.1 + outer)
     });
     let paused = manifest.paused_total.as_ns();
-    // Each edge's own uncertainty is in the bounds; the tolerance is the difference of two readings
-    // of the machine's clock.
+    // The bounds include each edge's own uncertainty. The tolerance is the difference of two
+    // readings of the machine's clock.
     let tolerance = 1_000_000;
     assert!(
         (least - tolerance..=most + tolerance).contains(&paused),
         "the manifest says {paused} ns, the rows {least} … {most} ns"
     );
-    // Wall time is paused time plus running time; dilation is 1.
+    // Wall time must be paused time plus running time, because the dilation is 1.
     let difference = manifest.wall_duration - manifest.paused_total - manifest.virtual_duration;
     assert!(
         difference.as_ns().abs() < 5_000_000,

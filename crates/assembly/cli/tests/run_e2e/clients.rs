@@ -1,15 +1,15 @@
-//! Third-party Modbus clients read and set the plant through a device.
+//! Modbus clients of other projects read and set the plant through a device.
 
 use crate::support::{Finished, Lab, Scenario, log_lines, prepared_python};
 
-/// True if the program printed a line with this text.
+/// Returns true if the program has printed a line that contains `text`.
 fn printed(lab: &Lab, program: &str, text: &str) -> bool {
     log_lines(&lab.run_path(), program)
         .iter()
         .any(|(_, line)| line.contains(text))
 }
 
-/// Runs until the client has printed this text, and the plant has made another step.
+/// Runs until the client has printed this text, and the plant has then made another step.
 fn after_line(lab: &Lab, text: &str) -> Finished {
     let mut run = lab.start(&[]);
     run.wait_for_line("client", text);
@@ -51,7 +51,7 @@ print("all good")
             .plant("{}"),
     );
     let run = after_line(&lab, "all good");
-    // The written value has reached the plant, and the plant's record.
+    // The written value must have reached the plant, and the plant's record.
     let series = run
         .directory()
         .series(&["world.set"])
@@ -63,7 +63,7 @@ print("all good")
 #[test]
 fn mbpoll_reads_and_writes() {
     timeloom_testing::need("mbpoll", "mbpoll");
-    // References from 0, big-endian float32, once.
+    // Arguments: register references from 0, big-endian float32, a single write.
     let write = "mbpoll -m tcp -a 1 -0 -r 0 -t 4:float -B -1 10.0.0.10 2.5";
     let read = "mbpoll -m tcp -a 1 -0 -r 0 -c 1 -t 4:float -B -1 10.0.0.10";
     let beyond = "mbpoll -m tcp -a 1 -0 -r 100 -c 1 -t 3 -1 10.0.0.10";

@@ -1,10 +1,11 @@
-//! Initial retransmission timeouts of hosts' kernels: in virtual time, and not while programs
-//! compute in zero virtual time.
+//! Initial retransmission timeouts of the hosts' kernels. They must be in virtual time, and must
+//! not expire while programs compute in zero virtual time.
 
 use crate::support::{Finished, Lab, log_lines};
 
-/// A client that connects over 80 ms, and continues with the given code once its SYN is in flight;
-/// a server that does so once the SYN has arrived. Each prints its kernel's retransmissions.
+/// Scenario with a client that connects over 80 ms, and runs the given code once its SYN is in
+/// flight; and with a server that runs it once the SYN has arrived. Each prints the retransmissions
+/// of its kernel.
 const TWO_HOSTS: &str = r#"
 schema = "timeloom/1"
 name = "connecting"
@@ -60,8 +61,9 @@ print('sent again', sent_again())
 """]
 "#;
 
-/// `busy` computes for a number of ticks (1/100 s) of processor time as counted by the kernel,
-/// since no other time passes. `wait_for_go` waits for a file of the test.
+/// Code that both programs share. `busy` computes for a number of ticks (1/100 s) of processor
+/// time, which the kernel counts, since no other time passes. `wait_for_go` waits for a file of the
+/// test.
 const COMMON: &str = "
 import os, time
 COMPUTES_TICKS = {}
@@ -103,7 +105,7 @@ fn assert_nothing_was_sent_again(lab: &Lab, run: &Finished) {
     assert_eq!(degraded, []);
 }
 
-/// For 1.2 s: the kernel's own first timeout is a second.
+/// Programs compute for 1.2 s, which is longer than the kernel's own first timeout of a second.
 #[test]
 fn who_computes_in_no_time_has_no_connection_begun_twice() {
     let lab = lab(TWO_HOSTS, 120);
@@ -113,7 +115,7 @@ fn who_computes_in_no_time_has_no_connection_begun_twice() {
     assert_nothing_was_sent_again(&lab, &run);
 }
 
-/// Each way takes 1.6 s of the machine.
+/// Each direction takes 1.6 s of wall time.
 #[test]
 fn an_answer_that_is_far_away_in_real_time_is_waited_for() {
     let lab = lab(TWO_HOSTS, 0);
@@ -125,8 +127,8 @@ fn an_answer_that_is_far_away_in_real_time_is_waited_for() {
     assert_nothing_was_sent_again(&lab, &run.wait());
 }
 
-/// The answer takes 2.8 s of the machine, and the client's host is ten times slower than that. The
-/// server's host is not slowed, and retransmits its answer.
+/// The answer takes 2.8 s of wall time, and the client's host is ten times slower than the session.
+/// The server's host is not slowed, so it retransmits its answer.
 #[test]
 fn a_host_that_is_slowed_alone_waits_by_its_own_time() {
     let far = TWO_HOSTS.replace("20 ms", "700 ms");

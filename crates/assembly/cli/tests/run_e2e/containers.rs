@@ -1,5 +1,5 @@
-//! Containers as hosts: the root of an image, process ids and a network of their own, and the
-//! session's time everywhere.
+//! Containers as hosts: they have the root of an image, process IDs and a network of their own, and
+//! the session's time everywhere.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::{Lab, Scenario, log_lines, timeloom};
 
-/// Creates an image in the laboratory: busybox and its commands, nothing else.
+/// Creates an image in the laboratory that contains busybox and its commands, and nothing else.
 pub(crate) fn image(lab: &Lab) -> PathBuf {
     let root = lab.path().join("image");
     let bin = root.join("bin");
@@ -19,7 +19,8 @@ pub(crate) fn image(lab: &Lab) -> PathBuf {
         "sh", "cat", "date", "sleep", "ls", "id", "hostname", "ping", "grep", "wc", "touch",
         "mount",
     ] {
-        // Real images have such links, which lead to another file outside.
+        // Real images have such links, which are absolute and would lead to another file outside of
+        // the image.
         symlink("/bin/busybox", bin.join(command)).expect("there is room");
     }
     let open = fs::Permissions::from_mode(0o755);
@@ -27,7 +28,7 @@ pub(crate) fn image(lab: &Lab) -> PathBuf {
     root
 }
 
-/// Returns the machine's busybox: one static file.
+/// Returns the path of the machine's busybox, which must be one static file.
 fn busybox() -> PathBuf {
     let paths = std::env::var_os("PATH").expect("there is one");
     let files = std::env::split_paths(&paths).map(|path| path.join("busybox"));
@@ -35,7 +36,7 @@ fn busybox() -> PathBuf {
     found.expect("Debian's package busybox-static")
 }
 
-/// Returns the output of a program, without stamps.
+/// Returns the output of a program, without timestamps.
 fn lines(lab: &Lab, program: &str) -> Vec<String> {
     let log = log_lines(&lab.run_path(), program);
     log.into_iter().map(|(_, line)| line).collect()
@@ -61,16 +62,16 @@ mount -t tmpfs none /dev 2>/dev/null || echo mount refused
 ping -c 1 -W 60 10.0.0.2 | grep received
 while :; do read up rest < /proc/uptime; echo tick $(date +%s) $up; sleep 0.05; done";
 
-/// Returns the uptimes that the program read, in seconds.
+/// Returns the uptimes that the program has read, in seconds.
 fn uptimes(lines: &[String]) -> Vec<f64> {
     let ticks = lines.iter().filter_map(|line| line.strip_prefix("tick "));
     let uptime = |tick: &str| tick.split(' ').nth(1)?.parse().ok();
-    // The end of the run may truncate the last line.
+    // The end of the run may have truncated the last line.
     ticks.filter_map(uptime).collect()
 }
 
-/// All files of the host are the image's, and all its time, including the contents of its own
-/// `/proc`, stops with the session and is dilated.
+/// All files of the host must be the image's. All its time, including the contents of its own
+/// `/proc`, must stop with the session and be dilated.
 #[test]
 fn programs_live_in_the_image_and_by_the_clock() {
     let scenario = Scenario::lasting("600 s").program('a', "look", &["sh", "-c", LOOK], "");
@@ -91,7 +92,7 @@ fn programs_live_in_the_image_and_by_the_clock() {
     assert_eq!(after(&said, "files "), "bin dev etc proc sys");
     assert_eq!(after(&said, "name "), "a");
     assert!(after(&said, "interfaces ").contains("eth0"), "{said:#?}");
-    // The shell, and the two processes of the pipeline.
+    // The processes are the shell, and the two of the pipeline.
     let processes: u32 = after(&said, "processes ").parse().expect("a number");
     assert!(processes <= 4, "{said:#?}");
     let rights = after(&said, "rights ");
@@ -105,7 +106,7 @@ fn programs_live_in_the_image_and_by_the_clock() {
         said.iter().any(|line| line.contains("1 packets received")),
         "{said:#?}"
     );
-    // The image is unchanged.
+    // The image must be unchanged.
     assert!(!image.join("etc-written").exists());
     assert!(!image.join("dev").exists());
 
@@ -116,8 +117,8 @@ fn programs_live_in_the_image_and_by_the_clock() {
     );
     let uptimes = uptimes(&said);
     assert!(uptimes.is_sorted() && uptimes.len() > 1, "{uptimes:?}");
-    // By the machine's uptime the difference would include the pause, and twice the rest. Uptimes
-    // have hundredths.
+    // By the machine's uptime, the difference would include the pause and twice the rest. Uptimes
+    // have a resolution of hundredths.
     let passed_s = uptimes[uptimes.len() - 1] - uptimes[0];
     let lived_s = run.manifest().virtual_duration.as_s_f64();
     assert!(
@@ -126,7 +127,7 @@ fn programs_live_in_the_image_and_by_the_clock() {
     );
 }
 
-/// Half an hour of sleep is skipped, in a container as elsewhere.
+/// Time must skip over half an hour of sleep, in a container as elsewhere.
 #[test]
 fn time_skips_over_a_sleeping_container() {
     let nap = "read before rest < /proc/uptime; sleep 1800; read after rest < /proc/uptime
@@ -145,8 +146,8 @@ fn time_skips_over_a_sleeping_container() {
     assert!((1799..=1801).contains(&(slept[1] - slept[0])), "{slept:?}");
 }
 
-/// A bundle's process is a program of its host; another program runs beside it. Both find the
-/// timelines of the host, and cannot change them.
+/// A bundle's process is a program of its host, and another program runs beside it. Both must find
+/// the timelines of the host, and must not be able to change them.
 #[test]
 fn a_bundle_runs_as_it_says_and_reads_the_hosts_timelines() {
     let pry = "page=/run/timelines/own.page
@@ -190,7 +191,7 @@ writable = true
         &beside,
         "after = [\"container-a\"]\nessential = false",
     );
-    // The tables of a host precede those of the next.
+    // In the text, the tables of a host come before those of the next host.
     let text = scenario.to_toml().replacen(
         "[system.hosts.b]",
         &format!("{timeline}[system.hosts.b]"),
@@ -247,9 +248,9 @@ writable = true
     );
 }
 
-/// Until it executes a program, a child has our descriptors, including directories. A link of an
-/// image that leads through them leads nowhere, both for the start directory of a program and for
-/// the interpreter of a script.
+/// Until it executes a program, a child process has the supervisor's descriptors, some of which are
+/// directories. A link of an image that leads through them must lead nowhere, both for the start
+/// directory of a program and for the interpreter of a script.
 #[test]
 fn no_link_of_an_image_leads_to_the_machine_by_a_descriptor_of_ours() {
     for number in 3..6 {
@@ -289,7 +290,8 @@ fn no_link_of_an_image_leads_to_the_machine_by_a_descriptor_of_ours() {
     }
 }
 
-/// Mounts below a mounted directory of the machine are included, and are read-only if it is.
+/// Mounts below a mounted directory of the machine must be included, and read-only if that is
+/// read-only.
 #[test]
 fn all_that_is_mounted_below_a_mount_is_as_it_is() {
     let look = ["sh", "-c", "grep ' /m' /proc/self/mounts; echo looked"];
@@ -316,7 +318,7 @@ fn all_that_is_mounted_below_a_mount_is_as_it_is() {
     }
 }
 
-/// A command from outside runs inside the container.
+/// A command from outside must run inside the container.
 #[test]
 fn a_command_comes_in_to_the_container() {
     let wait = ["sh", "-c", "echo begun; sleep 100000"];
@@ -346,7 +348,7 @@ fn a_command_comes_in_to_the_container() {
     lab.assert_nothing_left();
 }
 
-/// A container that cannot be a host is reported before anything starts, with the fix.
+/// A container that cannot be a host must be reported before anything starts, with the fix.
 #[test]
 fn a_container_that_cannot_be_is_a_mistake_of_the_file() {
     let config = r#"{"root": {"path": "rootfs"}, "process": {"args": ["ARGUMENT"]},

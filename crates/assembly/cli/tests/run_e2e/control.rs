@@ -1,5 +1,5 @@
-//! A run under `timeloom query`, `pause` and `resume`, the stamps of its logs,
-//! and its dilation.
+//! A run under `timeloom query`, `pause` and `resume`: its clock, the timestamps of its logs, and
+//! its dilation.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -13,12 +13,13 @@ fn number(run: &Running<'_>, request: &str, key: &str) -> i64 {
     status[key].as_i64().expect("a number")
 }
 
-/// The user at the keyboard is one more participant on the wire: clock, programs and logs stop, and
+/// The user is one more participant on the pause wire. Clock, programs and logs must stop, and must
 /// resume where they stopped.
 #[test]
 fn a_run_that_is_paused_stands_and_goes_on() {
     let lab = Lab::new(
-        // No request arrives after its end; finally it is accelerated.
+        // The run is so long that no request arrives after its end. At the end of the test it is
+        // accelerated.
         &Scenario::lasting("30 s")
             .program('a', "ticks", TICKS, "")
             .program(
@@ -39,7 +40,7 @@ fn a_run_that_is_paused_stands_and_goes_on() {
     assert_eq!(status["virtual_ns"].as_i64(), Some(frozen));
     assert_eq!(status["paused"], true);
     assert!(status["wall_ns"].as_i64().expect("a number") - wall >= 1_200_000_000);
-    // A second pause changes nothing: a user has a single hold.
+    // A second pause must change nothing, because a user has a single hold.
     assert_eq!(number(&run, "pause", "virtual_ns"), frozen);
     let resumed = run.control("resume").expect("it goes on");
     assert!(resumed["paused_total_ns"].as_i64().expect("a number") - before >= 1_200_000_000);
@@ -78,7 +79,7 @@ fn a_run_that_is_paused_stands_and_goes_on() {
         })
         .collect();
     for (stamp_us, own_ns) in &ticks {
-        // A stamp is truncated to whole microseconds.
+        // A timestamp is truncated to whole microseconds.
         assert!(*stamp_us >= own_ns / 1000, "stamped before it was printed");
         assert!(*stamp_us <= 30_000_000, "the pause is in the stamps");
         assert!(
@@ -93,7 +94,7 @@ fn a_run_that_is_paused_stands_and_goes_on() {
 #[test]
 fn the_stamps_of_a_log_do_not_advance_while_a_plant_solves() {
     let lab = Lab::new(
-        // The ticks begin together with the pauses.
+        // The ticks begin at the same time as the pauses.
         &Scenario::lasting("600 s")
             .program('a', "ticks", TICKS, "after = [\"client\"]")
             .program(
@@ -127,15 +128,15 @@ fn the_stamps_of_a_log_do_not_advance_while_a_plant_solves() {
         .map(|row| row.duration.as_ns() / 1000)
         .sum();
     assert!(paused_us > 0, "no pause from {first_us} to {last_us} us");
-    // If the stamps included the pauses, they would be behind the program's own time.
+    // If the timestamps included the pauses, they would be behind the program's own time.
     for (stamp_us, line) in &log {
         assert!(*stamp_us <= end_us, "{stamp_us} us: {line}");
     }
 }
 
-/// Checks that between its starts and stops the clock is never ahead of its rate. Returns true if
-/// it got ahead of wall time. Starts and stops are recorded afterwards, on a busy machine with a
-/// long delay.
+/// Checks that the clock was never ahead of its rate between a start and a stop. Returns true if it
+/// was ahead of wall time. Starts and stops are recorded afterwards, with a long delay on a busy
+/// machine.
 fn runs_at(dilation: f64, run: &Finished) -> bool {
     let rows = run
         .directory()
@@ -160,7 +161,7 @@ fn runs_at(dilation: f64, run: &Finished) -> bool {
     got_ahead
 }
 
-/// Twice, and half, the wall time; the same virtual results.
+/// The wall time must be twice, and half, as long, with the same virtual results.
 #[test]
 fn dilation_stretches_wall_time_and_nothing_else() {
     let lab = |set: &[&str], dilation: f64| {
@@ -189,17 +190,17 @@ fn dilation_stretches_wall_time_and_nothing_else() {
     };
     let (normal, ..) = lab(&[], 1.0);
     let (slow, slow_ticks, _) = lab(&["time.dilation=2"], 2.0);
-    // Each of its 21 stretches may have been recorded too late to show that it was fast.
+    // Each of its 21 stretches may have been recorded too late to show that the clock was fast.
     let mut runs = (0..20).map(|_| lab(&["time.dilation=0.5"], 0.5));
     let (fast, ..) = runs.find(|run| run.2).expect("faster than the wall's");
     assert_eq!(normal[0].len(), 21);
     assert_eq!(normal, slow);
     assert_eq!(normal, fast);
-    // Fewer ticks because of Python's start.
+    // There may be fewer ticks, because Python takes time to start.
     assert!(slow_ticks <= 11, "{slow_ticks} ticks of 0.1 s in 1 s");
 }
 
-/// Each host reads its own uptime and boot time; the machine's values only on request.
+/// Each host must read its own uptime and boot time, and the machine's values only on request.
 #[test]
 fn hosts_read_the_uptime_of_their_clocks() {
     let said = |set: &[&str]| {
@@ -234,7 +235,7 @@ fn hosts_read_the_uptime_of_their_clocks() {
     assert!(!named, "as asked for");
 }
 
-/// A second run of the same name is refused and does not affect the first.
+/// A second run of the same name must be refused, and must not affect the first.
 #[test]
 fn a_name_that_is_taken_is_refused() {
     let lab = Lab::new(&Scenario::lasting("5 s").program('a', "ticks", TICKS, ""));
@@ -262,8 +263,8 @@ fn a_name_that_is_taken_is_refused() {
     run.wait().succeeded();
 }
 
-/// `timeloom clean` may be called at any time, also while a run starts: a slow plant delays the
-/// start of this one.
+/// `timeloom clean` may be called at any time, even while a run starts. A slow plant delays the
+/// start of this run.
 #[test]
 fn clean_lets_a_run_alone_that_is_getting_ready() {
     let _turn = timeloom_testing::orphans_turn();

@@ -1,4 +1,4 @@
-//! A process dies, hangs or sends invalid data: the run stops, names the culprit and keeps all
+//! A process dies, hangs or sends invalid data. The run must stop, name the culprit and keep all
 //! results so far.
 
 use std::os::unix::fs::PermissionsExt;
@@ -9,14 +9,14 @@ use crate::support::{Finished, Lab, Scenario, place, samples};
 
 const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
 
-/// Returns a scenario with a plant, a client that queries it, and a duration that only a failure
-/// can end.
+/// Returns a scenario with a plant and a client that queries it. Its duration is so long that only
+/// a failure can end it.
 fn healthy(config: &str) -> Scenario {
     answering_within("60 s", config)
 }
 
-/// Returns such a scenario with a timeout for the plant's answers: a correct plant on a busy
-/// machine needs time.
+/// Returns such a scenario with a timeout for the plant's answers. (Without a fault, a plant may be
+/// slow on a busy machine.)
 fn answering_within(timeout: &str, config: &str) -> Scenario {
     Scenario::lasting("60 s")
         .program(
@@ -28,23 +28,23 @@ fn answering_within(timeout: &str, config: &str) -> Scenario {
         .plant_with(config, &format!("timeout = \"{timeout}\""))
 }
 
-/// Returns the healthy run with one more program, on host `a`, which starts once the client has an
-/// answer.
+/// Returns the scenario without a fault and with one more program, on host `a`, which starts once
+/// the client has an answer.
 fn with_program(run: &[&str], more: &str) -> Lab {
     let more = format!("after = [\"client\"]\n{more}");
     Lab::new(&healthy("{}").program('a', "victim", run, &more))
 }
 
-/// Runs until the failure, which must be attributed to the culprit with these words.
+/// Runs until the failure, for which the messages must contain these words.
 fn fail(lab: &Lab, words: &[&str]) -> Finished {
     let run = lab.run(&[]).blames(words);
     lab.assert_nothing_left();
-    // The run ended before the planned end.
+    // The run must have ended before its planned end.
     assert!(run.manifest().virtual_duration.as_s_f64() < 60.0);
     run
 }
 
-/// Checks that the data recorded until shortly before the failure is complete.
+/// Checks that the data recorded until shortly before the failure are complete.
 fn assert_kept(run: &Finished) {
     let directory = run.directory();
     let mut times = Vec::new();
@@ -60,7 +60,7 @@ fn assert_kept(run: &Finished) {
         .map(|step| step * 50_000_000)
         .collect();
     assert_eq!(times, expected, "samples are missing");
-    // Up to the last answer to the client: the plant has computed that far.
+    // The plant has computed up to the last answer to the client.
     let last_ns = *times.last().expect("there are samples");
     let log = samples(&place(&directory), "client");
     let told_ns = log.iter().map(|sample| sample.plant).max();
@@ -89,8 +89,8 @@ fn a_program_that_exits_is_named_with_its_status_and_its_last_words() {
     let end = end.expect("its end is an event");
     assert_eq!((&*end.host, end.text.contains('3')), ("a", true));
     assert!(end.t_virtual.as_ns() >= 500_000_000);
-    // Culprit, instant, and the last lines: on the console, in the manifest, and at the top of the
-    // report.
+    // Culprit, instant and last lines must be on the console, in the manifest, and at the top of
+    // the report.
     let failure = run.manifest().failure.expect("it failed");
     assert_eq!(failure.culprit, "victim");
     assert!(failure.what.contains("host a"), "{}", failure.what);
@@ -115,7 +115,7 @@ fn a_program_that_is_killed_is_named_with_the_signal() {
     assert_kept(&run);
 }
 
-/// An early successful exit also ends the run, unless `essential = false`.
+/// A program that ends early, even with success, must end the run unless `essential = false`.
 #[test]
 fn only_a_program_that_may_end_does_so_without_ending_the_run() {
     let victim = ["python3", "ticks.py", "0.1", "0.3", "0"];
@@ -199,8 +199,8 @@ fn a_plant_that_answers_nan_is_named() {
     misdeed("nan", &["world", "not finite"]);
 }
 
-/// This plant receives no requests. Its death must be noticed even so: otherwise the results would
-/// silently lack its values.
+/// This plant receives no requests. Its death must nevertheless be noticed, because the results
+/// would otherwise lack its values without a message.
 #[test]
 fn a_plant_that_dies_unasked_fails_the_run() {
     let lab = Lab::new(
@@ -225,8 +225,8 @@ fn a_plant_that_does_not_start_is_named() {
     lab.assert_nothing_left();
 }
 
-/// The run ends a little after 320 ms, while programs are being started one after the other: none
-/// of them may escape and remain in a paused testbed for ever.
+/// The run ends a little after 320 ms, while programs are started one after the other. None of them
+/// may escape, and remain in a paused testbed for ever.
 #[test]
 fn programs_that_start_as_the_run_ends_do_not_keep_it() {
     let run = ["sh", "-c", "exit 3"];
@@ -239,7 +239,7 @@ fn programs_that_start_as_the_run_ends_do_not_keep_it() {
     fail(&Lab::new(&scenario), &["victim", "status 3"]);
 }
 
-/// The failure of a plant that is first queried at the end of the run is dated by the instant at
+/// A plant is first queried at the end of the run. Its failure must be dated by the instant at
 /// which its model fails.
 #[test]
 fn a_plant_s_failure_is_dated_by_when_it_failed() {

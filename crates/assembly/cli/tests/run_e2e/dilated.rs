@@ -1,9 +1,9 @@
-//! Hosts whose time is dilated: timeouts of their kernels in real time.
+//! Hosts whose time is dilated, and timeouts of their kernels, which are in real time.
 
 use crate::support::{Lab, log_lines};
 
-/// An answer is in flight for 40 ms of virtual time, which are 3.6 s of the machine's: longer than
-/// a kernel solicits a neighbour before it gives up.
+/// An answer is in flight for 40 ms of virtual time, which are 3.6 s of wall time. A kernel usually
+/// gives up the search for a neighbour before that.
 #[test]
 fn a_neighbour_that_is_far_away_in_real_time_is_found() {
     let lab = Lab::with_text(

@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM, and SIGKILL at any time: no process is left frozen, and no namespace, cgroup,
-//! socket or mount stays behind.
+//! Ctrl-C, SIGTERM and SIGKILL at any time: no process may be left frozen, and no namespace,
+//! cgroup, socket or mount may be left.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use timeloom_results::{Outcome, RunDirectory};
 
 use crate::support::{Finished, Lab, Running, Scenario, log_lines, patiently, place, timeloom};
 
-/// Returns a run with two programs, one of which starts more, a plant and a capture, for far longer
-/// than the test lasts.
+/// Returns a run with a plant, a capture, and two programs, one of which starts further processes.
+/// The run lasts for far longer than the test.
 pub(crate) fn long() -> Lab {
     Lab::new(
         &Scenario::lasting("600 s")
@@ -29,12 +29,12 @@ pub(crate) fn long() -> Lab {
     )
 }
 
-/// Starts the run and waits until it runs, or is stopped by `timeloom pause`.
+/// Starts the run, and waits until it is running or, with `paused`, stopped by `timeloom pause`.
 pub(crate) fn under_way(lab: &Lab, paused: bool) -> Running<'_> {
     let mut run = lab.start(&[]);
     run.wait_until(0.4);
-    // Supervisor, reaper, plant, client, shell and two sleeps; three stations and the switches.
-    // With fewer, their end would prove nothing.
+    // Processes: supervisor, reaper, plant, client, shell and two sleeps. Namespaces: three
+    // stations and the switches. If there were fewer, the test would prove nothing.
     let all = || lab.processes().len() >= 7;
     assert!(patiently(Duration::from_secs(120), all), "{:?}", lab.left());
     assert_eq!(lab.networks(), 4);
@@ -98,7 +98,7 @@ fn sigterm_ends_a_run_that_stands() {
     interrupt(libc::SIGTERM, true);
 }
 
-/// The data of a killed run are complete again after `timeloom report`.
+/// Checks that the data of a killed run are complete again after `timeloom report`.
 pub(crate) fn assert_recovered(lab: &Lab) {
     let path = lab.run_path();
     let directory = RunDirectory::open(&path).expect("there is a run directory");
@@ -121,12 +121,12 @@ pub(crate) fn assert_recovered(lab: &Lab) {
     let events = directory.events().expect("the events can be read");
     assert!(events.iter().any(|row| &*row.source == "parent"));
     drop(directory);
-    // Nothing is left in its directory either, after the recovery.
+    // After the recovery, nothing may be left in the run's directory either.
     lab.assert_nothing_left();
 }
 
-/// Signals reach the journal's file within two seconds of each other. This also shows that they can
-/// be read during the run.
+/// Waits until signals are in the journal's file. They reach it within two seconds of each other,
+/// and can be read during the run.
 pub(crate) fn wait_for_signals(lab: &Lab) {
     let recorded = patiently(Duration::from_secs(120), || {
         let directory = RunDirectory::open(lab.run_path()).expect("there is a run directory");
@@ -146,7 +146,7 @@ fn kill(paused: bool) {
     run.signal(libc::SIGKILL);
     let run = run.wait();
     assert_eq!(run.code, 128 + libc::SIGKILL);
-    // The reaper has removed everything, without `timeloom clean`.
+    // The reaper must have removed everything, without `timeloom clean`.
     lab.assert_nothing_left();
     assert_recovered(&lab);
     assert_recorded(&run.directory());
@@ -181,7 +181,7 @@ fn clean_mends_it_when_the_keeper_is_killed_too() {
     run.signal(libc::SIGKILL);
     assert_eq!(run.wait().code, 128 + libc::SIGKILL);
 
-    // The test would show nothing if everything disappeared by itself.
+    // If everything disappeared by itself, the test would show nothing.
     std::thread::sleep(Duration::from_millis(300));
     let left = lab.left();
     for what in ["poll.py", "timeloom.e2e", ".sock", "namespace"] {
@@ -199,7 +199,7 @@ fn clean_mends_it_when_the_keeper_is_killed_too() {
     lab.assert_nothing_left();
     assert_recovered(&lab);
 
-    // Another run was not touched.
+    // The other run must not have been touched.
     assert!(patiently(Duration::from_secs(120), || other
         .control("query")
         .is_ok()));
@@ -209,7 +209,7 @@ fn clean_mends_it_when_the_keeper_is_killed_too() {
     bystander.assert_nothing_left();
 }
 
-/// A single host needs no link, neither for `check` nor for a run.
+/// A scenario with a single host needs no link, neither for `check` nor for a run.
 #[test]
 fn a_single_host_runs_without_a_link() {
     let lab = Lab::with_text(

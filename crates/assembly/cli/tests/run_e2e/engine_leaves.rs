@@ -1,5 +1,5 @@
-//! One simulated network in two engine processes, one of which leaves on request during the run,
-//! and joins again.
+//! Simulated network in two engine processes, one of which leaves on request during the run, and
+//! joins again.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use crate::engine_processes::{PROCESSES, process_of, processes_of};
 use crate::engines::{Beside, asks, two_engines};
 use crate::support::{Lab, Running, log_lines};
 
-/// 2 s between the routers, so that packets from one part are in flight for a long time. Each host
-/// sends the other increasing numbers. Simulated datagrams cross, too.
+/// Scenario with 2 s between the routers, so that packets are in flight for a long time. Each host
+/// sends increasing numbers to the other. Simulated datagrams cross the link as well.
 fn tells() -> String {
     let traffic = r#"
     { from = "bg-r0", to = "bg-l0", kind = "poisson", rate = "100 kbit/s", name = "datagrams" },
@@ -28,7 +28,8 @@ name = "near"
 run = ["python3", "-u", "-S", "tells.py", "10.2.0.2"]
 "#;
 
-/// Sends the other host a number every 5 ms and prints it; prints the received numbers.
+/// Program that sends a number to the other host every 5 ms, and prints the numbers sent and
+/// received.
 const PROGRAM: &str = r#"
 import os, socket, sys, threading, time
 line = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -55,7 +56,7 @@ fn numbers(lab: &Lab, program: &str, word: &str) -> Vec<(i64, u64)> {
     lines.filter_map(number).collect()
 }
 
-/// Waits until both have sent numbers after `since` that the other has received.
+/// Waits until each host has received a number that the other sent after `since`.
 fn wait_for_words(lab: &Lab, run: &mut Running<'_>, since: [u64; 2]) {
     for (program, since) in ["near", "far"].into_iter().zip(since) {
         run.wait_for_line(program, "heard");
@@ -66,7 +67,7 @@ fn wait_for_words(lab: &Lab, run: &mut Running<'_>, since: [u64; 2]) {
     }
 }
 
-/// Returns the last number that each has sent.
+/// Returns the last number that each host has sent.
 fn told(lab: &Lab) -> [u64; 2] {
     ["far", "near"].map(|program| {
         let told = numbers(lab, program, "told");
@@ -85,7 +86,7 @@ fn an_engine_leaves_in_order_and_joins_again() {
 
     run.control("pause").expect("it is paused");
     let told_before = told(&lab);
-    // After that, all sent packets are on the cable or beyond.
+    // After that step, all packets that were sent are on the cable or beyond.
     let status = run.control("step 100ms").expect("it steps");
     let left_ns = status["virtual_ns"].as_i64().expect("an instant");
     run.control("leave east").expect("it leaves");
@@ -97,13 +98,14 @@ fn an_engine_leaves_in_order_and_joins_again() {
     );
     run.control("resume").expect("it goes on");
 
-    // Packets that left the part before are delivered, though the part is away.
+    // Packets that left the part before must be delivered, although the part is away.
     let [by_far, _] = told_before;
     run.wait_for("what was on the cable does not come", |_| {
         let heard = numbers(&lab, "near", "heard");
         heard.iter().any(|(_, number)| *number >= by_far)
     });
-    // The kernel queues a thousand frames of an interface without a reader, and drops further ones.
+    // The kernel queues a thousand frames for an interface without a reader, and drops further
+    // ones.
     let since = told(&lab)[0];
     run.wait_for("far does not go on", |_| told(&lab)[0] > since + 2_000);
     run.control("join east").expect("it joins");
@@ -143,7 +145,7 @@ fn an_engine_leaves_in_order_and_joins_again() {
     assert_eq!(joined.len(), 1, "{output}");
     assert!(joined[0].contains("engine east"), "{joined:?}");
     assert!(joined[0].contains("the kernel dropped"), "{joined:?}");
-    // Each process reports its activity.
+    // Each process must report its activity.
     let summaries = all("summary");
     let of_east = summaries
         .iter()
@@ -152,17 +154,17 @@ fn an_engine_leaves_in_order_and_joins_again() {
     let cuts = all("cut");
     assert_eq!(cuts.len(), 3, "{cuts:?}");
     assert!(cuts.iter().all(|cut| cut.contains(" 0 lost")), "{cuts:?}");
-    // A machine may be too busy for the network, but nothing was lost.
+    // The machine may be too busy for the network, but no packet may be lost.
     for doubt in all("untrusted") {
         let is_of_speed = doubt.contains("too slow") && !doubt.contains("kernel dropped");
         assert!(is_of_speed || doubt.contains("came too late"), "{doubt}");
     }
-    // The counters of both processes of the part are added.
+    // The counters of both processes of the part must be added.
     let sent_and_arrived = of_flow(&all("traffic"), "bg-r0 to bg-r1");
     assert!(sent_and_arrived.1 > 0, "{sent_and_arrived:?}");
 }
 
-/// Returns the numbers of packets of a flow that were sent and that arrived.
+/// Returns the numbers of packets of a flow that were sent, and that arrived.
 fn of_flow(traffic: &[&str], name: &str) -> (u64, u64) {
     let told = traffic.iter().find_map(|text| text.strip_prefix(name));
     let told = told.unwrap_or_else(|| panic!("{name}: {traffic:?}"));
@@ -192,7 +194,8 @@ fn an_engine_that_is_away_at_the_end_is_no_loss() {
     let has = |text: &str| events.iter().any(|event| event.text.contains(text));
     assert!(has("its part is away from"), "{}", ended.output());
     assert!(!has("has died"), "{}", ended.output());
-    // It has reported its sent packets. All have arrived except those in its own part.
+    // The engine has reported the packets that it sent. All must have arrived except those in its
+    // own part.
     let traffic = events.iter().filter(|event| &*event.kind == "traffic");
     let traffic: Vec<&str> = traffic.map(|event| &*event.text).collect();
     for name in ["bg-r0 to bg-l0", "bg-r0 to bg-r1"] {
@@ -213,7 +216,7 @@ fn who_cannot_leave_is_told_why() {
     assert!(refusal.contains("there is no engine south"), "{refusal}");
     let refusal = run.control("join west").expect_err("it is here");
     assert!(refusal.contains("it is here"), "{refusal}");
-    // Both may leave, and join in either order.
+    // Both engines may leave, and may join in any order.
     for request in ["leave east", "leave west", "join east", "join west"] {
         run.control(request)
             .unwrap_or_else(|why| panic!("{request}: {why}"));

@@ -1,5 +1,5 @@
-//! One simulated network in two engine processes: programs communicate across the cut, and a
-//! process is killed during the run.
+//! Simulated network in two engine processes: programs communicate across the cut, and a process is
+//! killed during the run.
 
 use std::fs;
 use std::time::Duration;
@@ -14,8 +14,8 @@ fn programs_talk_across_a_cut_between_processes() {
     crosses("free", &[PROCESSES]);
 }
 
-/// 5 ms between the routers, which belong to two processes. A ping, and a TCP connection of the
-/// kernels.
+/// Scenario with 5 ms between two routers that belong to different processes, a ping, and a TCP
+/// connection between the kernels of two hosts.
 fn measures() -> String {
     let apart = r#"rate = "20 Mbit/s", delay = "5 ms""#;
     two_engines("apart", "30 s", apart, None, MEASURES)
@@ -38,7 +38,7 @@ sleep 1000
 after = ["server"]
 "#;
 
-/// Returns the processes of an engine of this run.
+/// Returns the process IDs of an engine of this run.
 pub(crate) fn processes_of(run: &Running<'_>, engine: &str) -> Vec<i32> {
     let parent = format!("PPid:\t{}\n", run.pid());
     let is_it = |process: &i32| {
@@ -51,7 +51,7 @@ pub(crate) fn processes_of(run: &Running<'_>, engine: &str) -> Vec<i32> {
     all.filter(is_it).collect()
 }
 
-/// Returns the only process.
+/// Returns the process ID of an engine, which must have a single process.
 pub(crate) fn process_of(run: &Running<'_>, engine: &str) -> i32 {
     let those = processes_of(run, engine);
     assert_eq!(those.len(), 1, "the processes of engine {engine}");
@@ -76,7 +76,7 @@ fn iperf3_measures_across_a_cut_between_processes_that_encrypt() {
     let all: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
     let text = all.join("\n");
     assert!(text.contains("3 packets transmitted, 3 received"), "{text}");
-    // Two MiB take at least 0.84 s on a line of 20 Mbit/s, and arrived completely.
+    // Two MiB take at least 0.84 s at 20 Mbit/s, and must have arrived completely.
     let line = all.iter().find(|line| line.ends_with("receiver"));
     let line = line.unwrap_or_else(|| panic!("{text}"));
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -90,7 +90,7 @@ fn iperf3_measures_across_a_cut_between_processes_that_encrypt() {
     assert_eq!(cuts.count(), 2, "{}", run.output());
 }
 
-/// Kills the engine as `kill -9` does.
+/// Kills the process of an engine, as `kill -9` does.
 fn kills(run: &Running<'_>, engine: &str) {
     let process = process_of(run, engine);
     // SAFETY: the process was seen just now, and only its parent, which is running, reaps it.
@@ -121,8 +121,9 @@ fn a_run_goes_on_without_a_process_that_is_killed_where_it_is_to() {
     );
 }
 
-/// 20 ms between the routers, so that of 200 pings a second some are always in the part of `east`.
-/// Its host sends pings, too, and simulated traffic of all kinds crosses.
+/// Scenario with 20 ms between the routers, so that of 200 pings per second some are always in the
+/// part of `east`. The host of that part sends pings, too, and simulated traffic of all kinds
+/// crosses the link.
 fn returns() -> String {
     let back = r#"{ from = "bg-r0", to = "bg-l0", kind = "cubic", name = "back" },"#;
     let beside = Beside {
@@ -143,7 +144,7 @@ run = ["ping", "-n", "-i", "0.005", "10.2.0.2"]
 link = ["r1", "r2"]
 "#;
 
-/// Returns the numbers of the answered pings.
+/// Returns the sequence numbers of the pings that were answered.
 fn answered(lab: &Lab, program: &str) -> Vec<u64> {
     let lines = log_lines(&lab.run_path(), program).into_iter();
     let number = |(_, line): (i64, String)| {
@@ -197,7 +198,7 @@ fn another_process_takes_the_place_of_one_that_is_killed() {
         "summary",
         &["east: ", "frames had come before it was there"],
     );
-    // Earlier counts are neither repeated nor lost: the trunk has 10 Mbit/s.
+    // Earlier counts must be neither repeated nor lost. The trunk has 10 Mbit/s.
     let trunk = ended
         .directory()
         .series(&["net.link.bg-left-bg-right.throughput"]);
@@ -206,7 +207,7 @@ fn another_process_takes_the_place_of_one_that_is_killed() {
         trunk.iter().all(|(_, bits)| (0.0..10.1e6).contains(bits)),
         "{trunk:?}"
     );
-    // Flows that begin in the part are present again, as are both ends of its cables.
+    // Flows that begin in the part must be present again, and so must both ends of its cables.
     for signal in [
         "net.flow.datagrams.throughput",
         "net.flow.bulk.throughput",
@@ -223,7 +224,7 @@ fn another_process_takes_the_place_of_one_that_is_killed() {
                 .map(|(_, value)| *value)
                 .fold(f64::NAN, f64::max)
         };
-        // The first sample after that includes the earlier activity.
+        // The first sample after that includes the activity before.
         assert!(
             later(joined + 1.0) > 0.0,
             "{signal}: {:?}",
@@ -262,7 +263,7 @@ fn all_engines_come_back_while_the_clock_stands() {
     assert_eq!(joined.count(), 2, "{}", ended.output());
 }
 
-/// A killed run leaves no engine behind.
+/// If a run is killed, its engines must end as well.
 #[test]
 fn engines_end_with_a_run_that_is_killed() {
     let lab = Lab::with_text(&asks());

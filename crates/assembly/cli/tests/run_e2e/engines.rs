@@ -1,20 +1,20 @@
-//! One simulated network in two engines: programs in the two parts communicate.
+//! Simulated network in two engines, with programs in both parts that communicate.
 
 use std::fs;
 use std::process::{Command, ExitStatus};
 
 use crate::support::{Lab, Running, log_lines, place, timeloom};
 
-/// A dumbbell beside the routers, one half in each engine, with simulated traffic.
+/// Dumbbell beside the routers, one half of which is in each engine, with simulated traffic.
 #[derive(Clone, Copy)]
 pub(crate) struct Beside<'a> {
     pub(crate) size: u32,
     pub(crate) traffic: &'a str,
 }
 
-/// Returns a network of two routers, one of the engine `west` and one of `east`, with a link
-/// between them that is `apart`. Behind the first is the host `near` (10.1.0.2), behind the other
-/// `far` (10.2.0.2).
+/// Returns a network with two routers, one in the engine `west` and one in `east`. The link between
+/// them has the properties `apart`. Behind the first router is the host `near` (10.1.0.2), and
+/// behind the second the host `far` (10.2.0.2).
 pub(crate) fn two_engines(
     name: &str,
     duration: &str,
@@ -61,16 +61,16 @@ address = "10.1.0.2/24"
     )
 }
 
-/// Traffic between the halves of a dumbbell of one host each.
+/// Traffic between the halves of a dumbbell that has one host on each side.
 pub(crate) const TRAFFIC: &str = r#"
     { from = "bg-l0", to = "bg-r0", kind = "cubic", name = "bulk" },
     { from = "bg-r0", to = "bg-l0", kind = "poisson", rate = "2 Mbit/s", name = "datagrams" },
     { from = "bg-l0", to = "bg-r0", kind = "udp", rate = "400 kbit/s", model = "fluid" },
 "#;
 
-/// 20 ms between the routers, which belong to two engines. Pings, pings in fragments, one whose
-/// time to live ends at the first router, a page of 300,000 bytes; simulated traffic, of packets
-/// and of fluid.
+/// Scenario with 20 ms between two routers that belong to different engines. Programs send pings,
+/// pings in fragments, a ping whose time to live ends at the first router, and a page of 300,000
+/// bytes. Simulated traffic is sent as packets and as fluid.
 fn far() -> String {
     let beside = Beside {
         size: 1,
@@ -79,7 +79,7 @@ fn far() -> String {
     two_engines("two", "20 s", APART, Some(beside), FAR)
 }
 
-/// The link between the routers.
+/// Properties of the link between the routers.
 pub(crate) const APART: &str = r#"rate = "100 Mbit/s", delay = "20 ms""#;
 
 const FAR: &str = r#"
@@ -182,7 +182,7 @@ pub(crate) fn crosses(mode: &str, sets: &[&str]) {
         let in_time = |cut: &&str| cut.contains(" 0 of them after their instant");
         assert!(cuts.iter().all(in_time), "{cuts:?}");
     }
-    // Both engines' ends of the link are in one capture: pings there, and back.
+    // Both engines' ends of the link must be in one capture, with pings in both directions.
     let capture = std::fs::read(place(&directory).join("net/r1-r2.pcapng")).expect("it is there");
     for ends in [[10, 1, 0, 2, 10, 2, 0, 2], [10, 2, 0, 2, 10, 1, 0, 2]] {
         let found = capture.windows(8).filter(|part| *part == ends).count();
@@ -216,8 +216,8 @@ fn a_check_says_where_the_network_is_cut() {
     );
 }
 
-/// Returns a network with a host at the router of one engine, and one at that of the other, which
-/// it queries for ever.
+/// Returns a network in which a host at the router of one engine queries a host at the router of
+/// the other engine, for ever.
 pub(crate) fn asks() -> String {
     two_engines("mortal", "600 s", APART, None, ASKS)
 }
@@ -234,7 +234,7 @@ done
 """]
 "#;
 
-/// Makes the thread of an engine fail at its next sleep: the kernel refuses the call.
+/// Makes the thread of an engine fail at its next sleep: strace makes the kernel return EBADF.
 fn fails(run: &Running<'_>, engine: &str) -> ExitStatus {
     let threads = format!("/proc/{}/task", run.pid());
     let threads = fs::read_dir(threads).expect("it runs").flatten();
@@ -308,7 +308,7 @@ pub(crate) fn goes_on(lab: &Lab, mut run: Running<'_>, doubt: &str) {
         "engine east of the simulated network has died; the rest goes on"
     ));
     assert!(has("untrusted", doubt));
-    // The living engine's observations of a link whose other end is gone are still recorded.
+    // The living engine must still record its observations of a link whose opposite end is gone.
     let died = events.iter().find(|event| &*event.kind == "died");
     let died = died.expect("seen above").t_virtual;
     let loss = ended.directory().series(&["net.link.r1-r2.loss"]);

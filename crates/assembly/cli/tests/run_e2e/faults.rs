@@ -1,4 +1,4 @@
-//! External and internal faults: `docs/faults.md` lists the required behaviour, row by row.
+//! External and internal faults. `docs/faults.md` lists the required behaviour, row by row.
 
 mod clock_source;
 mod disks;

@@ -1,8 +1,8 @@
-//! Virtual dates of files in runs, requested by the scenario or the command line.
+//! Virtual dates of files in runs, requested by the scenario or on the command line.
 
 use crate::support::{Lab, Scenario, log_lines};
 
-/// Virtual dates also reach programs of another user and in a container.
+/// Virtual dates must also reach programs of another user, and in a container.
 #[test]
 fn files_of_a_run_have_dates_of_the_run() {
     let look = "echo x > \"$1\"/f-$2; sleep 3600; echo x > \"$1\"/g-$2; \

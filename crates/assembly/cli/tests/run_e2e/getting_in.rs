@@ -1,4 +1,4 @@
-//! `timeloom shell`, `exec --in`, `ps` and `logs`: access to the processes of a run.
+//! Access to the processes of a run: `timeloom shell`, `exec --in`, `ps` and `logs`.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Output, Stdio};
@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use crate::support::{Lab, Running, Scenario, patiently, timeloom};
 
-/// Returns a run that continues until it is told to end, with a program on host a.
+/// Returns a run that continues until it is ended, with a program on host `a`.
 fn lab() -> Lab {
     let ticks = &["python3", "ticks.py", "0.02"];
     Lab::new(&Scenario::lasting("10 min").program('a', "ticks", ticks, ""))
 }
 
-/// Returns `timeloom exec --in HOST` with a shell command.
+/// Returns the command `timeloom exec --in HOST` for a shell script.
 fn inside(lab: &Lab, host: &str, script: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
     command
@@ -37,7 +37,7 @@ fn stop(run: Running<'_>) {
     assert_eq!(run.wait().code, 1, "it was stopped from outside");
 }
 
-/// Returns the output of `date +%s%N`, in virtual time of the run.
+/// Returns the number in the output of `date +%s%N`, converted to virtual time of the run.
 fn virtual_ns(text: &str) -> i64 {
     const START_NS: i64 = 1_559_520_000 * 1_000_000_000;
     text.trim().parse::<i64>().expect("nanoseconds") - START_NS
@@ -81,7 +81,7 @@ fn a_command_comes_in_to_the_hosts_network_and_clock() {
     lab.assert_nothing_left();
 }
 
-/// A command in a stopped run is stopped, too, and continues with it.
+/// A command in a stopped run must be stopped, too, and must continue with the run.
 #[test]
 fn a_command_inside_is_paused_with_the_run() {
     let lab = lab();
@@ -92,7 +92,7 @@ fn a_command_inside_is_paused_with_the_run() {
     let mut child = inside(&lab, "a", "date +%s%N")
         .spawn()
         .expect("timeloom can be started");
-    // The process exists, before its first instruction.
+    // The process must exist, before its first instruction.
     wait_for_program(&run, "from outside: sh", 1);
     sleep(Duration::from_millis(300));
     assert!(
@@ -106,7 +106,7 @@ fn a_command_inside_is_paused_with_the_run() {
     lab.assert_nothing_left();
 }
 
-/// Closing a terminal ends the command in it; ending a run ends all commands in it.
+/// If a terminal is closed, the command in it must end. If a run ends, all commands in it must end.
 #[test]
 fn a_command_inside_ends_with_its_client_and_with_the_run() {
     let lab = lab();
@@ -141,12 +141,12 @@ fn a_command_inside_ends_with_its_client_and_with_the_run() {
     wait_for_program(&run, "from outside: sh", 1);
     stop(run);
     let output = child.wait_with_output().expect("it ends");
-    // By the run's end, reported as a signal or as a missing session.
+    // The command ended with the run, which is reported either as a signal or as a missing session.
     assert!(!output.status.success(), "{output:?}");
     lab.assert_nothing_left();
 }
 
-/// Waits until the program has `count` processes; returns them.
+/// Waits until the program has `count` processes, and returns them.
 fn wait_for_program(run: &Running<'_>, program: &str, count: usize) -> Vec<serde_json::Value> {
     let mut processes = Vec::new();
     let there = patiently(Duration::from_secs(120), || {
@@ -162,8 +162,8 @@ fn wait_for_program(run: &Running<'_>, program: &str, count: usize) -> Vec<serde
     processes
 }
 
-/// `timeloom shell` gives the shell its own terminal: commands and Ctrl-C are typed into it as a
-/// user would type them.
+/// `timeloom shell` must give the shell a terminal of its own. The test types commands and Ctrl-C
+/// into it, as a user would.
 #[test]
 fn a_shell_has_a_terminal_of_its_own() {
     let lab = lab();
@@ -198,14 +198,14 @@ fn a_shell_has_a_terminal_of_its_own() {
         assert!(there, "no {what:?} on the screen: {}", text());
     };
     let mut type_in = |keys: &str| input.write_all(keys.as_bytes()).expect("it reads");
-    // Not before the shell's prompt: until then the client would receive the keys.
+    // The test waits for the shell's prompt, because the client would receive keys typed earlier.
     wait_for("# ");
     type_in("tty; hostname -I\n");
     wait_for("/dev/pts/");
     wait_for("10.0.0.1");
     type_in("sleep 1000\n");
     wait_for_process(&run, "sleep");
-    // Ctrl-C ends the command in the shell, and not the shell.
+    // Ctrl-C must end the command in the shell, and not the shell.
     type_in("\x03");
     type_in("echo $((6 * 7))\n");
     wait_for("42");
@@ -217,7 +217,7 @@ fn a_shell_has_a_terminal_of_its_own() {
     lab.assert_nothing_left();
 }
 
-/// Waits until a process of this name exists.
+/// Waits until a process with this name exists.
 fn wait_for_process(run: &Running<'_>, name: &str) {
     let there = patiently(Duration::from_secs(120), || {
         let status = run.control("query").expect("it answers");

@@ -1,5 +1,5 @@
-//! Host names: each host has its own, and its programs resolve all other hosts by name with any
-//! resolver. A look-up of an unknown name fails without delay.
+//! Host names: each host must have its own, and its programs must resolve all other hosts by name
+//! with any resolver. A look-up of an unknown name must fail without delay.
 
 use std::fs;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ fn expect(lines: &[String], expected: &[&str]) {
     }
 }
 
-/// Two hosts with IPv4 and IPv6 addresses, and a device.
+/// Scenario with two hosts that have IPv4 and IPv6 addresses, and a device.
 const NAMES: &str = r#"
 schema = "timeloom/1"
 name = "names"
@@ -76,7 +76,7 @@ fn built(lab: &Lab, compiler: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Resolvers of glibc, musl, Go and Java.
+/// The resolvers are those of glibc, musl, Go and Java.
 #[test]
 fn every_resolver_finds_the_hosts_and_fails_at_once_for_others() {
     need("cc", "gcc");
@@ -148,8 +148,8 @@ fn expect_look(lines: &[String], host: &str, directory: &Path) {
     );
 }
 
-/// Programs of another user, of an attack, with the machine's `/proc`, and commands of `timeloom
-/// exec` resolve the names; each keeps its working directory.
+/// Programs of another user, of an attack and with the machine's `/proc`, and commands of
+/// `timeloom exec`, must all resolve the names. Each must keep its working directory.
 #[test]
 fn all_that_runs_on_a_host_has_its_names() {
     let attack = "[[attack]]\nid = \"look\"\nhost = \"bob\"\nat = \"1 s\"\n\
@@ -203,8 +203,8 @@ fn all_that_runs_on_a_host_has_its_names() {
     }
 }
 
-/// Mounts and host names changed by a program belong to its host: the next program of that host
-/// sees them; the other host and the machine do not.
+/// Mounts and host names that a program changes must belong to its host. The next program of that
+/// host must see the changes; the other host and the machine must not.
 #[test]
 fn what_a_host_changes_stays_on_it() {
     let change = "mkdir -p /tmp/LAB && mount -t tmpfs LAB /tmp/LAB && echo 1 > /tmp/LAB/there \
@@ -256,7 +256,7 @@ fn what_a_host_changes_stays_on_it() {
     expect(&other, &["b", "looked"]);
 }
 
-/// Entries of the machine's file stay, except for names of the experiment.
+/// Entries of the machine's file must stay, except those for names of the experiment.
 #[test]
 fn entries_of_the_machine_stay() {
     let lab = lab(&[("look", &["cat", "/etc/hosts"], "")]);
@@ -282,7 +282,7 @@ fn entries_of_the_machine_stay() {
     );
 }
 
-/// Routers and simulated hosts have names, too; a router has one name for all its addresses.
+/// Routers and simulated hosts must have names, too. A router has one name for all its addresses.
 #[test]
 fn nodes_of_a_simulated_network_have_names() {
     const SIMULATED: &str = r#"
@@ -320,8 +320,9 @@ generate = [{ name = "core", shape = "star", size = 2 }]
     );
 }
 
-/// In a container the entries of the image's file stay, a link in the image's `/etc` is not
-/// followed, the image is unchanged, and a mount over the file takes effect and is reported.
+/// In a container the entries of the image's file must stay, a link in the image's `/etc` must not
+/// be followed, and the image must be unchanged. A mount over the file must take effect, and be
+/// reported.
 #[test]
 fn programs_in_a_container_find_the_hosts() {
     let look = "cat /etc/hosts; echo resolver $(cat /etc/resolv.conf); hostname; \
@@ -375,7 +376,7 @@ fn programs_in_a_container_find_the_hosts() {
     }
 }
 
-/// Names that no program could resolve are mistakes.
+/// A name that no program could resolve must be reported as a mistake.
 #[test]
 fn a_name_that_cannot_be_looked_up_is_refused() {
     for name in ["10", "0x7f", "localhost"] {

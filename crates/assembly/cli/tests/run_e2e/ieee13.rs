@@ -1,5 +1,5 @@
-//! The published case, shortened: OpenDSS, a controller, a sensor, and
-//! `arpspoof` between them.
+//! The published case, shortened: OpenDSS, a controller, a sensor, and `arpspoof` between the last
+//! two.
 
 use std::fs::File;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use timeloom_results::{DeviceWrite, RunDirectory};
 
 use crate::support::{Lab, log_lines, place, prepared_python, repository};
 
-/// The relevant fields of an Ethernet frame.
+/// Fields of an Ethernet frame that the test needs.
 pub(crate) struct Frame {
-    /// Virtual time in seconds.
+    /// Virtual time of the frame, in seconds.
     pub(crate) at_s: f64,
     pub(crate) to: [u8; 6],
     pub(crate) from: [u8; 6],
@@ -24,7 +24,7 @@ pub(crate) enum What {
     ArpReply {
         sender: [u8; 4],
     },
-    /// TCP with this number of bytes of data.
+    /// TCP segment with this number of data bytes.
     Tcp {
         source: [u8; 4],
         target: [u8; 4],
@@ -36,13 +36,14 @@ pub(crate) enum What {
 const CONTROLLER: [u8; 4] = [10, 0, 0, 1];
 const SENSOR: [u8; 4] = [10, 0, 0, 2];
 const ATTACK_S: f64 = 4.0;
-/// By then, `arpspoof` has started and sent its second round, and packets in flight have arrived.
+/// By this virtual time, `arpspoof` has started and sent its second round, and packets that were in
+/// flight have arrived.
 const EFFECTIVE_S: f64 = ATTACK_S + 3.0;
 const END_S: f64 = 10.0;
 
-/// 10 s of virtual time with the attack at 4 s; the checks, which are about the gust at 19 s, are
-/// replaced by checks about this shorter time. The run is slowed down, so that programs are up
-/// before the attack even if starting them takes seconds.
+/// Changes that make a run of 10 s of virtual time, with the attack at 4 s. Its checks are about a
+/// gust at 19 s, and are replaced by checks about this shorter time. The run is slowed down, so
+/// that programs are ready before the attack even if their start takes seconds.
 const SETS: [&str; 7] = [
     "time.dilation=3",
     "time.duration=10 s",
@@ -53,8 +54,8 @@ const SETS: [&str; 7] = [
     "capture.0.link=[\"s2\", \"s3\"]",
 ];
 
-/// Checks the forged addresses, with sender and start, and the writes to devices. The report has
-/// both on one axis.
+/// Checks the forged addresses, with sender and start, and the writes to devices. The report must
+/// show both on one axis.
 fn attack_is_told(directory: &RunDirectory) {
     let events = directory.events().expect("the events can be read");
     let of_kind = |kind: &str| {
@@ -120,7 +121,7 @@ fn the_attack_cuts_the_sensor_off() {
     let frames = frames(&place(&directory).join("net/s2-s3.pcapng"));
     assert_cut_off(&frames);
 
-    // Signals every 100 ms from start to end, without gaps.
+    // Signals must be recorded every 100 ms from start to end, without gaps.
     let series = directory
         .series(&["grid.bus.680.v1"])
         .expect("it can be read");
@@ -159,14 +160,14 @@ fn the_attack_cuts_the_sensor_off() {
         ]
     );
 
-    // The controller notices, by its own clock, after its timeout of a second.
+    // The controller must notice the attack, by its own clock, after its timeout of a second.
     let log = log_lines(&place(&directory), "controller");
     let noticed = log
         .iter()
         .find(|(_, line)| line.contains("no fresh measurement"));
     let (stamp_us, line) = noticed.expect("the controller notices nothing");
     assert!((ATTACK_S * 1e6..END_S * 1e6).contains(&(*stamp_us as f64)));
-    // Its own clock began at 00:00:00 of the scenario's day.
+    // The controller's clock began at 00:00:00 of the scenario's day.
     let own = line
         .split('.')
         .next()
@@ -195,7 +196,7 @@ fn assert_cut_off(frames: &[Frame]) {
         "the capture ends at {last} s"
     );
 
-    // Data between the two that reaches the receiver's own interface.
+    // Data from one host to another that reach the receiver's own interface.
     let data = |source: [u8; 4], target: [u8; 4]| {
         frames.iter().filter(move |frame| match frame.what {
             What::Tcp {
@@ -229,7 +230,7 @@ fn assert_cut_off(frames: &[Frame]) {
         "data flows during the attack"
     );
 
-    // A third machine claims the controller's address, from the attack's beginning on and not
+    // The attacker claims the controller's address from the beginning of the attack on, and not
     // before.
     let lies: Vec<&Frame> = frames
         .iter()
@@ -247,11 +248,11 @@ fn assert_cut_off(frames: &[Frame]) {
         "the first lie at {} s",
         first.at_s
     );
-    // One every two seconds.
+    // The attacker sends one reply every two seconds.
     assert!(lies.len() >= 2, "{} false ARP replies", lies.len());
     let attacker = first.from;
     assert!(lies.iter().all(|frame| frame.from == attacker));
-    // The sensor's data goes to the attacker.
+    // The sensor's data must go to the attacker.
     let taken =
         data(SENSOR, CONTROLLER).filter(|frame| frame.to == attacker && frame.at_s > ATTACK_S);
     assert!(taken.count() >= 1, "nothing reaches the attacker");
@@ -263,7 +264,7 @@ pub(crate) fn frames(path: &std::path::Path) -> Vec<Frame> {
     let mut frames = Vec::new();
     while let Some(block) = reader.next_block() {
         if let Block::EnhancedPacket(packet) = block.expect("a whole block") {
-            // 2019-06-03T00:00:00Z, at which virtual time begins.
+            // Civil time at which virtual time begins: 2019-06-03T00:00:00Z.
             let at_s = (packet.timestamp - Duration::from_secs(1_559_520_000)).as_secs_f64();
             frames.push(frame(at_s, &packet.data));
         }

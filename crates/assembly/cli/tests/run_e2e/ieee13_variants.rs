@@ -1,5 +1,5 @@
-//! The variants of the published case, shortened: the effect of each attack, and the failure of its
-//! checks if the attack does nothing.
+//! The variants of the published case, shortened: each attack must have its effect, and its checks
+//! must fail if the attack does nothing.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use crate::support::{Finished, Lab, log_lines, place, prepared_python, repositor
 const METER: [u8; 4] = [10, 0, 0, 12];
 const SENSOR: [u8; 4] = [10, 0, 0, 2];
 
-/// Ten seconds, in which the wind rises until 3.3 s and falls from there until 7.3 s. The checks of
-/// the whole case are about a gust that comes later.
+/// Changes that make a run of ten seconds, in which the wind rises until 3.3 s and falls until 7.3
+/// s. The checks of the whole case are about a gust that comes later.
 const SHORT: [&str; 8] = [
     "time.mode=skip",
     "time.compute=none",
@@ -61,8 +61,8 @@ fn verdicts(directory: &RunDirectory) -> BTreeMap<String, bool> {
     applied.map(|check| (check.name, check.passed)).collect()
 }
 
-/// With the attack all checks hold. Without its program, those about the attack fail, and no
-/// others.
+/// With the attack all checks must hold. Without the attack's program, those about the attack must
+/// fail, and no others.
 fn attack_is_what_does_it(name: &str, sets: &[&str], away: &str, fail: &[&str]) -> Lab {
     let lab = Lab::with_text("");
     let attacked = run(&lab, name, &[&SHORT, sets]).succeeded();
@@ -79,7 +79,8 @@ fn attack_is_what_does_it(name: &str, sets: &[&str], away: &str, fail: &[&str]) 
     lab
 }
 
-/// Returns the meter's answers with data that passed between the switches of attacker and sensor.
+/// Returns the meter's answers with data that passed on the link between the switches of attacker
+/// and sensor.
 fn answers(directory: &RunDirectory) -> Vec<Frame> {
     let all = frames(&place(directory).join("net/s2-s3.pcapng"));
     let of_meter = |frame: &Frame| {
@@ -97,14 +98,15 @@ fn directory(lab: &Lab) -> RunDirectory {
 fn a_false_meter_is_believed() {
     let away = "attack.spoof.programs=[]";
     let lab = attack_is_what_does_it("spoof", &SPOOF, away, &["believed", "noticed", "sag"]);
-    // The true meter and the sensor share a switch: answers that cross to it are the attacker's.
+    // The true meter and the sensor share a switch, so answers that pass between the switches are
+    // the attacker's.
     let said = answers(&directory(&lab));
     assert!(said.len() >= 20, "{} answers", said.len());
     assert!(
         said.iter()
             .all(|frame| frame.at_s > 4.0 && frame.from == said[0].from)
     );
-    // Its kernel did not know the sensor's connection.
+    // The attacker's kernel does not know the sensor's connection.
     let log = log_lines(&lab.run_path(), "sensor");
     let reset = |line: &str| line.contains("the meter fails: [Errno 104]");
     assert!(log.iter().any(|(_, line)| reset(line)), "{log:?}");
@@ -114,7 +116,7 @@ fn a_false_meter_is_believed() {
 fn what_the_meter_once_said_is_believed_again() {
     let away = "attack.replay.programs=[]";
     let lab = attack_is_what_does_it("replay", &REPLAY, away, &["believed", "noticed", "sag"]);
-    // Each answer goes to the attacker, which forwards it, before the replay too.
+    // Each answer must go to the attacker, which forwards it, even before the replay.
     let said = answers(&directory(&lab));
     let attacker = said[0].to;
     let on: Vec<&Frame> = said.iter().filter(|frame| frame.from == attacker).collect();
@@ -124,7 +126,7 @@ fn what_the_meter_once_said_is_believed_again() {
         "{early} of {}",
         on.len()
     );
-    // No connection breaks.
+    // No connection may break.
     let log = log_lines(&lab.run_path(), "sensor");
     let broken = log.iter().find(|(_, line)| line.contains("fails"));
     assert_eq!(broken, None);
@@ -136,7 +138,7 @@ fn what_is_a_little_wrong_is_believed_until_it_adds_up() {
     attack_is_what_does_it("inject", &INJECT, away, &["noticed", "sag"]);
 }
 
-/// Slowed down, so that programs start in time even if that takes seconds.
+/// The run is slowed down, so that programs start in time even if their start takes seconds.
 #[test]
 #[ignore = "takes a minute and a half: make test-variants"]
 fn the_replay_is_found_out_and_its_port_cut_off() {
@@ -164,12 +166,12 @@ fn the_replay_is_found_out_and_its_port_cut_off() {
     for name in ["noticed", "isolated", "true-again", "recovered"] {
         assert!(held[name], "{held:?}");
     }
-    // Nothing passes the attacker's port after the alarm has been handled.
+    // Nothing may pass the attacker's port after the alarm has been handled.
     let isolated = found.series(&["seen.isolated"]).expect("it can be read");
     let since = isolated[0].samples.iter().find(|(_, value)| *value == 1.0);
     let since_s = since.expect("it was").0.as_ns() as f64 * 1e-9;
     let all = frames(&crate::support::place(&found).join("net/s2-s3.pcapng"));
-    // The first claim of its address is by the meter itself, which the defence has queried.
+    // The meter itself is the first that claims its address, because the defence has queried it.
     let claims = |frame: &&Frame| matches!(frame.what, What::ArpReply { sender: METER });
     let meter = all.iter().find(claims).expect("it is there").from;
     let lies = |frame: &&Frame| claims(frame) && frame.from != meter;

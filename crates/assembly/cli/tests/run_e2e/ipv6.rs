@@ -1,8 +1,9 @@
-//! Programs that use IPv6: over the kernel's network, a simulated one, and one in two engines.
+//! Programs that use IPv6: over the kernel's network, over a simulated one, and over one in two
+//! engines.
 
 use crate::support::{Lab, Scenario, log_lines};
 
-/// A server of pages of 300,000 bytes that listens at all addresses of both families.
+/// Server for pages of 300,000 bytes, which listens at all addresses of both families.
 const WEB: &str = r#"
 import socket
 server = socket.create_server(("::", 80), family=socket.AF_INET6, dualstack_ipv6=True)
@@ -29,7 +30,7 @@ fn said(lab: &Lab, sets: &[&str], program: &str) -> String {
     all.join("\n")
 }
 
-/// A host with IPv4 and IPv6 and one with only IPv6 at a switch.
+/// Scenario with a host that has IPv4 and IPv6, and one that has only IPv6, at one switch.
 const NEAR: &str = r#"
 schema = "timeloom/1"
 name = "near"
@@ -76,10 +77,11 @@ fn programs_talk_over_ipv6_in_the_kernels_network() {
     assert!(text.contains("no IPv4"), "{text}");
 }
 
-/// Both hosts query a device with both families, which reports the writer in its events.
+/// Both hosts query a device over both families. The device must report the writer in its events.
 #[test]
 fn a_device_is_read_and_written_over_ipv6_and_ipv4() {
-    // Function 16 of Modbus: writes two holding registers from 0 on, which are the number 2.5.
+    // Function 16 of Modbus: writes two holding registers from address 0 on, which are the number
+    // 2.5.
     let script = r#"
 import socket
 for to in ["fd00:5::10", "10.0.0.10"]:
@@ -119,7 +121,8 @@ for to in ["fd00:5::10", "10.0.0.10"]:
     }
 }
 
-/// 20 ms between two routers, over a link with an MTU of 1,400 bytes. `served` is simulated.
+/// Scenario with 20 ms between two routers, over a link with an MTU of 1,400 bytes. `served` is
+/// simulated.
 const FAR: &str = r#"
 schema = "timeloom/1"
 name = "far"

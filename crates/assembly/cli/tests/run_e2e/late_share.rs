@@ -1,11 +1,12 @@
-//! Late packets between engines: beyond the share that a scenario tolerates, its run is not
-//! trusted.
+//! Late packets between engines: if their share exceeds what a scenario tolerates, the run must not
+//! be trusted.
 
 use crate::support::{Finished, Lab};
 
-/// Two engines, and between them a cable of one nanosecond. Each has traffic of its own, so that it
-/// has an event every few microseconds. No machine keeps two threads equally far to a nanosecond
-/// all the time: packets from the slower one arrive after the instant of the faster one.
+/// Scenario with two engines, and a cable of one nanosecond between them. Each engine has traffic
+/// of its own, so that it has an event every few microseconds. On no machine do two threads always
+/// agree to a nanosecond, so packets from the slower engine arrive after the instant of the faster
+/// one.
 const SHORT: &str = r#"
 schema = "timeloom/1"
 name = "short"
@@ -40,8 +41,8 @@ links = [
 address = "10.77.0.2/24"
 "#;
 
-/// Returns the packets from the other engine, and those of them that arrived after their instant,
-/// as reported for each direction.
+/// Returns for each direction the number of packets from the peer engine, and the number of those
+/// that arrived after their instant, as reported.
 fn crossed(run: &Finished) -> Vec<(u64, u64)> {
     let events = run.directory().events().expect("readable");
     let cuts = events.iter().filter(|event| &*event.kind == "cut");
@@ -55,7 +56,7 @@ fn crossed(run: &Finished) -> Vec<(u64, u64)> {
     .collect()
 }
 
-/// Returns the reasons for doubt: about packets between engines, and others.
+/// Returns the reasons for doubt: first those about packets between engines, then all others.
 fn doubts(run: &Finished) -> (Vec<String>, Vec<String>) {
     let all = run.manifest().untrusted;
     let all = all.iter().map(|doubt| doubt.to_string());
@@ -82,7 +83,7 @@ fn a_run_that_tolerates_them_is_to_be_trusted() {
     assert!(crossed.iter().any(|(_, late)| *late > 0), "{crossed:?}");
     let (of_cuts, others) = doubts(&run);
     assert_eq!(of_cuts, [""; 0], "{}", run.output());
-    // The machine itself may have been too slow, which is another reason.
+    // The machine itself may have been too slow, which is another reason for doubt.
     assert_eq!(
         run.code,
         if others.is_empty() { 0 } else { 4 },

@@ -1,11 +1,11 @@
-//! TCP with lost frames in time that skips: the simulated network keeps the timers of the hosts'
-//! kernels; timers that it does not keep make a run untrusted.
+//! TCP with lost frames while time skips. The simulated network keeps the timers of the hosts'
+//! kernels. Timers that it does not keep must make a run untrusted.
 
 use crate::support::{Finished, Lab, log_lines};
 
 const NONE: [&str; 2] = ["time.mode=skip", "time.compute=none"];
 
-/// Drops frames to a host, each between two instants of the session.
+/// Program that drops frames to a host, in several intervals of the session's time.
 const DROP: &str = r#"
 import subprocess, sys, time
 BEGIN = 1767225600
@@ -36,7 +36,7 @@ while True:
     number += 1
 "#;
 
-/// Prints the duration of each step, in seconds.
+/// Program that prints the duration of each of its steps, in seconds.
 const CLIENT: &str = r#"
 import socket, time
 BEGIN = 1767225600
@@ -111,7 +111,7 @@ fn lab(text: &str, client: &str) -> Lab {
     lab
 }
 
-/// Returns the last word of each line, a number, with the words before it.
+/// Returns the last word of each printed line, which is a number, with the words before it.
 fn said(run: &Finished, program: &str) -> Vec<(String, f64)> {
     let lines = log_lines(run.path(), program).into_iter();
     let number = |(_, line): (i64, String)| {
@@ -142,9 +142,9 @@ fn assert_doubted(run: &Finished, words: &str) {
     );
 }
 
-/// A lost SYN, SYN-ACK, request and FIN are retransmitted at Linux's times, an acknowledgement is
-/// delayed as by Linux, and after ten seconds without a link all connections continue. Two runs
-/// agree.
+/// A lost SYN, SYN-ACK, request and FIN must be retransmitted at the instants at which Linux would
+/// do so. An acknowledgement must be delayed as by Linux. After ten seconds without a link, all
+/// connections must continue. Two runs must agree.
 #[test]
 fn what_is_lost_comes_again_at_the_instant_at_which_the_kernel_would_send_it() {
     let client = r#"run = ["python3", "-u", "client.py"]
@@ -167,7 +167,7 @@ fn what_is_lost_comes_again_at_the_instant_at_which_the_kernel_would_send_it() {
     });
     let [(client, server, one), (.., two)] = &runs;
     let took = |name: &str| client.iter().find(|(it, _)| it == name).expect(name).1;
-    // The kernel's timer wheel is up to 32 ms late for a second.
+    // For a timer of a second, the kernel's timer wheel is up to 32 ms late.
     let about = |name: &str, least: f64, most: f64| {
         assert!(
             (least..most).contains(&took(name)),
@@ -190,7 +190,7 @@ fn what_is_lost_comes_again_at_the_instant_at_which_the_kernel_would_send_it() {
     assert_eq!(one, two);
 }
 
-/// One in ten frames of these requests is lost, in each direction.
+/// Program whose requests lose one in ten frames, in each direction.
 const REQUESTS: &str = r#"
 import socket, sys, time
 import os
@@ -203,8 +203,8 @@ for _ in range(80):
 print(f"took {time.time() - began:.4f}")
 "#;
 
-/// Without a loss 80 requests take 21.6 s. Each loss costs at least 0.24 s; about 16 of 80 requests
-/// have one.
+/// Without a loss, 80 requests take 21.6 s. About 16 of them have a loss, and each loss costs at
+/// least 0.24 s.
 #[test]
 fn requests_over_a_link_that_loses_frames_are_answered_all() {
     for (addresses, sets) in [
@@ -224,13 +224,14 @@ fn requests_over_a_link_that_loses_frames_are_answered_all() {
         let took = took.first().unwrap_or_else(|| panic!("{}", run.output())).1;
         assert!((23.0..40.0).contains(&took), "{took} s");
         let untrusted = run.manifest().untrusted.into_iter();
-        // If computing takes time, this machine may be too slow.
+        // If computing takes time, this machine may be too slow, which is another reason for doubt.
         let doubts: Vec<_> = untrusted.filter(|it| !it.contains("too slow")).collect();
         assert!(doubts.is_empty(), "{doubts:?}");
     }
 }
 
-/// On links of the kernel, lost frames are retransmitted in real time.
+/// On links of the kernel, lost frames are retransmitted in real time, so the run must not be
+/// trusted.
 #[test]
 fn time_that_jumps_over_the_timers_of_a_kernel_is_not_trusted() {
     let request = r#"run = ["python3", "-u", "client.py", "10.0.0.2"]"#;
@@ -263,8 +264,8 @@ one.recv(1)
     assert_trusted(&run);
 }
 
-/// Covers an absent host, a congestion control that paces by time, and a program that limits the
-/// time that data may stay unacknowledged.
+/// The cases are an absent host, a congestion control that paces by time, and a program that limits
+/// the time for which data may stay unacknowledged.
 #[test]
 fn what_the_network_does_not_do_as_a_kernel_would_is_not_trusted() {
     let server = r#"run = ["python3", "-u", "server.py", "10.0.0.2"]

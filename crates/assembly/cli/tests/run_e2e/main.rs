@@ -1,8 +1,8 @@
-//! `timeloom run` from outside: whole runs of small scenarios, and their failures.
+//! Tests of `timeloom run` from outside: whole runs of small scenarios, and their failures.
 //!
-//! Needs root, Python 3.11, the Python environment that `make test` prepares,
-//! and the Debian packages mbpoll, dsniff and openvswitch-switch. Each test has a session of its
-//! own, so that they may run in any order, at the same time and beside others.
+//! They need root, Python 3.11, the Python environment that `make test` prepares, and the Debian
+//! packages mbpoll, dsniff and openvswitch-switch. Each test has a session of its own, so tests may
+//! run in any order and at the same time.
 
 mod support;
 

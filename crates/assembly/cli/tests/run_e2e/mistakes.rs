@@ -1,4 +1,5 @@
-//! A mistake is found before anything is started, and missing features of the machine are reported.
+//! A mistake must be found before anything is started, and missing features of the machine must be
+//! reported.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -47,7 +48,7 @@ fn a_mistake_is_named_with_its_place_and_its_mend() {
 
 #[test]
 fn all_mistakes_are_named_at_once_and_no_good_part_is_started() {
-    // The plant is valid and comes first; if started, it would leave a file.
+    // The plant is valid and comes first. If it were started, it would leave a file.
     let text = good()
         .to_toml()
         .replace("\"plant.py\"", "\"-c\", \"open('started', 'w')\"")
@@ -65,7 +66,7 @@ fn a_mistake_in_a_set_points_to_the_set() {
     assert_refused(&lab, &run, &["time.dilatoin=3", "did you mean `dilation`?"]);
 }
 
-/// Words after the program are its arguments; before it, an option is ours or a mistake.
+/// Words after the program are its arguments. A word before it is an option of `exec` or a mistake.
 #[test]
 fn a_mistyped_option_of_exec_is_not_taken_for_the_program() {
     let exec = |arguments: &[&str]| {
@@ -105,8 +106,9 @@ fn a_program_that_does_not_exist_is_found_before_anything_is_started() {
     );
 }
 
-/// Signal names are known only to the plant, so the mistake is found after its start: it is shown
-/// as by `check --ask-plants`, started processes are ended, and no directory is left.
+/// Only the plant knows the names of its signals, so the mistake is found after the plant's start.
+/// It must be shown as by `check --ask-plants`, the plant must be ended, and no directory may be
+/// left.
 #[test]
 fn a_signal_that_the_plant_does_not_have_is_a_mistake_too() {
     let text = good().to_toml();
@@ -128,7 +130,7 @@ fn a_signal_that_the_plant_does_not_have_is_a_mistake_too() {
     }
 }
 
-/// For example a script given to Python.
+/// The missing file is, for example, a script that is an argument of Python.
 #[test]
 fn a_script_that_is_not_there_is_found_before_anything_is_started() {
     for (run, file) in [
@@ -154,7 +156,7 @@ fn a_script_that_is_not_there_is_found_before_anything_is_started() {
     assert_refused(&lab, &lab.run(&[]), &["there is no file `", "/plan.py`"]);
 }
 
-/// Returns exit code and stderr of `timeloom check`.
+/// Returns the exit code and the stderr of `timeloom check`.
 fn check(lab: &Lab, options: &[&str]) -> (Option<i32>, String) {
     let file = lab.path().join("scenario.toml");
     let arguments = ["check", file.to_str().expect("UTF-8")];
@@ -164,8 +166,8 @@ fn check(lab: &Lab, options: &[&str]) -> (Option<i32>, String) {
     (ended.status.code(), said)
 }
 
-/// The tests are built in a place where other users cannot read the binary, hence the copy. `exec`
-/// works without root as far as possible, `run` reports that it needs root.
+/// The test uses a copy of the program, because other users cannot read the directory of the build.
+/// `exec` must work without root as far as possible, and `run` must report that it needs root.
 #[test]
 fn without_root_exec_works_and_run_says_what_it_needs() {
     let scenario = Scenario::lasting("1 s").program('a', "sleep", &["sleep", "1000"], "");
@@ -216,7 +218,7 @@ fn without_root_exec_works_and_run_says_what_it_needs() {
 
 const NOBODY: u32 = 65534;
 
-/// A finished run is not overwritten by mistake, and the refusal leaves it unchanged.
+/// A finished run must not be overwritten by mistake, and the refusal must leave it unchanged.
 #[test]
 fn a_run_directory_is_replaced_only_when_that_is_said() {
     let ticks = ["python3", "ticks.py", "0.1"];
@@ -240,8 +242,8 @@ fn a_run_directory_is_replaced_only_when_that_is_said() {
     assert_ne!(third.manifest().started, started);
 }
 
-/// A scenario may come from an untrusted source: `check` starts none of its programs without the
-/// option.
+/// A scenario may come from an untrusted source, so `check` must start none of its programs without
+/// the option.
 #[test]
 fn check_starts_a_plant_only_when_it_is_to_ask_it() {
     let text = good().to_toml();

@@ -1,4 +1,4 @@
-//! Switches that are controlled by a controller of the experiment.
+//! Switches whose controller is a program of the experiment.
 
 use std::path::Path;
 
@@ -50,8 +50,8 @@ fn controller() -> String {
     )
 }
 
-/// Runs until the plant has answered, and then ends the run: switches, controller and client start
-/// in the machine's time, which is long on a busy machine.
+/// Runs until the plant has answered, and then ends the run. Switches, controller and client start
+/// in wall time, which takes long on a busy machine.
 fn until_polled(lab: &Lab) {
     let mut run = lab.start(&[]);
     run.wait_for_line("poll", "sample ");
@@ -81,8 +81,8 @@ fn a_dead_controller_is_the_culprit() {
     assert!(run.stdout.contains("controller"), "{}", run.stdout);
 }
 
-/// Two real switches, and a simulated one between them: frames that cross it take the delay of the
-/// model, four times for each request.
+/// There are two real switches, and a simulated one between them. Frames that cross it must take
+/// the simulated delay, four times for each request.
 #[test]
 fn real_switches_are_joined_by_a_simulated_network() {
     timeloom_testing::need("ovs-vsctl", "openvswitch-switch");

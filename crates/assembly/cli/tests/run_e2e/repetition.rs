@@ -1,4 +1,4 @@
-//! A scenario that runs twice with one seed gives equal results.
+//! A scenario that runs twice with the same seed must give equal results.
 
 use timeloom_results::{Sample, deviation};
 
@@ -16,8 +16,8 @@ fn walk(run: &Finished) -> Vec<(i64, f64)> {
         .collect()
 }
 
-/// Values that depend on the seed alone are equal to the last bit, however often and whenever the
-/// plant was queried.
+/// Values that depend only on the seed must be equal to the last bit, however often and whenever
+/// the plant was queried.
 #[test]
 fn chance_comes_from_the_seed_alone() {
     let run = |period: &str, sets: &[&str]| {
@@ -40,9 +40,10 @@ fn chance_comes_from_the_seed_alone() {
     assert_ne!(first, run("0.02", &["seed=8"]));
 }
 
-/// A program that controls the plant over the network acts a little sooner or later each time, as
-/// in the real world. It moves the level from about 0.6 towards 2, at first by 1.4 a second; the
-/// two runs must agree to a tenth of a unit at every instant, as if one were 70 ms late.
+/// A program that controls the plant over the network acts a little earlier or later in each run,
+/// as in the real world. It moves the level from about 0.6 towards 2, at first by 1.4 per second.
+/// The two runs must agree to a tenth of a unit at every instant, which is the effect of a delay of
+/// 70 ms.
 #[test]
 fn a_controlled_plant_goes_the_same_way_twice() {
     let (one, two) = (controlled_level(), controlled_level());
@@ -76,9 +77,10 @@ fn controlled_level() -> Vec<Sample> {
     panic!("Python does not start within a second of virtual time");
 }
 
-/// If computing takes no time, two runs are equal to the last bit, independently of the machine's
-/// load, and independently of the method (the scheduler reports that all threads are idle, or every
-/// thread is examined): a client controls the plant over the network, with its own clock.
+/// A client controls the plant over the network, with its own clock. If computing takes no time,
+/// two runs must be equal to the last bit, whatever the machine's load. They must also be equal for
+/// both methods of noticing that all threads wait: a report of the scheduler, and an examination of
+/// every thread.
 #[test]
 fn runs_in_which_computing_takes_no_time_are_the_same() {
     let run = |by_events: bool| {

@@ -1,9 +1,9 @@
-//! Every program receives a seed of its own, derived from the scenario's.
+//! Every program must receive a seed of its own, which is derived from the scenario's seed.
 
 use crate::support::{Lab, Scenario, log_lines};
 
-/// Returns the seeds received by two programs and the plant, and that of a program whose seed the
-/// scenario sets.
+/// Returns the seeds that two programs and the plant have received, and the seed of a program for
+/// which the scenario sets it.
 fn seeds(lab: &Lab, seed: u64) -> [String; 4] {
     lab.start_with(&["--replace"], &[&format!("seed={seed}")])
         .wait()

@@ -1,10 +1,10 @@
-//! A simulated network in the results: traffic of its links and flows as signals for checks, its
-//! topology in the report, captures of generated links.
+//! Results of a simulated network: signals of its links and flows for checks, its topology in the
+//! report, and captures of generated links.
 
 use crate::support::{Lab, place};
 
-/// 8 Mbit/s of IP packets of 1,000 bytes reach a link of 10 Mbit/s, and one that loses a tenth of
-/// them. There is also a real host.
+/// Scenario in which 8 Mbit/s of IP packets with 1,000 bytes reach two links: one of 10 Mbit/s, and
+/// one that loses a tenth of them. There is also a real host.
 const NETWORK: &str = r#"
 schema = "timeloom/1"
 name = "signals"
@@ -49,8 +49,8 @@ name = "idle"
 assert = "max(net.link.core.throughput) < 1e6"
 "#;
 
-/// The model's values are exact, however slow the machine is; therefore its checks hold even in a
-/// run that is not trusted.
+/// The values of the model are exact, however slow the machine is. Its checks must therefore hold
+/// even in a run that is not trusted.
 #[test]
 fn links_and_flows_are_signals_and_the_report_draws_them() {
     let lab = Lab::with_text(NETWORK);
@@ -78,7 +78,7 @@ fn links_and_flows_are_signals_and_the_report_draws_them() {
         .map(|flow| flow.name.as_str())
         .collect();
     assert_eq!(names, ["clean", "h-h0-h-h1"]);
-    // The traffic of the model has no bytes to capture; the file exists.
+    // Simulated traffic has no bytes that could be captured, but the file must exist.
     let capture = std::fs::read(place(&directory).join("net/g-switch-g-h1.pcapng"));
     assert!(
         capture

@@ -1,8 +1,8 @@
-//! Actions of a program are events of the session: time does not skip over its end, its output, or
-//! its readiness.
+//! Actions of a program are events of the session: time must not skip over its end, its output, or
+//! the instant at which it is ready.
 //!
-//! Nothing else is due for an hour in these runs. An event that is recorded later than a minute
-//! after it happened was skipped over: no test takes that long.
+//! Nothing else is due for an hour in these runs. If an event is recorded more than a minute after
+//! it happened, time has skipped over it, because no test takes that long.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::support::{Finished, Lab, Scenario, log_lines};
 
 const SKIP: &[&str] = &["time.mode=skip"];
 
-/// Value of `time.time_ns()` at virtual zero in these scenarios.
+/// Value of `time.time_ns()` at virtual zero in these scenarios, in ns.
 const START_NS: i64 = 1_559_520_000_000_000_000;
 
 const MINUTE_NS: i64 = 60_000_000_000;
@@ -27,7 +27,7 @@ fn event(run: &Finished, source: &str, kind: &str) -> EventRow {
     event
 }
 
-/// Returns the instant that `mortal.py` printed, in nanoseconds.
+/// Returns the instant that `mortal.py` printed, in ns.
 fn said_ns(run: &Finished, program: &str) -> i64 {
     let log = std::fs::read_to_string(run.path().join("logs").join(format!("{program}.log")));
     let log = log.expect("it can be read");
@@ -43,7 +43,7 @@ fn a_program_that_fails_at_once_fails_the_run() {
     assert!(at_ns < MINUTE_NS, "its end was recorded at {at_ns} ns");
 }
 
-/// At random instants with a fixed seed.
+/// The program ends at random instants, from a fixed seed.
 #[test]
 fn an_end_is_recorded_when_it_happened_and_after_what_was_printed() {
     let mut seed = 20_261_122_u64;
@@ -66,7 +66,7 @@ fn an_end_is_recorded_when_it_happened_and_after_what_was_printed() {
         let end_ns = event(&run, name, "end").t_virtual.as_ns();
         let stamp_us = log_lines(run.path(), name)[0].0;
         writeln!(told, "{name}: {said_ns} {stamp_us} {end_ns}").expect("a String");
-        // A stamp has whole microseconds.
+        // A timestamp is in whole microseconds.
         assert!(
             stamp_us >= said_ns / 1000 && stamp_us <= end_ns / 1000,
             "{told}"
@@ -75,8 +75,9 @@ fn an_end_is_recorded_when_it_happened_and_after_what_was_printed() {
     }
 }
 
-/// A child that ends is removed from the kernel's lists before its parent is woken. A pause in
-/// between depends on the machine: with busy processes it happened once in some thousand runs.
+/// A child process that ends is removed from the kernel's lists before its parent is woken. Whether
+/// a pause happens in between depends on the machine: with busy processes it did once in some
+/// thousand runs.
 #[test]
 fn no_time_passes_while_a_child_ends() {
     let forks = "
@@ -128,7 +129,7 @@ fn a_program_starts_when_the_one_before_is_ready() {
     assert!(second_ns < 100_000_000_000 + MINUTE_NS, "{second_ns}");
 }
 
-/// And no later: the limit is an instant at which an event is due.
+/// The program must not be given up later either: its limit is an instant at which an event is due.
 #[test]
 fn a_program_that_does_not_get_ready_is_given_up_at_its_limit() {
     let lab = Lab::new(&Scenario::lasting("3600 s").program(
@@ -143,11 +144,11 @@ fn a_program_that_does_not_get_ready_is_given_up_at_its_limit() {
     assert!(at_ns < 1_000_000_000_000 + MINUTE_NS, "{at_ns}");
 }
 
-/// In every mode: the failure is reported after the end was reached, and counts.
+/// In every mode, a failure that is reported after the end of the run was reached must count.
 #[test]
 fn a_failure_at_the_instant_of_the_end_fails_the_run() {
     for mode in ["virtual", "skip"] {
-        // Slow, so that even on a busy machine the start is over in time.
+        // The run is slow, so that even on a busy machine the programs have started in time.
         let sets = [&*format!("time.mode={mode}"), "time.dilation=10"];
         let seen = (0..6).any(|_| {
             let lab = Lab::new(&Scenario::lasting("1 s").program(

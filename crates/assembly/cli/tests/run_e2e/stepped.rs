@@ -12,7 +12,7 @@ use crate::support::{Lab, Running, Scenario, log_lines, patiently, timeloom};
 const STEPPED: &str = "time.mode=stepped";
 const MS: i64 = 1_000_000;
 
-/// Grants time as a user would, by `timeloom REQUEST INSTANT`; each call is a granter of its own.
+/// Grants time like a user, by `timeloom REQUEST INSTANT`. Each call acts as a separate granter.
 fn grant(lab: &Lab, request: &str, how_far: &str) -> Result<Value, String> {
     let output = timeloom(&[request, how_far, "--name", lab.name(), "--json"]);
     if !output.status.success() {
@@ -21,7 +21,8 @@ fn grant(lab: &Lab, request: &str, how_far: &str) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
 }
 
-/// Sends the first grant once there is a session. Sent while the run starts, the grant waits.
+/// Sends the first grant once there is a session. A grant that is sent while the run starts must
+/// wait.
 fn first_grant(lab: &Lab, at: &str) -> Value {
     let mut status = Err(String::new());
     patiently(Duration::from_secs(120), || {
@@ -31,8 +32,8 @@ fn first_grant(lab: &Lab, at: &str) -> Value {
     status.unwrap_or_else(|error| panic!("it is never granted: {error}"))
 }
 
-/// Starts a simulator in Python: steps of 100 ms, with 30 ms of computing for each. It prints the
-/// granted instants.
+/// Starts a simulator in Python, which grants steps of 100 ms and computes for 30 ms in each. It
+/// prints the granted instants.
 fn simulator(lab: &Lab, script: &str) -> Child {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../python");
     Command::new("python3")
@@ -66,8 +67,8 @@ fn ticking() -> Scenario {
         .plant("{ slow_ms = 5 }")
 }
 
-/// The plant and the simulator take wall time; no program sees either, and all instants are the
-/// granted ones.
+/// The plant and the simulator take wall time, which no program may notice. All instants must be
+/// those that were granted.
 #[test]
 fn a_run_goes_as_far_as_it_is_granted() {
     let lab = Lab::new(&ticking());
@@ -81,7 +82,7 @@ fn a_run_goes_as_far_as_it_is_granted() {
         .map(|line| line.parse().expect("an instant"))
         .collect();
     let mut expected: Vec<i64> = (1..=10).map(|step| step * 100 * MS).collect();
-    // The last grant was beyond the end, and was answered at the end.
+    // The last grant was beyond the end of the run, and was answered at the end.
     expected.push(1050 * MS);
     assert_eq!(granted, expected);
 
@@ -100,8 +101,8 @@ fn a_run_goes_as_far_as_it_is_granted() {
         .filter(|row| &*row.requester == "granter" && row.action.as_str() == "resume")
         .map(|row| row.t_virtual.as_ns())
         .collect();
-    // Held from the start on. After the last grant the hold is released when everything is over,
-    // which the record may not contain any more: the run ends at that very instant.
+    // The simulator holds the run from the start on. After the last grant, its hold is released
+    // only at the very end of the run, which the record may not contain any more.
     let stands: Vec<i64> = (0..11).map(|step| step * 100 * MS).collect();
     assert_eq!(stood[..stands.len().min(stood.len())], stands);
     assert!(
@@ -118,8 +119,8 @@ fn a_run_goes_as_far_as_it_is_granted() {
         };
         assert!((before..=after).contains(&plant), "{line}");
     }
-    // By its own clock, which was stopped while the simulator computed: no tick is early, none is
-    // later than the granted instant, and no line is stamped before it was printed.
+    // The program's own clock must have been stopped while the simulator computed. No tick may be
+    // early or after the granted instant, and no line may be stamped before it was printed.
     let log = log_lines(&lab.run_path(), "ticks");
     let ticks: Vec<(i64, i64, i64)> = log
         .iter()
@@ -136,7 +137,7 @@ fn a_run_goes_as_far_as_it_is_granted() {
     }
 }
 
-/// Grants the first 300 ms.
+/// Grants the first 300 ms of virtual time.
 fn held(lab: &Lab) {
     let status = first_grant(lab, "300 ms");
     assert_eq!(status["virtual_ns"], 300 * MS, "{status}");
@@ -165,12 +166,12 @@ fn what_cannot_be_granted_is_refused() {
     assert!(refused.contains("by grants only"), "{refused}");
     let status = grant(&lab, "step", "1 ms").expect("it goes on");
     assert_eq!(status["virtual_ns"], 301 * MS, "{status}");
-    // The user can hold it in addition; a grant waits for both.
+    // The user can hold the run in addition, and a grant must wait for both holds.
     run.control("pause").expect("it can be paused");
     run.control("resume").expect("it was paused by hand");
     let status = run.control("query").expect("it answers");
     assert_eq!(status["virtual_ns"], 301 * MS, "{status}");
-    // A grant beyond the end ends at the end.
+    // A grant that is beyond the end of the run must end with the run.
     let status = grant(&lab, "run-until", "1 h").expect("it goes on");
     assert_eq!(status["virtual_ns"], 2_000 * MS, "{status}");
     assert_eq!(status["standing"]["ended"], true, "{status}");
@@ -243,7 +244,7 @@ fn a_run_that_is_killed_while_it_stands_for_its_granter_leaves_nothing() {
     });
 }
 
-/// Within a grant, time skips while everything waits.
+/// Within a grant, time must skip while everything waits.
 #[test]
 fn a_run_that_skips_within_its_grants() {
     let lab = Lab::new(&Scenario::lasting("300 s").program(

@@ -1,10 +1,12 @@
-//! A machine that is too slow for a simulated network: the untrusted results cannot be overlooked.
+//! A machine that is too slow for a simulated network: it must be obvious that the results are
+//! untrusted.
 
 use std::time::Duration;
 
 use crate::support::Lab;
 
-/// Two simulated hosts exchange a thousand datagrams a second for three seconds.
+/// Scenario in which two simulated hosts exchange a thousand datagrams per second for three
+/// seconds.
 const BUSY: &str = r#"
 schema = "timeloom/1"
 name = "busy"
@@ -29,8 +31,8 @@ assert = "max(a.clock.offset) < 1"
 [system.hosts.a.clock]
 "#;
 
-/// The supervisor is stopped for half a second, but virtual time is not: hundreds of the network's
-/// events are late, and a passed check must not look valid.
+/// The supervisor is stopped for half a second, but virtual time is not. Hundreds of the network's
+/// events are then late, and a passed check must not look valid.
 #[test]
 fn a_run_that_is_not_to_be_trusted_says_so_first_and_has_an_exit_code_of_its_own() {
     let lab = Lab::with_text(BUSY);

@@ -1,5 +1,5 @@
-//! Programs and plants that are not root: their users and rights, and the clock, pauses and the end
-//! as for all programs.
+//! Programs and plants that are not root: their users and rights must be as requested, and clock,
+//! pauses and end as for all programs.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -8,7 +8,7 @@ use std::process::Output;
 
 use crate::support::{Lab, Scenario, log_lines, timeloom};
 
-/// CAP_NET_BIND_SERVICE, as a mask.
+/// Mask of CAP_NET_BIND_SERVICE, as the kernel prints it.
 const BIND_SERVICE: &str = "0000000000000400";
 const NONE: &str = "0000000000000000";
 
@@ -46,8 +46,8 @@ fn owner(file: &Path) -> u32 {
     fs::metadata(file).expect("it was written").uid()
 }
 
-/// One program has a capability, one has none, and one is root with only one. Each follows the
-/// session's clock, stops with it, and ends with it.
+/// One program has a capability, one has none, and one is root with a single capability. Each must
+/// follow the session's clock, stop with it, and end with it.
 #[test]
 fn programs_are_who_they_are_said_to_be_and_live_by_the_clock() {
     let lab = Lab::new(
@@ -119,7 +119,7 @@ fn programs_are_who_they_are_said_to_be_and_live_by_the_clock() {
 
     let bare = lines(&lab, "bare");
     expect_line(&bare, "Uid 0 0 0 0");
-    // Bits 1 and 10.
+    // Capabilities 1 and 10.
     expect_line(&bare, "CapEff 0000000000000402");
     expect_line(&bare, "CapBnd 0000000000000402");
     expect_line(&bare, "bound 82");
@@ -134,7 +134,8 @@ fn programs_are_who_they_are_said_to_be_and_live_by_the_clock() {
     }
 }
 
-/// Files of a program of another user are kept with the run; other users cannot read them.
+/// Files of a program of another user must be kept with the run, and other users must not read
+/// them.
 #[test]
 fn a_program_of_another_user_has_a_place_in_the_run_directory() {
     let keep = "echo data > \"$TIMELOOM_FILES/kept\" && ln -s /etc \"$TIMELOOM_FILES/away\" \
@@ -164,7 +165,7 @@ fn a_program_of_another_user_has_a_place_in_the_run_directory() {
     );
     let searched = fs::Permissions::from_mode(0o755);
     fs::set_permissions(lab.path(), searched).expect("it is ours");
-    // Time does not skip over a program that has not started yet.
+    // Time must not skip over a program that has not started yet.
     lab.run(&["time.mode=skip"]).succeeded();
     lab.assert_nothing_left();
     let kept = lab.run_path().join("files/keeper/kept");
@@ -173,7 +174,7 @@ fn a_program_of_another_user_has_a_place_in_the_run_directory() {
     let pryer = lines(&lab, "pryer");
     let own = lab.run_path().join("files/pryer").display().to_string();
     assert_eq!(pryer, [own, "pried".to_owned()]);
-    // Files of an earlier run's programs are removed with it, and no link is followed.
+    // Files of an earlier run's programs must be removed with that run, without following a link.
     let second = lab.start_with(&["--replace"], &["time.mode=skip"]);
     let second = second.wait().succeeded();
     assert!(second.directory().is_finished());
@@ -181,7 +182,7 @@ fn a_program_of_another_user_has_a_place_in_the_run_directory() {
     assert_eq!(fs::read_to_string(&kept).expect("kept anew"), "data\n");
 }
 
-/// A plant with the user nobody answers like any other.
+/// A plant whose user is `nobody` must answer like any other.
 #[test]
 fn a_plant_is_who_it_is_said_to_be() {
     let lab = Lab::new(
@@ -256,7 +257,7 @@ fn a_user_or_capability_that_there_is_not_is_a_mistake_of_the_file() {
     }
 }
 
-/// The same rights as in a scenario, by the command line; child processes inherit them.
+/// The command line must give the same rights as a scenario, and child processes must inherit them.
 #[test]
 fn exec_takes_a_user_and_capabilities() {
     let script = "id -u; id -G; grep -E '^(NoNewPrivs|CapEff):' /proc/self/status; date +%Y";
@@ -276,7 +277,7 @@ fn exec_takes_a_user_and_capabilities() {
     assert!(said.contains("this machine has no user"), "{said}");
 }
 
-/// A file that only root can reach is the usual mistake, and is reported as such.
+/// A file that only root can reach must be reported as a mistake, like any file that is missing.
 #[test]
 fn a_program_that_its_user_may_not_execute_is_named_with_the_user() {
     let lab = Lab::new(&Scenario::lasting("1 s"));
@@ -292,7 +293,7 @@ fn a_program_that_its_user_may_not_execute_is_named_with_the_user() {
     }
 }
 
-/// Runs `id` and prints the kernel's record of the rights of a command that enters a host.
+/// Runs `id` on a host, and prints the kernel's record of the rights of the command.
 fn who_comes_in(lab: &Lab, host: &str, more: &[&str]) -> Output {
     let script = "id -u; id -g; grep -E '^(NoNewPrivs|CapEff|CapBnd):' /proc/self/status; \
                   echo ${HOME:-none}";
@@ -312,7 +313,8 @@ fn expect_rights(output: &Output, [user, group]: [u32; 2], capabilities: &str) {
     assert!(printed.starts_with(&rights), "{printed}");
 }
 
-/// An entering command has no more rights than the host's programs, unless they are requested.
+/// A command that enters a host must have no more rights than the host's programs, unless they are
+/// requested.
 #[test]
 fn a_command_comes_in_as_who_the_hosts_programs_are() {
     let own = "user = \"3141592:2718281\"\ncapabilities = [\"net_bind_service\"]";
@@ -329,7 +331,7 @@ fn a_command_comes_in_as_who_the_hosts_programs_are() {
     run.wait_for_line("one", "tick 1");
     let ids = [3_141_592, 2_718_281];
     expect_rights(&who_comes_in(&lab, "a", &[]), ids, BIND_SERVICE);
-    // Explicit options take precedence.
+    // Explicit options must take precedence.
     let alone = who_comes_in(&lab, "a", &["--user", "65534:65534"]);
     expect_rights(&alone, [65_534; 2], NONE);
     let more = who_comes_in(&lab, "a", &["--capability", "dac_override"]);
@@ -349,7 +351,7 @@ fn a_command_comes_in_as_who_the_hosts_programs_are() {
         assert_eq!(refused.status.code(), Some(1), "{said}");
         assert!(said.contains(part), "no `{part}` in {said}");
     }
-    // The variables that identify a user are those of the target user.
+    // The variables that identify a user must be those of the requested user.
     let nobody = who_comes_in(&lab, "a", &["--user", "nobody"]);
     let printed = String::from_utf8_lossy(&nobody.stdout).into_owned();
     assert!(printed.ends_with("\n/nonexistent\n"), "{printed}");
@@ -358,7 +360,7 @@ fn a_command_comes_in_as_who_the_hosts_programs_are() {
     lab.assert_nothing_left();
 }
 
-/// Variables of the caller's environment reach programs only on request.
+/// Variables of the caller's environment must reach programs only on request.
 #[test]
 fn programs_have_the_usual_variables_no_terminal_and_no_files_of_others() {
     const SAYS: &str = "import os; \

@@ -1,5 +1,5 @@
-//! `timeloom run --verify`, and its basis where computing takes no time: a busy simulated network,
-//! programs that do not sleep, and the published case.
+//! Tests of `timeloom run --verify`, and of its basis if computing takes no time: a busy simulated
+//! network, programs that do not sleep, and the published case.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,12 +11,12 @@ use crate::support::{Finished, Lab, Scenario, log_lines, prepared_python, reposi
 
 const REPRODUCIBLE: [&str; 2] = ["time.mode=skip", "time.compute=none"];
 
-/// Runs `timeloom run --verify`: returns the exit code, the JSON, and the text of another such run.
-/// `forget` is a file that the first of two runs leaves to the second; it is removed in between.
+/// Runs `timeloom run --verify`. Returns the exit code, the JSON, and the text of another such run.
+/// `forget` is a file that the first of two runs leaves for the second; it is removed in between.
 fn verified(scenario: &Scenario, forget: Option<&Path>) -> (i32, Value, String) {
     let lab = Lab::new(scenario);
     let run = |directory: &str, more: &[&str]| {
-        // At first the file does not exist.
+        // At first the file does not exist, so the error is ignored.
         let _ = forget.map(std::fs::remove_file);
         let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
         command.args(["run", "--verify", "--name", lab.name(), "-o"]);
@@ -45,7 +45,7 @@ fn python(text: &str) -> Scenario {
 
 #[test]
 fn two_runs_that_agree_in_all_but_what_the_lines_say_have_an_exit_code_of_their_own() {
-    // A number that differs in each process.
+    // The process ID differs in each process.
     let text = "import os, time; time.sleep(0.2); print('I am', os.getpid()); time.sleep(9)";
     let (code, json, said) = verified(&python(text), None);
     assert_eq!(code, 5, "{said}");
@@ -92,7 +92,7 @@ fn two_runs_that_agree_in_all_are_a_success() {
 
 #[test]
 fn the_first_row_that_differs_is_shown_and_fails() {
-    // In the second run its second line comes 100 ms later.
+    // In the second run, the second line comes 100 ms later.
     let been = tempfile::tempdir().expect("a temporary directory can be made");
     let been = been.path().join("been");
     let text = format!(
@@ -117,7 +117,7 @@ time.sleep(9)
     assert_eq!(difference["at_ns"], 300_000_000);
     assert_eq!(difference["first"], "a line");
     assert_eq!(difference["second"], "a line at 0.4 s");
-    // Each run by itself was successful.
+    // Each run must have been successful by itself.
     assert_eq!(
         (&json["first"]["passed"], &json["second"]["passed"]),
         (&true.into(), &true.into())
@@ -141,8 +141,8 @@ fn runs_that_agree_in_failing_are_no_success() {
     );
 }
 
-/// A backbone used by ten simulated hosts and two real ones, one of which queries the other every
-/// 10 ms.
+/// Scenario with a backbone that ten simulated hosts and two real ones use. One of the real hosts
+/// queries the other every 10 ms.
 const BACKBONE: &str = r#"
 schema = "timeloom/1"
 name = "backbone"
@@ -216,7 +216,7 @@ fn events(run: &RunDirectory) -> Vec<EventRow> {
     events
 }
 
-/// Returns the number before `word` in the run's only event of this kind.
+/// Returns the number before `word` in the text of the run's only event of this kind.
 fn number_before(run: &RunDirectory, kind: &str, word: &str) -> u64 {
     let events = events(run);
     let event = events.iter().find(|row| &*row.kind == kind);
@@ -230,8 +230,8 @@ fn number_before(run: &RunDirectory, kind: &str, word: &str) -> u64 {
         .unwrap_or_else(|| panic!("{word}: {text}"))
 }
 
-/// Events in the network without output cost no move of the clock, and output happens at the same
-/// instant each time.
+/// Events in the network that produce no output must not move the clock, and output must happen at
+/// the same instant in each run.
 #[test]
 fn three_runs_over_a_busy_simulated_network_are_the_same() {
     let labs = [(); 3].map(|()| Lab::with_text(BACKBONE));
@@ -246,7 +246,7 @@ fn three_runs_over_a_busy_simulated_network_are_the_same() {
     }
     let lines = log_lines(runs[0].path(), "ask");
     assert_eq!(lines.len(), 50, "{lines:?}");
-    // The queue of the trunk differs each time: the answers are not all equal.
+    // The queue of the trunk differs each time, so the answers must not all be equal.
     let answers: std::collections::BTreeSet<&str> = lines
         .iter()
         .filter_map(|(_, line)| line.split("took ").nth(1))
@@ -256,7 +256,7 @@ fn three_runs_over_a_busy_simulated_network_are_the_same() {
         let handled = number_before(run, "summary", " events");
         let turns = number_before(run, "order", " turns");
         assert!(handled > 30_000, "{handled} events in the network");
-        // Each query: some deadlines, and four frames that come out.
+        // Each query takes some deadlines, and four frames that leave the simulated network.
         assert!(
             turns < 3_000,
             "{turns} moves and turns for {handled} events"
@@ -264,8 +264,9 @@ fn three_runs_over_a_busy_simulated_network_are_the_same() {
     }
 }
 
-/// The kernel's TCP between two programs, at full speed, among the packets of a hundred simulated
-/// hosts: its output, and the instants, depend only on its input.
+/// The kernel's TCP transfers data between two programs at full speed, among the packets of a
+/// hundred simulated hosts. Its output, and the instants of that output, must depend only on its
+/// input.
 #[test]
 fn three_runs_of_the_example_with_iperf3_are_the_same() {
     let example = repository().join("examples/simnet/simnet.toml");
@@ -280,7 +281,7 @@ fn three_runs_of_the_example_with_iperf3_are_the_same() {
         assert_eq!(compared.difference, None);
     }
     for (run, directory) in runs.iter().zip(&directories) {
-        // Handshakes alone are about thirty frames.
+        // Handshakes alone have about thirty frames.
         let frames = number_before(directory, "summary", " frames in");
         assert!(frames > 500, "{frames} frames");
         let refused = "iperf3 uses setsockopt(TCP_CONGESTION), which would pace it by the machine's \
@@ -289,8 +290,8 @@ fn three_runs_of_the_example_with_iperf3_are_the_same() {
     }
 }
 
-/// A program that is woken while another one polls computes as long as it likes: no step comes
-/// between its wake-up and its reaction.
+/// A program that is woken while another one polls may compute for any length of time. No step of
+/// the clock may come between its wake-up and its reaction.
 #[test]
 fn beside_one_who_polls_another_acts_at_the_instant_at_which_it_was_woken() {
     let poll = "
@@ -324,8 +325,9 @@ time.sleep(9)
     assert_eq!(at_us, 10_300, "{lines:?}");
 }
 
-/// Two threads that are woken by one expiration of a timer run in the kernel's order, and each time
-/// is counted. Two threads that sleep until one instant run one after the other.
+/// Two threads that are woken by the same expiration of a timer run in an order that the kernel
+/// decides, and each such case must be counted. Two threads that sleep until the same instant must
+/// run one after the other.
 #[test]
 fn whom_one_expiration_wakes_is_in_no_order_and_counted() {
     let two = |begin: &str, wait: &str| {
@@ -356,7 +358,8 @@ value = ctypes.c_uint64()
     let wait = "select.select([timer], [], []); libc.read(timer, ctypes.byref(value), 8)";
     let woken_together = two(timer, wait);
     let sleeping = two("", "time.sleep(0.01 - time.monotonic() % 0.01)");
-    // The last expirations meet a thread that has ended, the first one a thread that has not begun.
+    // The last expirations meet a thread that has ended, and the first one a thread that has not
+    // begun.
     let expirations = 25;
     assert!(
         woken_together >= expirations,
@@ -365,7 +368,7 @@ value = ctypes.c_uint64()
     assert!(sleeping < expirations, "{sleeping} turns were shared");
 }
 
-/// One program reads the clock until it moves, one queries the kernel repeatedly.
+/// One program reads the clock until it changes, and one queries the kernel repeatedly.
 #[test]
 fn who_does_not_sleep_gets_small_steps_and_is_named() {
     let spin = "
@@ -398,12 +401,13 @@ time.sleep(9)
         let run = lab.run(&REPRODUCIBLE).succeeded();
         assert_eq!(run.stderr.matches(said).count(), 1, "{}", run.output());
         let lines = log_lines(&lab.run_path(), "one");
-        // At least four steps of 1 ms: another may come before it sleeps.
+        // There are at least four steps of 1 ms; another program may act before this one sleeps.
         let [(at_us, ref line)] = lines[..] else {
             panic!("{lines:?}");
         };
         assert!(at_us >= 4_000 && at_us % 1_000 == 0, "{at_us} us");
-        // A computing program has used the time that passed; a polling program has used none.
+        // A program that computes has used the processor for the time that passed; a program that
+        // polls has used none.
         let used_ns = line.strip_prefix("over ").and_then(|ns| ns.parse().ok());
         let used_ns: i64 = used_ns.unwrap_or_else(|| panic!("{line}"));
         let [least, most] = if text == spin {
@@ -423,8 +427,8 @@ time.sleep(9)
     }
 }
 
-/// Uses the published case with the attack, shortened: all signals, events, and instants of lines
-/// are compared.
+/// The published case with the attack is shortened. All signals, events, and instants of lines must
+/// be equal.
 #[test]
 fn three_runs_of_the_published_case_are_the_same() {
     prepared_python();
@@ -435,7 +439,7 @@ fn three_runs_of_the_published_case_are_the_same() {
     same_three_times(&scenario, &sets);
 }
 
-/// The checks are about a gust that comes later.
+/// The checks are about a gust that comes later than the end of the shortened run.
 const NO_GUST: [&str; 3] = [
     "check.storage-charges.assert=max(grid.storage.1.p) > 0",
     "check.sag.assert=min(grid.bus.680.v1) > 2000 from 1 s",

@@ -24,15 +24,16 @@ use crate::verdict::{End, Reporter};
 /// Run whose clock has stopped for good.
 pub(super) struct Ended {
     end: End,
-    /// Hold on the pause: the bus never resumes.
+    /// Hold that keeps the session paused for good.
     hold: Option<timeloom_bus::Hold>,
     /// Reasons why the results cannot be trusted.
     doubts: Vec<Caveat>,
 }
 
 impl Run<'_> {
-    /// Returns how the run ended, once all earlier failures are known (a program failed at its last
-    /// instant; a plant could not compute the rest of it).
+    /// Stops clock and programs for good, and determines how the run ended from all failures until
+    /// then. A program may fail at its last instant, and a plant may fail to compute the remaining
+    /// time.
     pub(super) fn stop_for_good(
         &self,
         planned_end: Instant<Virtual>,
@@ -41,7 +42,7 @@ impl Run<'_> {
         reporter: &Reporter,
     ) -> Ended {
         let hold = self.bus.hold("timeloom", "the end of the run").ok();
-        // In real mode the bus stops nothing.
+        // In real-time mode the bus stops nothing, so the session is paused here.
         let at = match self.session.pause() {
             Ok(at) => at,
             Err(error) => {
@@ -49,8 +50,8 @@ impl Run<'_> {
                 self.session.clock().now()
             }
         };
-        // Programs that exit from here on were ended by the supervisor; earlier exits belong to the
-        // run.
+        // From here on the supervisor ends the programs, and their exits are no events of the run.
+        // Earlier exits are.
         let given_up = std::time::Instant::now() + SETTLED_WITHIN;
         while self.session.has_unsettled_end() && std::time::Instant::now() < given_up {
             std::thread::sleep(SETTLED_EVERY);
@@ -60,12 +61,12 @@ impl Run<'_> {
             end = self.verdict.failure().unwrap_or(End::Reached);
         }
         self.scribe.clock_edge(ClockAction::End);
-        // Read before the programs end, because their exit closes their connections.
+        // The kernel's timers are read first, because the exit of a program closes its connections.
         let doubts = self.kernel_timers.doubts();
         end_grants(&*self.keyboard, end == End::Reached);
         self.session.kill_all();
         for (name, plant) in &self.plants {
-            // Has no effect in a run that has already failed.
+            // In a run that has already failed, this report has no effect.
             if let Err(error) = plant.finish(at.min(planned_end)) {
                 let at = error.at.unwrap_or(at);
                 self.scribe
@@ -188,7 +189,8 @@ impl Run<'_> {
             .extend(manifest.cut_rows.iter().map(told_cut));
         let checks = match complete(self.plan, self.directory, &self.recorder) {
             Ok(checks) => checks,
-            // Incomplete results fail the run, unless it ended otherwise before.
+            // Incomplete results make the run fail, unless it has already failed for another
+            // reason.
             Err(error) => {
                 if end == End::Reached {
                     end = End::Failed(Failure {
@@ -202,7 +204,7 @@ impl Run<'_> {
             }
         };
         if let End::Failed(failure) = &mut end {
-            // A plant's log has a prefix in its name.
+            // The log of a plant has the prefix `plant-` in its name.
             let plant = format!("plant-{}", failure.culprit);
             for name in [&failure.culprit, &plant] {
                 failure
@@ -221,7 +223,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns the hosts with a program that requested a congestion control.
+/// Returns the names of the hosts on which a program requested a congestion control.
 fn choosing_hosts(hosts: &Hosts) -> BTreeSet<String> {
     let chosen = hosts
         .values()
@@ -229,15 +231,15 @@ fn choosing_hosts(hosts: &Hosts) -> BTreeSet<String> {
     chosen.map(|host| host.name().to_owned()).collect()
 }
 
-/// Returns the programs that made the calls selected by `are_meant`.
+/// Returns the names of the programs that made the calls for which `are_meant` returns true.
 fn callers(calls: &[UnhandledCall], are_meant: impl Fn(&UnhandledCall) -> bool) -> Vec<String> {
     let calls = calls.iter().filter(|call| are_meant(call));
     let names: BTreeSet<String> = calls.map(|call| call.program.clone()).collect();
     names.into_iter().collect()
 }
 
-/// Returns a caveat if programs requested a congestion control that paces by time and kept one that
-/// does not.
+/// Returns a caveat if programs requested a congestion control that paces packets by time, but
+/// continued with one that does not.
 fn paced_otherwise(calls: &[UnhandledCall]) -> Option<Caveat> {
     let names = callers(calls, |call| call.outcome == PACED_OTHERWISE);
     (!names.is_empty()).then(|| {
@@ -250,7 +252,7 @@ fn paced_otherwise(calls: &[UnhandledCall]) -> Option<Caveat> {
     })
 }
 
-/// Name of the call in the table of calls.
+/// Name of this call in the table of calls.
 const TCP_USER_TIMEOUT: &str = "setsockopt(TCP_USER_TIMEOUT)";
 
 fn told_cut(cut: &CutRows) -> Caveat {
@@ -262,7 +264,8 @@ fn told_cut(cut: &CutRows) -> Caveat {
     Caveat::new(reason, FEWER_ROWS)
 }
 
-/// Completes the results, as far as the disk permits, and evaluates the plan's checks.
+/// Completes the result files, as far as there is space on the disk, and evaluates the plan's
+/// checks.
 fn complete(
     plan: &Plan,
     directory: &RunDirectory,
@@ -275,8 +278,8 @@ fn complete(
     Ok(checks)
 }
 
-/// Returns the message about the event order of a run whose computation takes no time, and a caveat
-/// with the reason if the run is known not to be reproducible.
+/// Returns the message about the order of events in a run whose computation takes no time. The
+/// caveat gives the reason if the run is known not to be reproducible.
 fn told(order: &Order) -> (String, Option<Caveat>) {
     let text = format!(
         "{} turns; after {} of them more than one thread ran, in the kernel's order; {} steps while a thread computed",
@@ -317,11 +320,11 @@ const WAIT_FOR_EVENTS: Remedy = Remedy::new(
      `timeloom run --verify` shows whether the run reproduces all the same.",
 );
 
-/// Number of lines of the failed program's log that the message shows.
+/// Number of lines of a failed program's log that the message shows.
 const LAST_LINES: usize = 12;
 
-/// Maximum wait at the end of a run for pending information about programs that exited earlier.
+/// Wall time for which the end of a run waits for reports about programs that exited earlier.
 const SETTLED_WITHIN: StdDuration = StdDuration::from_secs(10);
 
-/// Polling interval of that wait.
+/// Polling interval of that wait, in wall time.
 const SETTLED_EVERY: StdDuration = StdDuration::from_millis(1);

@@ -28,7 +28,7 @@ impl<'a> Run<'a> {
     /// Creates everything that a run needs; the clock is stopped at zero.
     ///
     /// # Errors
-    /// Returns an error if a part cannot be created. Parts created until then are removed again.
+    /// Returns an error if a part cannot be created. The parts created before are then removed.
     pub(super) fn prepare(
         plan: &'a Plan,
         together: Option<&'a Together>,
@@ -46,7 +46,7 @@ impl<'a> Run<'a> {
         manifest
             .degraded_modes
             .extend(degraded_modes(plan, &session));
-        // No program sees time beyond the end of the run, however late the end is noticed.
+        // No program sees virtual time beyond the end of the run, even if the end is noticed late.
         session.clock().end_at(Instant::ZERO + plan.time.duration);
         let civil_start = session.clock().civil().at(Instant::ZERO);
         manifest.session_start = Some(civil_start);
@@ -66,7 +66,7 @@ impl<'a> Run<'a> {
         }
         machines::give_timelines(plan, &keepers, &options.timeloom, &mut machines);
         if together.is_none() {
-            // In a run over several agents, the machine that started the run keeps the inputs.
+            // In a run over several agents, the machine that started the run stores the inputs.
             inputs::keep(plan, directory, manifest)?;
         }
         directory.write_manifest(manifest)?;
@@ -91,8 +91,8 @@ impl<'a> Run<'a> {
             &options.warn,
             together,
         );
-        // Opened early, because a session that does not answer counts as dead and `timeloom clean`
-        // would remove its cgroup.
+        // Opened early: a session whose control socket does not answer counts as dead, and
+        // `timeloom clean` would remove its cgroup.
         let keyboard = Arc::new(Keyboard::new(
             Arc::clone(&session),
             (bus.clone(), together.is_some()),
@@ -228,7 +228,7 @@ fn session(plan: &Plan, options: &Options) -> Result<Arc<Session>, RunError> {
     })?))
 }
 
-/// Returns caveats about features that this machine provides only in a degraded form.
+/// Returns caveats about features that this machine can provide only with restrictions.
 fn degraded_modes(plan: &Plan, session: &Session) -> Vec<Caveat> {
     let mut modes = Vec::new();
     if session.freeze_kind() == FreezeKind::Signals {
@@ -258,7 +258,7 @@ const FUSE: Remedy = Remedy::new(
      reads these files.",
 );
 
-/// Returns the grants of the run, if its time is granted.
+/// Returns the object that grants virtual time, if the plan's time advances by grants.
 fn grants(plan: &Plan, session: &Session) -> Option<Arc<Grants>> {
     if plan.time.mode != Mode::Stepped {
         return None;
@@ -269,7 +269,8 @@ fn grants(plan: &Plan, session: &Session) -> Option<Arc<Grants>> {
     Some(Arc::new(Grants::new(clock, patience, Some(end))))
 }
 
-/// Returns the file named by the first word of a program's command, for its hash.
+/// Returns the path of the file that the first word of a program's command names; its content is
+/// hashed.
 fn program_file(directory: &Path, word: &str) -> PathBuf {
     if word.contains('/') {
         return directory.join(word);

@@ -1,5 +1,5 @@
-//! Initial retransmission timeout of programs' connections: one second of virtual time, or, if
-//! computation takes no time, longer than programs compute.
+//! Initial retransmission timeout of the connections that programs open: one second of virtual
+//! time. If computation takes no virtual time, the timeout is longer than any computation instead.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,10 +11,10 @@ use timeloom_guest::{GuestError, Session};
 use timeloom_results::{Caveat, Remedy};
 use timeloom_sys::first_timeout::FirstTimeout;
 
-/// Linux's default (TCP_TIMEOUT_INIT).
+/// Linux's default initial timeout (TCP_TIMEOUT_INIT).
 pub(super) const USUAL: Duration = Duration::from_secs(1);
 
-/// Linux's maximum (TCP_RTO_MAX).
+/// Linux's maximum retransmission timeout (TCP_RTO_MAX).
 const BEYOND_COMPUTING: Duration = Duration::from_secs(120);
 
 const ALLOW_BPF: Remedy = Remedy::new(
@@ -22,19 +22,20 @@ const ALLOW_BPF: Remedy = Remedy::new(
      CAP_NET_ADMIN; or do not rest the experiment on how long a first connection takes.",
 );
 
-/// Initial timeouts of the session's programs, and of hosts with a dilation of their own.
+/// Initial timeouts of the session's programs, and of the programs on hosts that have a dilation of
+/// their own.
 pub(super) struct FirstTimeouts {
     session: Weak<Session>,
     whole: Option<FirstTimeout>,
     hosts: BTreeMap<String, FirstTimeout>,
-    /// The timeouts are longer than any run, whatever the dilation.
+    /// True if the timeouts are longer than any computation, so that dilation does not change them.
     are_beyond: bool,
-    /// Reason why the kernel's own timeout remains in use.
+    /// Reason why the kernel's own timeout remains in use, if a timeout could not be set.
     refused: Option<String>,
 }
 
 impl FirstTimeouts {
-    /// Creates the timeouts without a change.
+    /// Creates the object. The kernel's timeouts stay unchanged until a method sets others.
     pub(super) fn of(session: &Arc<Session>) -> Self {
         Self {
             session: Arc::downgrade(session),
@@ -45,14 +46,15 @@ impl FirstTimeouts {
         }
     }
 
-    /// Sets timeouts longer than any computation: used if computation takes no time or time skips.
+    /// Sets timeouts longer than any computation. Used if computation takes no time or time skips.
     pub(super) fn outlast_computing(&mut self) {
         self.are_beyond = true;
         let set = self.set_whole(BEYOND_COMPUTING);
         self.note(set);
     }
 
-    /// Applies the dilation of the session, and of hosts with their own in addition.
+    /// Lengthens the timeouts by the dilation of the session, and on hosts with a dilation of their
+    /// own by the product of both.
     pub(super) fn dilate<'a>(
         &mut self,
         session: f64,
@@ -63,7 +65,7 @@ impl FirstTimeouts {
         }
         let mut set = self.set_whole(dilated(session));
         for (name, own) in hosts {
-            // Hosts at the session's pace need no timeout of their own.
+            // A host that runs at the session's rate needs no timeout of its own.
             if own != 1.0 || self.hosts.contains_key(name) {
                 let of_host = self.set_host(name, dilated(session * own));
                 set = set.and(of_host);
@@ -72,7 +74,7 @@ impl FirstTimeouts {
         self.note(set);
     }
 
-    /// Returns the timeout on a host with this total dilation.
+    /// Returns the initial timeout on a host whose total dilation is `dilation`, in real time.
     pub(super) fn at(&self, dilation: f64) -> Duration {
         match self.refused {
             None => dilated(dilation),
@@ -80,7 +82,7 @@ impl FirstTimeouts {
         }
     }
 
-    /// Returns a caveat if programs see the kernel's own timeouts.
+    /// Returns a caveat if programs see the kernel's own timeouts because another could not be set.
     pub(super) fn lacks(&self) -> Option<Caveat> {
         let why = self.refused.as_ref()?;
         let reason = format!(

@@ -1,15 +1,15 @@
-//! Kernel TCP timers over which virtual time has skipped.
+//! Detection of kernel TCP timers over which virtual time has skipped.
 //!
 //! On links of the kernel, the kernel retransmits lost segments in real time, while virtual time
-//! skips to the next event: the result matches no real network. A simulated network keeps those
-//! timers itself. If a kernel retransmits on its own even so, an operation took minutes of real
-//! time.
+//! skips to the next event, so the result matches no real network. A simulated network retransmits
+//! by timers of its own, in virtual time, before the kernel's. If a kernel behind a simulated
+//! network nevertheless retransmits, an operation took minutes of real time.
 
 use timeloom_fabric::{KernelError, Namespace, TcpState};
 use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::Plan;
 
-/// Stations of a run whose time skips.
+/// Stations of a run whose virtual time skips.
 #[derive(Default)]
 pub(super) struct Overtaken {
     stations: Vec<Namespace>,
@@ -17,7 +17,8 @@ pub(super) struct Overtaken {
 }
 
 impl Overtaken {
-    /// Returns the stations of a plan; empty if its time does not skip.
+    /// Returns the stations of a plan; the result is empty if the plan's virtual time does not
+    /// skip.
     pub(super) fn of<'a>(
         plan: &Plan,
         stations: impl Iterator<Item = &'a Namespace>,
@@ -33,8 +34,8 @@ impl Overtaken {
         })
     }
 
-    /// Returns reasons why the results cannot be trusted. Call with the clock stopped and the
-    /// programs still alive.
+    /// Returns reasons why the results cannot be trusted. The caller has stopped the clock, and the
+    /// programs must still be alive.
     pub(super) fn doubts(&self) -> Vec<Caveat> {
         let doubts = self.stations.iter().filter_map(|station| {
             let doubt = match TcpState::of(station) {
@@ -115,7 +116,7 @@ mod tests {
                 pending: 1,
                 ..quiet
             };
-            // In a simulated network the network retransmits.
+            // Behind a simulated network, the network retransmits pending segments.
             assert_eq!(overtaken.doubt("a", pending).is_some(), !is_simulated);
         }
     }

@@ -1,4 +1,5 @@
-//! Conversion of counters at two instants to the activity between them.
+//! Meters that compute a network's activity in an interval from its counters at both ends of that
+//! interval.
 
 use std::sync::Arc;
 
@@ -9,14 +10,15 @@ use timeloom_time::{Duration, Instant, Virtual};
 use super::observation::{CutObservation, LinkObservation};
 use crate::flow_stats::FlowStats;
 
-/// A sample: instant, signal, value and unit.
+/// A sample: virtual instant, name of the signal, value and unit.
 pub(super) type Row = (Instant<Virtual>, Arc<str>, f64, &'static str);
 
-/// One direction of a link.
+/// Counters of one direction of a link at the last sample.
 #[derive(Default)]
 struct Direction {
     before: LinkStats,
-    /// Bytes sent by then, and fluid bytes that had arrived and were lost.
+    /// Bytes that had left the queue by the last sample. `fluid` has the bytes of fluid that had
+    /// arrived by then, and those that were lost.
     sent_bytes: f64,
     fluid: (f64, f64),
 }
@@ -33,7 +35,7 @@ pub(super) struct LinkMeter {
     queue: Arc<str>,
 }
 
-/// Activity of one direction in an interval.
+/// Activity of one direction of a link in an interval.
 #[derive(Default)]
 struct Figures {
     throughput_bps: f64,
@@ -57,8 +59,9 @@ impl LinkMeter {
         }
     }
 
-    /// Returns the worse value of each figure over both observed directions. A direction whose
-    /// engine is away is not observed.
+    /// Appends the samples of the interval of length `every` that ends at `at`. Each figure is the
+    /// worse one of the two directions. A direction whose engine is away is not observed, and does
+    /// not count.
     pub(super) fn measure(
         &mut self,
         at: Instant<Virtual>,
@@ -99,7 +102,7 @@ impl LinkMeter {
 impl Direction {
     fn measure(&mut self, every: Duration, rate_bps: f64, seen: &LinkObservation) -> Figures {
         let (stats, fluid) = (seen.stats, seen.fluid);
-        // A packet counts as sent once that is certain; packets that still wait have not left.
+        // Packets that are still in the queue have arrived, but do not count as sent.
         let backlog_bytes = seen.backlog.as_s_f64() * rate_bps / 8.0;
         let came = stats.bytes as f64 + fluid.arrived_bytes - fluid.lost_bytes;
         let sent_bytes = (came - backlog_bytes).max(self.sent_bytes);
@@ -125,10 +128,11 @@ impl Direction {
     }
 }
 
-/// A flow and its counters at the last sample: bytes delivered, and units that arrived or should
-/// have arrived and how many of them were lost.
+/// A flow and its counters at the last sample. `delivered_bytes` counts the bytes that arrived.
+/// `expected` and `lost` count the units (segments, packets or bytes) that were to arrive and those
+/// that were lost.
 pub(super) struct FlowMeter {
-    /// Payload of a TCP segment.
+    /// Payload of a TCP segment, in bytes.
     segment_bytes: f64,
     delivered_bytes: f64,
     expected: f64,
@@ -170,7 +174,8 @@ impl FlowMeter {
             FlowStats::Source(stats) => self.of_source(&stats),
             FlowStats::Fluid(stats) => of_fluid(&stats),
         };
-        // Once a TCP receiver is no longer observed, the sender's count may be lower.
+        // If the TCP receiver is not observed any more, the sender's count takes its place and may
+        // be lower.
         let delivered = delivered.max(self.delivered_bytes);
         let bits = (delivered - self.delivered_bytes) * 8.0;
         let loss = share(lost - self.lost, expected - self.expected);
@@ -187,8 +192,8 @@ impl FlowMeter {
         }
     }
 
-    /// Returns the figures of datagrams; the delay is the mean of those that arrived in the
-    /// interval.
+    /// Returns bytes delivered, packets expected, packets lost, and the delay in seconds of a flow
+    /// of datagrams. The delay is the mean over the packets that arrived in the interval.
     fn of_source(&mut self, stats: &TrafficStats) -> (f64, f64, f64, Option<f64>) {
         let came = stats.received - self.arrived.0;
         let delay_ns = stats.delay_sum_ns - self.arrived.1;
@@ -204,8 +209,8 @@ impl FlowMeter {
     }
 }
 
-/// Returns the figures of a TCP flow; the delay is its smoothed round-trip time, and
-/// retransmissions count as losses.
+/// Returns bytes delivered, segments expected, segments lost, and the delay in seconds of a TCP
+/// flow. The delay is the smoothed round-trip time, and a retransmission counts as a loss.
 fn of_tcp(stats: &TcpStats, segment_bytes: f64) -> (f64, f64, f64, Option<f64>) {
     let delivered = stats.delivered_bytes as f64;
     let segments = delivered / segment_bytes;
@@ -230,7 +235,7 @@ fn of_fluid(stats: &FluidStats) -> (f64, f64, f64, Option<f64>) {
     )
 }
 
-/// Returns the ratio of a part to a whole; 0 if the whole is 0.
+/// Returns `part / whole`, or 0 if `whole` is 0.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 {
         (part / whole).max(0.0)
@@ -239,7 +244,7 @@ fn share(part: f64, whole: f64) -> f64 {
     }
 }
 
-/// A direction between two engines and its counters at the last sample.
+/// One direction between two engines, and its counters at the last sample.
 pub(super) struct CutMeter {
     before: CutObservation,
     packets: Arc<str>,
@@ -276,5 +281,5 @@ impl CutMeter {
     }
 }
 
-/// Number of waiting bytes of fluid that count as one packet.
+/// Number of queued bytes of fluid that count as one packet.
 const FLUID_PACKET: f64 = 1500.0;

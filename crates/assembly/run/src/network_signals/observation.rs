@@ -1,5 +1,5 @@
-//! Observation by an engine of its part of a network at an instant, and the combination over all
-//! engines.
+//! Observation of a network at one instant. Each engine observes its own part, and the parts are
+//! combined.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender};
@@ -12,7 +12,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::flow_stats::FlowStats;
 use crate::numbers::numbers;
 
-/// Counters of one direction of a link.
+/// Counters of one direction of a link, and the state of its queue.
 #[derive(Clone, Copy, Default)]
 pub(super) struct LinkObservation {
     pub(super) stats: LinkStats,
@@ -21,29 +21,31 @@ pub(super) struct LinkObservation {
     pub(super) waiting: u32,
 }
 
-/// Counters of one direction between engines.
+/// Counters of one direction between two engines.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CutObservation {
-    /// Packets that arrived, and those of them that arrived after their instant.
+    /// Packets that arrived. `late` counts those among them that arrived after the instant at which
+    /// they were due.
     pub(super) packets: u64,
     pub(super) late: u64,
     /// Packets that never arrived.
     pub(super) lost: u64,
 }
 
-/// Observation of a network, indexed by directions of links (two for each), flows and directions
-/// between engines. Each of several engines observes the ends that it owns.
+/// Observation of a network. The keys are the numbers of link directions (two for each link), of
+/// flows, and of directions between engines. Each engine observes the ends that it owns.
 #[derive(Clone, Default)]
 pub(crate) struct NetworkObservation {
     pub(super) links: BTreeMap<usize, LinkObservation>,
-    /// Statistics of flows at the sender's end and at the receiver's end.
+    /// Statistics of flows as counted at the sender; `receivers` has those counted at the receiver.
     pub(super) senders: BTreeMap<usize, FlowStats>,
     pub(super) receivers: BTreeMap<usize, FlowStats>,
     pub(super) cuts: BTreeMap<usize, CutObservation>,
 }
 
 impl LinkObservation {
-    /// Queues are not added: they belong to the current process.
+    /// Adds the counters of an earlier process of the same engine. Queue lengths are not added,
+    /// because the queues belong to the current process.
     fn add_earlier(&mut self, earlier: &Self) {
         let (stats, before) = (&mut self.stats, &earlier.stats);
         stats.packets += before.packets;
@@ -88,7 +90,7 @@ impl NetworkObservation {
         }
     }
 
-    /// Returns the statistics of one end of a flow.
+    /// Returns the statistics of flow number `place`, from whichever ends are observed.
     pub(crate) fn flow(&self, place: usize) -> Option<&FlowStats> {
         let sender = self.senders.get(&place);
         sender.or_else(|| self.receivers.get(&place))
@@ -100,7 +102,8 @@ impl NetworkObservation {
         self.receivers.extend(other.receivers);
         for (place, cut) in other.cuts {
             let sum = self.cuts.entry(place).or_default();
-            // One end counts arrivals, the other the packets that it could not send.
+            // The receiving end counts arrivals, and the sending end the packets that it could not
+            // send.
             sum.packets += cut.packets;
             sum.late += cut.late;
             sum.lost += cut.lost;
@@ -119,7 +122,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Creates the view of engine `here`; it contains the recorded cables only.
+    /// Creates the view of engine `here`, limited to the recorded `cables`.
     pub(super) fn new(simulated: &Simulated, cables: &[&NamedCable], here: Owner) -> Self {
         let parts = simulated.parts.as_ref();
         let owner = |node: timeloom_net::Node| {
@@ -144,12 +147,13 @@ impl View {
         }
     }
 
-    /// Restricts the view to signals of one engine, because observations of several engines are not
-    /// combined: a cut link belongs to its first end, a direction between engines to its receiver.
+    /// Limits the view to the signals that this engine records when observations of several engines
+    /// are not combined. A link between two engines belongs to the engine at its first end, a
+    /// direction between engines to the receiver.
     pub(super) fn is_alone(&mut self) {
         self.is_alone = true;
         let places: BTreeSet<usize> = self.links.iter().map(|(place, _)| *place).collect();
-        // The directions of a link have two places; the first is even.
+        // The two directions of a link have consecutive numbers, the first of which is even.
         self.links
             .retain(|(place, _)| place % 2 == 0 || places.contains(&(place - 1)));
     }
@@ -200,27 +204,27 @@ pub(crate) enum Word {
     Ended,
 }
 
-/// An engine's end of the channel to the writer.
+/// Sender through which an engine delivers its samples to the writer.
 pub(crate) struct Speaker {
     pub(super) words: Sender<Word>,
 }
 
 impl Speaker {
     pub(crate) fn saw(&self, at: Instant<Virtual>, seen: NetworkObservation) {
-        // The writer ends after this thread.
+        // The channel is open: the writer ends after this thread.
         let _ = self.words.send(Word::Saw(at, seen));
     }
 }
 
 impl Drop for Speaker {
     fn drop(&mut self) {
-        // The writer ends after this thread.
+        // The channel is open: the writer ends after this thread.
         let _ = self.words.send(Word::Ended);
     }
 }
 
-/// Combines the observations of `engines` engines and passes them to `act`, sample by sample.
-/// Engines that have ended are not waited for.
+/// Combines the observations of `engines` engines for each sampling instant, and passes each
+/// combination to `act` in the order of time. Does not wait for engines that have ended.
 pub(super) fn put_together(
     words: Receiver<Word>,
     engines: usize,
@@ -237,8 +241,8 @@ pub(super) fn put_together(
             }
             Word::Ended => living -= 1,
         }
-        // Each engine sends in order. Once all engines have sent a sample, no engine adds to older
-        // samples, although an engine that was away may have skipped them.
+        // Each engine sends its samples in order. Once all engines have sent the sample of one
+        // instant, no engine adds to an older one, even if an engine that was away has skipped it.
         let is_whole = |count: usize| count >= living.max(1);
         let last = parts.iter().rev().find(|(_, (count, _))| is_whole(*count));
         let last = last.map(|(at, _)| *at);

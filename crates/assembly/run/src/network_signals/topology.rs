@@ -3,7 +3,7 @@
 use timeloom_results::{NodeKind, Topology, TopologyFlow, TopologyLink, TopologyNode};
 use timeloom_scenario::{Plan, Simulated};
 
-/// Returns the nodes, links and flows; `recorded` tells for each cable if it has signals.
+/// Returns the nodes, links and flows of a network. `recorded` is true for the cables with signals.
 pub(super) fn topology(plan: &Plan, simulated: &Simulated, recorded: &[bool]) -> Topology {
     let world = &simulated.world;
     let system = &plan.system;

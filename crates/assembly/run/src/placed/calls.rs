@@ -1,5 +1,5 @@
-//! Connections of a run to agents that are not prepared yet. All are closed if the run is
-//! interrupted or one agent cannot take part.
+//! Connections of a run to agents that are not prepared yet. All connections are closed if the run
+//! is interrupted or if one agent cannot take part.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};

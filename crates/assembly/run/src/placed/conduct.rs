@@ -1,6 +1,6 @@
-//! Coordinator of a distributed run, in the process that started the run. It gives each agent its
-//! share, receives their progress, and merges their results into one run directory. It runs no
-//! share itself.
+//! Coordinator of a distributed run, in the process that started it. The coordinator gives each
+//! agent its share, receives the agents' progress, and merges their results into one run directory.
+//! It runs no share itself.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,14 +30,14 @@ use crate::judgement::{close, judge};
 use crate::verdict::End;
 use crate::{inputs, simulated};
 
-/// Runs a plan on its agents and leaves one complete run directory here.
+/// Runs a plan on its agents and leaves one complete run directory on this machine.
 ///
 /// # Errors
 /// Returns an error if the run could not start. Later failures are in the summary and in the
 /// results.
 pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError> {
     let mut plan = plan.clone();
-    // All agents show the same civil time.
+    // The civil time at virtual zero is fixed here, so that all agents show the same.
     plan.time.start.get_or_insert_with(civil_now);
     let directory = match options.replace {
         true => RunDirectory::replace(&options.directory)?,
@@ -50,7 +50,7 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
     manifest.time_mode = plan.time.mode.to_string();
     manifest.session_start = plan.time.start;
     directory.write_manifest(&manifest)?;
-    // From this point the manifest records the end of the run, even if something fails.
+    // From here on, the manifest records how the run ended, even if a later step fails.
     let interrupted = Arc::clone(&options.interrupted);
     let conducted = prepare_all(&plan, &options, &directory, &mut manifest)
         .map(|(conductor, incoming)| conductor.go(options, incoming));
@@ -63,7 +63,8 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
             };
             manifest.culprit = Some(error.to_string());
             manifest.ended = Some(civil_now());
-            // The cause of the failed start takes precedence over later errors.
+            // The reason why the start failed takes precedence over errors while the results are
+            // closed.
             let _ = directory.use_room_aside();
             let _ = directory.write_manifest(&manifest);
             return Err(error);
@@ -72,8 +73,8 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
     put_away(&plan, &directory, agents, end, manifest)
 }
 
-/// Stores the inputs of the run, makes the folders for results, and prepares all agents. Folders
-/// come first: an obstacle is reported before any agent begins.
+/// Stores the inputs of the run, creates the folders for the agents' results, and prepares all
+/// agents. The folders come first, so that an obstacle is reported before any agent prepares.
 fn prepare_all<'a>(
     plan: &'a Plan,
     options: &Options,
@@ -106,7 +107,7 @@ fn prepare_all<'a>(
 /// Folders for the results of agents, by agent name.
 type Places = BTreeMap<String, Arc<Incoming>>;
 
-/// The agents, all prepared.
+/// The agents of a run, all of which are prepared.
 struct Conductor<'a> {
     plan: &'a Plan,
     agents: Vec<Agent>,
@@ -120,22 +121,22 @@ struct Agent {
     found: Whereabouts,
     timeline: WhichTimeline,
     lengths: Lengths,
-    /// Result of the agent; set when its share has ended or the agent is lost.
+    /// Result of the agent; `None` until its share has ended or the agent is lost.
     ended: Option<Ended>,
-    /// Folder for the agent's results, once the run has begun.
+    /// Folder for the agent's results; `None` until the run has begun.
     results: Option<Arc<Incoming>>,
 }
 
 /// Message from an agent's thread to the coordinator.
 pub(super) enum AgentEvent {
     Message(FromAgent),
-    /// The agent's results are here.
+    /// The agent has ended, and its results have arrived.
     Ended(Ended),
     Gone(String),
 }
 
 impl<'a> Conductor<'a> {
-    /// Gives all agents their shares.
+    /// Connects to all agents, gives them their shares, and checks that they share one clock.
     fn gather(plan: &'a Plan, options: &Options) -> Result<Self, SpreadError> {
         let file = plan.placement.key_file.as_deref();
         let secret = read_key(file.ok_or(SpreadError::NoKey)?, Secret::from_hex)?;
@@ -217,7 +218,7 @@ impl<'a> Conductor<'a> {
         Ok(agents)
     }
 
-    /// Starts all agents together, and returns when all have ended.
+    /// Lets all agents begin, and returns when all have ended or are given up.
     fn go(mut self, mut options: Options, places: Places) -> (Vec<Agent>, End) {
         let members: Vec<Whereabouts> = self.agents.iter().map(|it| it.found.clone()).collect();
         let (events, inbox) = mpsc::channel();
@@ -234,7 +235,8 @@ impl<'a> Conductor<'a> {
             threads.push(thread::spawn(move || {
                 let Some(mut receiver) = receiver else { return };
                 let tell = |event| events.send((index, event)).is_ok();
-                // An agent reports its progress several times a second.
+                // An agent reports its progress several times a second, so longer silence means
+                // that it is lost.
                 let gone = receiver.patience(Some(SILENT_FOR));
                 let gone = gone.and_then(|()| listen(&mut receiver, &results, most, &tell));
                 if let Err(error) = gone {
@@ -244,10 +246,10 @@ impl<'a> Conductor<'a> {
         }
         let end = self.listen(&mut options, &inbox);
         for agent in &mut self.agents {
-            // A lost agent needs no message.
+            // Sending may fail, but an agent that is lost needs no message.
             let _ = agent.sender.say(&ToAgent::Done);
             if agent.ended.is_none() {
-                // The wait has timed out here, but the agent's thread waits longer.
+                // The coordinator has given the agent up, but the agent's thread is still waiting.
                 agent.sender.hang_up();
             }
         }
@@ -257,7 +259,8 @@ impl<'a> Conductor<'a> {
         (self.agents, end)
     }
 
-    /// Receives events until all agents have ended; the first cause counts.
+    /// Handles events until all agents have ended or are given up. Returns the first reason why the
+    /// run ended.
     fn listen(&mut self, options: &mut Options, inbox: &Inbox<(usize, AgentEvent)>) -> End {
         let mut end: Option<End> = None;
         let mut stopped: Option<StdInstant> = None;
@@ -281,7 +284,7 @@ impl<'a> Conductor<'a> {
                 shown = Some(slowest);
                 (options.progress)(&progress(self.plan, slowest));
             }
-            // An agent reports its progress once its time has begun.
+            // An agent reports wall time once its virtual time has begun.
             let late = |agent: &&Agent| agent.lengths.wall_ns == 0;
             if stopped.is_none() && self.agents.iter().any(|agent| late(&agent)) && notice.is_due()
             {
@@ -312,7 +315,7 @@ impl<'a> Conductor<'a> {
         end.unwrap_or(End::Reached)
     }
 
-    /// Handles an event of an agent; returns the reason if the whole run must end.
+    /// Handles an event of agent number `index`. Returns the reason if the whole run must end.
     fn handle_event(&mut self, index: usize, event: AgentEvent, options: &Options) -> Option<End> {
         let name = self.agents[index].name.clone();
         let at = Instant::from_ns(self.agents[index].lengths.virtual_ns);
@@ -372,7 +375,7 @@ impl<'a> Conductor<'a> {
         None
     }
 
-    /// Returns the progress of the slowest agent.
+    /// Returns the progress of the agent whose virtual time has advanced least.
     fn slowest(&self) -> Lengths {
         let all = self.agents.iter().map(|agent| agent.lengths);
         all.min_by_key(|lengths| lengths.virtual_ns)
@@ -380,13 +383,13 @@ impl<'a> Conductor<'a> {
     }
 }
 
-/// Returns the names of agents, for messages.
+/// Formats the names of agents for a message.
 fn named<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
     let names = agents.map(|agent| format!("agent {}", agent.name));
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Time after which a wait is reported to the user.
+/// Reports a wait to the user, once, when it has lasted for [`SAID_AFTER`].
 struct Notice(Option<StdInstant>);
 
 impl Notice {
@@ -394,7 +397,7 @@ impl Notice {
         Self(Some(StdInstant::now()))
     }
 
-    /// Returns true once, when the wait has become long.
+    /// Returns true at the first call after the wait has become long; false otherwise.
     fn is_due(&mut self) -> bool {
         let is_long = |since: &mut StdInstant| since.elapsed() > SAID_AFTER;
         self.0.take_if(is_long).is_some()
@@ -410,7 +413,7 @@ fn progress(plan: &Plan, lengths: Lengths) -> Progress {
     }
 }
 
-/// Gives one agent its share, with everything that the agent needs.
+/// Sends one agent its share with all its files, and waits until the agent is prepared.
 fn prepare(
     plan: &Plan,
     (name, address): (&str, &str),
@@ -429,7 +432,7 @@ fn prepare(
         plan: plan.to_toml(),
         files: parcel.iter().map(|sent| sent.entry.clone()).collect(),
     };
-    // A busy agent says so and reads no more.
+    // Sending may fail: a busy agent answers that it is busy, and stops reading.
     let sent = sender
         .say(&ToAgent::Prepare(Box::new(prepare)))
         .and_then(|()| send(&mut sender, &parcel));
@@ -468,7 +471,8 @@ fn prepare(
     }
 }
 
-/// Passes the messages of an agent to `tell` until the end; the results go to `results`.
+/// Passes each message of an agent to `tell` until the agent's share has ended. The files of its
+/// results are written to `results`.
 pub(super) fn listen<S: Read>(
     receiver: &mut Receiver<S>,
     results: &Incoming,
@@ -493,7 +497,8 @@ pub(super) fn listen<S: Read>(
     }
 }
 
-/// Merges the received results into one run directory.
+/// Merges the results of all agents into one run directory, evaluates the checks and closes the
+/// manifest.
 fn put_away(
     plan: &Plan,
     directory: &RunDirectory,
@@ -505,10 +510,10 @@ fn put_away(
     let all = all.filter_map(|agent| Some((agent.name.clone(), agent.results.as_deref()?)));
     let (came, empty): (Vec<_>, Vec<_>) = all.partition(|(_, place)| !place.is_empty());
     let merged = merge(directory, &came);
-    // Only a small amount is still to be written.
+    // The remaining files are small, so the space that was reserved for them can be released.
     let room = directory.use_room_aside().map_err(MergeError::Whole);
     let merged = merged.and_then(|told| room.map(|()| told));
-    // Results that could not be merged are kept.
+    // Agents' results that could not be merged are kept in their folders.
     let done = if merged.is_ok() { &came[..] } else { &[] };
     for (_, place) in done.iter().chain(&empty) {
         let _ = place.remove();
@@ -561,14 +566,14 @@ fn put_away(
 }
 
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
-/// Waiting time after which the missing agents are reported.
+/// Wall time for which the start or the results are awaited before missing agents are reported.
 const SAID_AFTER: StdDuration = StdDuration::from_secs(5);
-/// Timeout of the exchanges at the start of a conversation.
+/// Timeout of each exchange at the start of a conversation.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
-/// Timeout for an agent to store files and open sockets.
+/// Time within which an agent must have stored its files and opened its sockets.
 const PREPARED_WITHIN: StdDuration = StdDuration::from_secs(120);
-/// An agent that is silent for this time is lost. (The other agents notice within the scenario's
-/// patience that its clock and its links are gone.)
+/// Silence after which the coordinator considers an agent lost. (The other agents notice within the
+/// scenario's patience that the lost agent's clock and links are gone.)
 const SILENT_FOR: StdDuration = StdDuration::from_secs(120);
-/// Timeout from the request to stop until the results are here.
+/// Time within which all results must arrive after the agents were told to stop.
 const STOPPED_WITHIN: StdDuration = StdDuration::from_secs(120);

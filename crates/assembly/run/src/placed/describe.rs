@@ -1,7 +1,7 @@
-//! Description of agents and their capabilities, without starting anything: for `timeloom doctor`.
+//! Description of agents and their capabilities, for `timeloom doctor`. No run is started.
 //!
-//! An agent answers every peer that has its key, also during a run. It runs its own
-//! `timeloom doctor` on its machine, and reports the error bound of its shared clock.
+//! An agent answers every peer that has its key, even during a run. It runs `timeloom doctor` on
+//! its own machine, and reports the error bound of the clock that it shares with other agents.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
@@ -28,16 +28,15 @@ pub struct Description {
     pub busy: bool,
     /// Clock that the agent shares with others.
     pub timeline: WhichTimeline,
-    /// Reading of that clock when the agent answered, in nanoseconds.
+    /// Reading of the shared clock when the agent answered, in nanoseconds.
     pub shows_ns: i64,
     /// Error bound of that clock according to the agent's kernel, in nanoseconds.
     pub error_ns: i64,
-    /// Output of `timeloom doctor --json` on the agent: one object per line.
+    /// Output of `timeloom doctor --json` on the agent: one JSON object per line.
     pub findings: String,
 }
 
-/// Description of an agent, and the instants of this machine's civil time before and after the
-/// query.
+/// Description of an agent, and this machine's civil time just before and just after the query.
 pub(crate) type Answer = (Description, [Instant<timeloom_clock::Timeline>; 2]);
 
 /// An agent of a plan with its description, or the reason for its absence.
@@ -47,7 +46,7 @@ pub struct Described {
     pub name: String,
     /// Address in the plan.
     pub address: String,
-    /// Answer of the agent.
+    /// Description, or the reason why there is none.
     pub answer: Result<Answer, AgentError>,
 }
 
@@ -94,7 +93,7 @@ fn ask(address: &str, secret: &Secret) -> Result<Answer, AgentError> {
 }
 
 impl Serve {
-    /// Returns the description of this agent.
+    /// Returns the description of this agent; `busy` is true while the agent runs a share.
     pub(super) fn describe(&self, busy: bool) -> Description {
         let doctor = Command::new(&self.timeloom)
             .args(["doctor", "--json"])
@@ -105,7 +104,7 @@ impl Serve {
             |_| String::new(),
             |output| String::from_utf8_lossy(&output.stdout).into_owned(),
         );
-        // Read last, so that the value is fresh.
+        // The clock is read last, because the test of the machine takes seconds.
         let moment = self.timeline.open().read();
         Description {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -119,8 +118,9 @@ impl Serve {
 }
 
 impl Description {
-    /// Returns a lower bound of the offset between the clock of this agent and that of this
-    /// machine; zero if the agent's reading, with its error bound, is between those two instants.
+    /// Returns a lower bound of the offset between the agent's clock and this machine's clock.
+    /// `before` and `after` are this machine's readings around the query. The bound is zero if the
+    /// agent's reading, within its error bound, may lie between them.
     pub fn off_at_least(
         &self,
         [before, after]: [Instant<timeloom_clock::Timeline>; 2],
@@ -135,5 +135,5 @@ impl Description {
 
 /// Timeout of the exchanges at the start of a conversation.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
-/// Timeout of the agent's test of its machine.
+/// Time within which the agent must have tested its machine.
 const TRIED_WITHIN: StdDuration = StdDuration::from_secs(120);

@@ -17,7 +17,7 @@ pub enum AgentError {
     /// The connection to the agent has failed or ended.
     #[error(transparent)]
     Conversation(#[from] io::Error),
-    /// The agent refuses, for this reason.
+    /// The agent refuses, and gives this reason.
     #[error("{0}")]
     Refused(String),
     /// The agent sent an unexpected message.
@@ -34,7 +34,7 @@ pub enum SpreadError {
     /// The plan is for one machine.
     #[error("its [placement] names no agents")]
     NoAgents,
-    /// Only peers with the agents' key may talk to them.
+    /// The plan names no key file, and only peers with the agents' key may talk to the agents.
     #[error("agents need a key")]
     NoKey,
     /// The key file contains no valid key.
@@ -43,7 +43,7 @@ pub enum SpreadError {
     /// The random number that identifies the run cannot be drawn.
     #[error("drawing a number: {0}")]
     Number(io::Error),
-    /// One agent does not take part.
+    /// This agent cannot take part.
     #[error("agent {name} ({address}): {why}")]
     Agent {
         /// Name in the plan.
@@ -56,7 +56,7 @@ pub enum SpreadError {
     /// The run was interrupted while these agents were not ready.
     #[error("interrupted while waiting for {0}")]
     Interrupted(String),
-    /// These two agents do not share one clock.
+    /// These two agents do not share the same kind of clock.
     #[error("agents {0} and {1} go by different clocks: start all with one --timeline")]
     Clocks(String, String),
 }

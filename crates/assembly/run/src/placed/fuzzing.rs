@@ -1,5 +1,6 @@
-//! Entry points for `timeloom-hostile` and the fuzzers in `fuzz/`: both sides of the conversation
-//! between a run and an agent, with their invariants. Not for programs.
+//! Entry points for `timeloom-hostile` and the fuzzers in `fuzz/`. They feed untrusted bytes to
+//! both sides of the conversation between a run and an agent, and check invariants. Not for
+//! programs.
 
 use std::fs;
 use std::io;
@@ -15,7 +16,7 @@ use super::parcel::{MOST_BYTES_IN_ALL, new_below, receive};
 use super::serve::ready;
 use crate::channel::{Receiver, Sender};
 
-/// Feeds a stream of a peer without the key: no byte may be accepted.
+/// Feeds the bytes of a peer without the key to a channel, which must not accept any of them.
 ///
 /// # Panics
 /// Panics if a byte is accepted.
@@ -27,9 +28,9 @@ pub fn unsealed(stream: &[u8]) {
     assert!(content.is_err() && taken.is_empty(), "{taken:?}");
 }
 
-/// Feeds frames (kind, content) of a run that has the key to an agent with the empty directory
-/// `files`. Either all its files are stored there completely, or they are refused; no program of
-/// its plan starts outside that directory.
+/// Feeds frames (kind, content) to an agent whose files go to the empty directory `files`. The
+/// frames come from a run that has the key. The agent must either store all announced files
+/// completely or refuse them, and no program of the plan may start outside that directory.
 ///
 /// # Panics
 /// Panics if this does not hold.
@@ -59,8 +60,9 @@ pub fn to_agent(frames: &[(u8, &[u8])], files: &Path) {
     }
 }
 
-/// Feeds frames of an agent that has the key to the run, like [`to_agent`]; the results go to
-/// `results`, which does not exist yet.
+/// Feeds frames (kind, content) to a run whose results go to `results`, which does not exist yet.
+/// The frames come from an agent that has the key. The run must either store all announced files
+/// completely or refuse them.
 ///
 /// # Panics
 /// Panics if this does not hold.
@@ -87,7 +89,7 @@ pub fn from_agent(frames: &[(u8, &[u8])], results: &Path) {
     }
 }
 
-/// Returns the frames with the tags that the product computes.
+/// Returns the frames with valid tags, as a stream.
 fn sealed(frames: &[(u8, &[u8])]) -> Vec<u8> {
     let mut stream = Vec::new();
     let mut sender = Sender::with_key(&mut stream, KEY);
@@ -104,7 +106,8 @@ fn reads_again<M: Serialize + DeserializeOwned>(said: &M) {
     assert_eq!(serde_json::to_vec(&again).expect("plain data"), text);
 }
 
-/// Checks that accepted files exist, and that there is nothing but directories and files.
+/// Checks that all accepted files exist, and that `root` contains nothing but directories and
+/// files.
 fn check(taken: io::Result<()>, entries: &[Entry], root: &Path) {
     let mut found = Vec::new();
     gather(root, &mut found);
@@ -141,5 +144,5 @@ fn is_inside(path: &Path, root: &Path) {
 }
 
 const KEY: [u8; 32] = [7; 32];
-/// Size limit of results.
+/// Size limit of the results, in bytes.
 const MOST_BYTES: u64 = 1 << 20;

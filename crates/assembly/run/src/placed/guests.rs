@@ -1,9 +1,9 @@
-//! Connections of an agent to peers that offer runs.
+//! Connections of peers that offer runs to an agent.
 //!
-//! A connection costs a thread and a descriptor before the agent knows whether its peer has the
-//! key. Peers without proof of the key have a quota of their own: when it is exhausted, the agent
-//! closes the oldest connection of the address with the most. Connections that stay silent, or send
-//! a byte now and then, therefore cannot lock out a peer that has the key.
+//! A connection costs a thread and a descriptor before the agent knows if its peer has the key.
+//! Peers without proof of the key have a quota of their own. When that quota is exhausted, the
+//! agent closes the oldest connection of the IP address with the most connections. Peers that stay
+//! silent, or send a byte now and then, therefore cannot lock out a peer that has the key.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +18,7 @@ pub(super) struct Guests(Mutex<State>);
 #[derive(Default)]
 struct State {
     next: u64,
-    /// Oldest first.
+    /// Open connections, the oldest first.
     open: Vec<Open>,
 }
 
@@ -33,18 +33,18 @@ enum Phase {
     /// The peer has not proved that it has the key.
     Unproved,
     Proved,
-    /// The peer's share runs; setting the flag interrupts it.
+    /// The peer's share is running. Setting the flag interrupts that share.
     Running(Arc<AtomicBool>),
 }
 
-/// One connection, registered until this value is dropped.
+/// One open connection, registered until this value is dropped.
 pub(super) struct Guest {
     all: Arc<Guests>,
     number: u64,
 }
 
 impl Guests {
-    /// Registers a connection; an older one without proof of the key may be closed in its place.
+    /// Registers a connection. If too many have no proof of the key, one of these is closed.
     ///
     /// # Errors
     /// Fails if no descriptor is left.
@@ -79,7 +79,7 @@ impl Guests {
         self.lock().open.is_empty()
     }
 
-    /// Ends all connections: running shares are interrupted and still send their results.
+    /// Ends all connections. Running shares are interrupted, and still send their results.
     pub(super) fn stop(&self) {
         for guest in &self.lock().open {
             match &guest.phase {
@@ -102,7 +102,7 @@ impl State {
         all.filter(|(_, guest)| matches!(guest.phase, Phase::Unproved))
     }
 
-    /// Returns the index of the oldest connection of the address with the most.
+    /// Returns the index of the oldest connection among those of the IP address with the most.
     fn gives_way(&self) -> Option<usize> {
         let mut counts = BTreeMap::<IpAddr, usize>::new();
         for (_, guest) in self.unproved() {
@@ -115,7 +115,8 @@ impl State {
 }
 
 impl Guest {
-    /// Records that the peer has proved the key. Returns false if there are too many such peers.
+    /// Records that the peer has proved that it has the key. Returns false if there are too many
+    /// such peers.
     pub(super) fn prove(&self) -> bool {
         let mut state = self.all.lock();
         let proved = state.open.len() - state.unproved().count();
@@ -126,7 +127,7 @@ impl Guest {
         has_room
     }
 
-    /// Records that the peer's share runs, with the flag that interrupts it.
+    /// Records that the peer's share is running; setting `interrupted` interrupts that share.
     pub(super) fn runs(&self, interrupted: Arc<AtomicBool>) {
         self.enter(&mut self.all.lock(), Phase::Running(interrupted));
     }
@@ -149,8 +150,8 @@ impl Drop for Guest {
 /// Maximum number of simultaneous connections without proof of the key.
 const MOST_UNPROVED: usize = 64;
 
-/// Maximum number of simultaneous connections with proof of the key; all but one are answered that
-/// the agent is busy.
+/// Maximum number of simultaneous connections with proof of the key. One of them may run a share;
+/// the others are told that the agent is busy.
 const MOST_PROVED: usize = 16;
 
 #[cfg(test)]
@@ -187,7 +188,7 @@ mod tests {
         assert!(is_open(proved.number) && is_open(lone.number));
         assert_eq!(guests.lock().unproved().count(), MOST_UNPROVED);
         assert!(lone.prove(), "there is room for who proves its key");
-        // The oldest connection of the flood was closed, as its peer sees.
+        // The agent closed the oldest connection of the address that opened too many.
         assert_eq!(far[2].read(&mut [0]).unwrap(), 0);
         guests.stop();
         assert_eq!(far[1].read(&mut [0]).unwrap(), 0);

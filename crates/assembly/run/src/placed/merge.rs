@@ -1,9 +1,9 @@
 //! Merge of the agents' run directories into one, by virtual time.
 //!
 //! Rows of all agents are sorted by their virtual instants. Wall clocks of different machines
-//! cannot be compared, so the wall instants of each agent are shifted to make the agents' common
-//! starts coincide. Each agent records the edges of agreed pauses at the same instants, so only
-//! those of one agent are kept.
+//! cannot be compared, so the wall instants of each agent are shifted until the common start is the
+//! same for all agents. The edges of agreed pauses are recorded by every agent, at the same virtual
+//! instants, so only one agent's records of them are kept.
 
 use timeloom_results::{
     Caveat, ClockAction, ClockRow, EventRow, Incoming, LabelRow, Manifest, ResultsError, Row,
@@ -21,7 +21,7 @@ pub(super) enum MergeError {
     Whole(#[from] ResultsError),
 }
 
-/// Combined content of the manifests.
+/// Combined content of the agents' manifests.
 #[derive(Debug, Default)]
 pub(super) struct MergedManifests {
     pub(super) untrusted: Vec<Caveat>,
@@ -29,15 +29,15 @@ pub(super) struct MergedManifests {
     pub(super) manifests: Vec<Manifest>,
 }
 
-/// Results of one agent.
+/// Results of one agent that are to be merged.
 struct Share {
     name: String,
     run: RunDirectory,
-    /// Shift of the rows' wall instants.
+    /// Duration that is added to the wall instants of the agent's rows.
     moved: Duration,
 }
 
-/// Merges the results of `agents` (name and folder) into `whole`.
+/// Merges the results of `agents`, each a name and a folder, into the run directory `whole`.
 ///
 /// # Errors
 /// Returns an error, with the agent's name, if results cannot be read or written.
@@ -109,16 +109,16 @@ pub(super) fn merge(
     }
     recorder.finish()?;
     for share in &shares {
-        // Logs and captures: each name of a program or link belongs to one agent.
+        // Logs and captures need no merging: each program or link belongs to one agent.
         let taken = whole.take_over_files(&share.run);
         taken.map_err(|error| MergeError::Agent(share.name.clone(), error))?;
     }
     Ok(told)
 }
 
-/// Returns the rows of all agents by their virtual instants. Rows of one instant are in the order
-/// of the agents, rows of one agent in their own. `see` may change a row; rows for which it returns
-/// no instant are left out.
+/// Returns the rows of all agents, sorted by virtual instant. Rows of the same instant are in the
+/// order of the agents; rows of one agent stay in their own order. `see` returns the instant of a
+/// row, and may change the row. Rows for which it returns `None` are left out.
 fn rows<R: Row>(
     shares: &[Share],
     see: impl Fn(&mut R, Duration) -> Option<Instant<Virtual>>,

@@ -14,15 +14,15 @@ use super::serve::WhichTimeline;
 pub(super) enum ToAgent {
     /// Requests the agent's description. No message follows.
     Describe,
-    /// The run and its files; the content of the files follows.
+    /// Assigns the agent its share of a run. The content of the announced files follows.
     Prepare(Box<Prepare>),
-    /// All agents are prepared; contains their addresses.
+    /// Announces that all agents are prepared, with the addresses of all of them.
     Begin { members: Vec<Whereabouts> },
-    /// A program of another agent is ready.
+    /// Announces that a program of another agent is ready.
     Ready { program: String },
-    /// Stop the run.
+    /// Requests that the agent end its share.
     Stop,
-    /// All results have arrived: no agent needs the others any more.
+    /// Announces that all results have arrived, so that no agent needs the others any more.
     Done,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum ToAgent {
 pub(super) struct Prepare {
     /// Name of the agent in the run.
     pub(super) agent: String,
-    /// Number from which the run's keys are derived, in hexadecimal.
+    /// Random number from which the run's keys are derived, in hexadecimal.
     pub(super) nonce: String,
     /// The whole plan.
     pub(super) plan: String,
@@ -42,23 +42,23 @@ pub(super) struct Prepare {
 /// A file whose content follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
-    /// Path below the receiver's directory for files.
+    /// Relative path of the file in the directory in which the receiver stores files.
     pub(super) name: String,
-    /// Length.
+    /// Length of the file, in bytes.
     pub(super) bytes: u64,
     /// True if the file is executable.
     pub(super) executable: bool,
 }
 
-/// Addresses at which other agents reach an agent.
+/// Addresses at which other agents reach one agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Whereabouts {
     pub(super) name: String,
     pub(super) bus: SocketAddr,
     pub(super) tunnels: SocketAddr,
-    /// Address of its engine, by the other agent.
+    /// Addresses of its engine's sockets; the keys are the names of the agents that use them.
     pub(super) engines: BTreeMap<String, SocketAddr>,
-    /// Error bound of its clock.
+    /// Error bound of its clock, in nanoseconds.
     pub(super) clock_error_ns: i64,
 }
 
@@ -67,25 +67,26 @@ pub(super) struct Whereabouts {
 pub(super) enum FromAgent {
     /// Description of the agent.
     Described(Box<Description>),
-    /// The agent has everything that it needs, and listens at these ports.
+    /// Announces that the agent has everything that it needs, and listens at these ports.
     Prepared {
         bus: u16,
         tunnels: u16,
-        /// Ports of its engine, by the other agent, if the network is simulated.
+        /// Ports of the engine's sockets, if the network is simulated; the keys are the names of
+        /// the agents that use them.
         engines: BTreeMap<String, u16>,
         timeline: WhichTimeline,
-        /// Error bound of the agent's clock.
+        /// Error bound of the agent's clock, in nanoseconds.
         clock_error_ns: i64,
     },
-    /// The agent cannot run its share, for this reason.
+    /// Announces that the agent cannot run its share, with the reason.
     Refused { why: String },
     /// Progress of the share.
     Progress(Lengths),
     /// Message for the user.
     Warning { text: String },
-    /// A program of the agent is ready.
+    /// Announces that a program of this agent is ready.
     Ready { program: String },
-    /// The share has ended; the files of the results follow.
+    /// Announces that the share has ended. The content of the result files follows.
     Ended(Box<Ended>),
 }
 
@@ -102,9 +103,9 @@ pub(super) struct Lengths {
 pub(super) struct Ended {
     pub(super) how: How,
     pub(super) lengths: Lengths,
-    /// Descriptions of calls that were not virtualised.
+    /// Descriptions of system calls that carried time and were not virtualised.
     pub(super) unhandled: Vec<String>,
-    /// Files of its run directory; empty if there is none.
+    /// Files of the agent's run directory; empty if the agent has none.
     pub(super) results: Vec<Entry>,
 }
 
@@ -113,6 +114,6 @@ pub(super) enum How {
     Reached,
     Interrupted,
     Failed(Failure),
-    /// The share did not start, for this reason.
+    /// The share did not start; the text gives the reason.
     NotBegun(String),
 }

@@ -1,15 +1,16 @@
 //! Runs that are distributed over agents, each on a machine of its own.
 //!
 //! The process that starts the run ([`mod@conduct`]) sends each agent ([`serve`]) the plan and the
-//! files that its programs name. An agent takes its share of the plan ([`timeloom_scenario::Part`])
-//! and makes an ordinary run of it, in an ordinary run directory. [`Together`] contains the
-//! differences: the pause bus reaches the other agents, time begins when all agents are present,
-//! links to other agents are tunnels, and a program that waits for a program of another agent is
-//! notified when that program is ready. At the end the run directories are sent back and merged
-//! ([`merge`]).
+//! files that the agent's programs name. The agent takes its share of the plan
+//! ([`timeloom_scenario::Part`]) and runs it like a plan of its own, in a run directory of its own.
+//! [`Together`] has the differences: the pause bus includes the other agents, time begins when all
+//! agents are present, and links to other agents are tunnels. A program that waits for a program of
+//! another agent is notified when that program is ready. At the end the agents send back their run
+//! directories, which are merged ([`merge`]).
 //!
-//! The conversation consists of [`message`]s in a [channel](crate::channel) that is authenticated
-//! with the agents' key. Pauses and frames never pass through it: agents exchange them directly.
+//! Run and agents exchange [`message`]s in a [channel](crate::channel) that is authenticated with
+//! the agents' key. Pauses and frames never pass through this channel: agents exchange them
+//! directly.
 
 mod calls;
 mod conduct;

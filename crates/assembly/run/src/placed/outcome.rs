@@ -1,4 +1,4 @@
-//! Report of an agent about its share of a run: its progress, its result, and the files of its run
+//! Report of an agent about its share of a run: progress, result, and the files of its run
 //! directory that are sent back. [`serve`](super::serve) sends them.
 
 use std::io;
@@ -20,7 +20,7 @@ pub(super) fn lengths(progress: &Progress) -> Lengths {
     }
 }
 
-/// Returns the result of an agent's share, without its files.
+/// Converts the outcome of an agent's share to a message, which does not list the files yet.
 pub(super) fn ended(ran: Result<Summary, crate::RunError>) -> Ended {
     let (how, lengths, unhandled) = match ran {
         Ok(summary) => {
@@ -52,13 +52,13 @@ pub(super) fn ended(ran: Result<Summary, crate::RunError>) -> Ended {
     }
 }
 
-/// Returns the files of a run directory to send back; none if there is no run.
+/// Returns the files of a run directory that are sent back; none if there is no run directory.
 pub(super) fn gather(results: &Path) -> Vec<OutgoingFile> {
     let run = RunDirectory::open(results);
     run.map(|run| run.outgoing()).unwrap_or_default()
 }
 
-/// Returns the announcement of a file, sent before its content.
+/// Returns the announcement of a file, which is sent before the file's content.
 pub(super) fn entry(file: &OutgoingFile) -> Entry {
     Entry {
         name: file.name.clone(),
@@ -67,7 +67,7 @@ pub(super) fn entry(file: &OutgoingFile) -> Entry {
     }
 }
 
-/// Sends the content of each file.
+/// Sends the content of each file, in order.
 pub(super) fn send(sender: &mut Sender, files: &mut [OutgoingFile]) -> io::Result<()> {
     for OutgoingFile { name, file, bytes } in files {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));

@@ -1,5 +1,5 @@
-//! Transfer of files: selects those that an agent gets for its share of a plan, and stores received
-//! files without writing anywhere else.
+//! Transfer of files. Selects the files that an agent needs for its share of a plan, and stores
+//! received files below one directory.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -20,13 +20,13 @@ pub(super) struct Sent {
     pub(super) entry: Entry,
 }
 
-/// Error that prevents sending files to an agent.
+/// Error that prevents files from being sent to an agent.
 #[derive(Debug, thiserror::Error)]
 pub enum ParcelError {
     /// A file cannot be read.
     #[error("{path}: {1}", path = .0.display())]
     Unreadable(PathBuf, io::Error),
-    /// The channel to an agent is not encrypted.
+    /// A file is not readable for all users, and the channel to an agent is not encrypted.
     #[error(
         "{path} is not for everybody to read, and what is sent to agents is not secret: \
          put it on the agent under an absolute path outside of the scenario's directory, \
@@ -34,7 +34,7 @@ pub enum ParcelError {
         path = .0.display()
     )]
     Private(PathBuf),
-    /// Messages are text.
+    /// A path is not UTF-8, and messages are text.
     #[error("the path {} is not UTF-8", .0.display())]
     NoText(PathBuf),
     /// There are too many files.
@@ -45,8 +45,9 @@ pub enum ParcelError {
     TooLong,
 }
 
-/// Returns the files named by the programs and plants of a plan, the Python modules on their
-/// `PYTHONPATH`, and those that `more` names, including the contents of directories.
+/// Returns the files that an agent needs: those named by the programs and plants of a plan, the
+/// Python modules on their `PYTHONPATH`, and those in `more`. A directory stands for its whole
+/// content.
 ///
 /// # Errors
 /// Returns an error if a file may not be sent or cannot be read.
@@ -111,7 +112,7 @@ fn entry_of(path: PathBuf) -> Result<Sent, ParcelError> {
     Ok(Sent { path, entry })
 }
 
-/// Adds the wanted files of a directory and its subdirectories; links are not followed.
+/// Adds the wanted files of a directory and of its subdirectories. Symbolic links are not followed.
 fn gather(
     path: &Path,
     paths: &mut BTreeSet<PathBuf>,
@@ -132,8 +133,8 @@ fn gather(
     Ok(())
 }
 
-/// True for paths that belong to a machine: its own directories, and virtual environments of
-/// Python, which are useless on another machine.
+/// Returns true for paths whose files belong to this machine: the system's directories, and
+/// Python's virtual environments, which are useless on another machine.
 pub(super) fn is_installed(path: &Path) -> bool {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let places = [
@@ -144,7 +145,7 @@ pub(super) fn is_installed(path: &Path) -> bool {
     is_of_system || environment.is_some_and(|root| root.join("pyvenv.cfg").is_file())
 }
 
-/// Removes `.` and `..` from a path lexically.
+/// Removes `.` and `..` from a path, without access to the file system.
 pub(super) fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -159,7 +160,7 @@ pub(super) fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// Sends the content of each file.
+/// Sends the content of each file, in order.
 pub(super) fn send(sender: &mut Sender, parcel: &[Sent]) -> io::Result<()> {
     for sent in parcel {
         let named = |error: io::Error| {
@@ -171,8 +172,9 @@ pub(super) fn send(sender: &mut Sender, parcel: &[Sent]) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives the content of `entries` into files made by `create`. Too many entries, or more than
-/// `most_bytes` in all, end the conversation before any file is made.
+/// Receives the content of `entries` into the files that `create` returns. The conversation ends
+/// before any file is created if there are too many entries, or if they announce more than
+/// `most_bytes` in all.
 pub(super) fn receive<S: Read>(
     receiver: &mut Receiver<S>,
     entries: &[Entry],
@@ -199,7 +201,7 @@ pub(super) fn receive<S: Read>(
     Ok(())
 }
 
-/// Makes the new file of an entry below `root`, which exists and belongs to this process.
+/// Creates the new file of an entry below `root`, which exists and belongs to this process.
 pub(super) fn new_below(root: &Path, entry: &Entry) -> io::Result<File> {
     if !is_beneath(&entry.name) {
         return Err(bad(format!(
@@ -214,7 +216,7 @@ pub(super) fn new_below(root: &Path, entry: &Entry) -> io::Result<File> {
     }
     OpenOptions::new()
         .write(true)
-        // Fails if the name exists, also as a link.
+        // Fails if the name exists already, even as a symbolic link.
         .create_new(true)
         .mode(if entry.executable { 0o755 } else { 0o644 })
         .open(&path)
@@ -224,8 +226,9 @@ fn bad(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// True if a name can only denote a path below a root: components separated by slashes, none of
-/// them special. (No link can lead out of the root: only files are created.)
+/// Returns true if a name can only denote a path below a root: its components are separated by
+/// slashes, and none is `.` or `..`. (No link can lead out of the root, because only files and
+/// directories are created there.)
 fn is_beneath(name: &str) -> bool {
     let plain = |word: &str| {
         !word.is_empty() && word != "." && word != ".." && word.len() <= 255 && !word.contains('\0')
@@ -234,11 +237,11 @@ fn is_beneath(name: &str) -> bool {
 }
 
 const MOST_FILES: usize = 10_000;
-/// Limit for the names of all files that one message announces, in bytes.
+/// Limit for the total length of the file names that one message announces, in bytes.
 const MOST_BYTES_OF_NAMES: usize = 4 << 20;
-/// Maximum number of directories in one path; each has to be made.
+/// Maximum number of directories in one path, each of which has to be created.
 const MOST_FOLDERS: usize = 64;
-/// Size limit of all files for one agent.
+/// Size limit of all files for one agent together, in bytes.
 pub(super) const MOST_BYTES_IN_ALL: u64 = 1 << 30;
 
 #[cfg(test)]
@@ -273,8 +276,8 @@ mod tests {
         assert_eq!(normal("/.."), "/");
     }
 
-    /// An executable of the scenario is sent, an executable of the machine is not; of a directory,
-    /// everything in it is sent.
+    /// An executable of the scenario is sent; an executable of the machine is not. A directory is
+    /// sent with its whole content.
     #[test]
     fn what_an_agent_lacks_is_packed() {
         let temporary = tempfile::tempdir().expect("a directory");

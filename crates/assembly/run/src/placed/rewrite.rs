@@ -1,5 +1,5 @@
-//! Adaptation of a plan for an agent: received files are below a directory of the agent, at the
-//! path that they had on their machine of origin.
+//! Adaptation of a plan for an agent. The agent stores received files below one of its directories,
+//! at the paths that they had on the machine that sent them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,14 +12,14 @@ use timeloom_sys::account::Account;
 use super::message::Entry;
 use super::parcel::normal;
 
-/// Location of received files.
+/// Directory with the received files, and the list of these files.
 pub(super) struct Mirror<'a> {
     pub(super) root: &'a Path,
     pub(super) files: &'a [Entry],
 }
 
 impl Mirror<'_> {
-    /// Rewrites the paths of all programs and plants of a plan to the received files.
+    /// Replaces the paths in a plan's programs and plants by those of the received files.
     ///
     /// # Errors
     /// Returns an error if a directory cannot be created.
@@ -48,7 +48,8 @@ impl Mirror<'_> {
     ) -> std::io::Result<()> {
         let (first, rest) = run.split_first_mut().expect("a checked command");
         if first.contains('/') {
-            // A relative path would otherwise be resolved among the received files.
+            // The program's working directory changes below, so a relative path must be resolved
+            // here.
             let path = normal(&directory.join(&*first));
             let path = self.path(&path).unwrap_or(path);
             *first = path.to_string_lossy().into_owned();
@@ -90,7 +91,8 @@ impl Mirror<'_> {
         )
     }
 
-    /// Returns the path of a received file, or of a directory with received files.
+    /// Returns the path at which a received file, or a directory with received files, is stored.
+    /// Returns `None` if nothing was received for `path`.
     fn path(&self, path: &Path) -> Option<PathBuf> {
         let name = path.strip_prefix("/").ok()?;
         let is_sent = |entry: &Entry| Path::new(&entry.name).starts_with(name);
@@ -99,7 +101,8 @@ impl Mirror<'_> {
     }
 }
 
-/// Describes what this machine lacks for a plan, if anything.
+/// Describes a user or a program that the plan needs and this machine lacks; `None` if there is
+/// none.
 pub(super) fn lacking(plan: &Plan) -> Option<String> {
     let programs = plan.programs().map(|(host, program)| {
         let who = format!("program `{}` of host {host}", program.name);

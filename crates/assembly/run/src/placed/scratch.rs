@@ -1,5 +1,6 @@
-//! Directories of an agent's runs, one per run, locked while the agent lives. A killed agent leaves
-//! its directories behind; the next agent that starts in the same place removes them.
+//! Directories of an agent's runs. Each run has one, which is locked while the agent lives. An
+//! agent that is killed leaves its directories behind; the next agent that starts with the same
+//! parent directory removes them.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -30,7 +31,8 @@ impl Scratch {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
                 made => made?,
             }
-            // An agent starting at this moment may have removed it as a leftover.
+            // Another agent that starts at this moment may have removed the directory as a
+            // leftover.
             if let Some(lock) = lock(&path)? {
                 return Ok(Self { path, _lock: lock });
             }
@@ -46,13 +48,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A directory that cannot be removed is removed by the next agent that starts in this
-        // place.
+        // If the removal fails, the next agent that starts with this parent directory removes it.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes the directories of killed agents. Returns their number.
+/// Removes the directories of killed agents, and returns their number.
 ///
 /// # Errors
 /// Fails if the agent's own directory cannot be read.
@@ -72,7 +73,7 @@ pub(super) fn sweep(agents: &Path) -> io::Result<usize> {
     Ok(removed)
 }
 
-/// Locks a directory; `None` if another agent holds the lock or the directory is gone.
+/// Locks a directory. Returns `None` if another agent holds the lock, or if the directory is gone.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let opened = File::options()

@@ -1,4 +1,4 @@
-//! Secret shared by a run and its agents, and the keys derived from it.
+//! Secret that a run shares with its agents, and the keys derived from it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,8 +19,8 @@ impl Secret {
         Some(Self(blake3::derive_key("timeloom agents 1", &bytes)))
     }
 
-    /// Derives the keys of one run, identified by the number `nonce`: of its bus, its tunnels, and
-    /// its engines.
+    /// Derives the keys of the run with the random number `nonce`: the keys of its pause bus, of
+    /// its tunnels, and of its engines.
     pub(super) fn of_run(&self, nonce: &[u8; 32]) -> (Key, TunnelKey, [u8; 32]) {
         let run = blake3::keyed_hash(&self.0, nonce);
         let run = run.as_bytes();
@@ -59,7 +59,7 @@ pub enum KeyFileError {
     NoKey(PathBuf),
 }
 
-/// Returns a remark on the consequence of the error for an agent that waits for runs.
+/// Returns a sentence about the consequence of the error for an agent, or nothing.
 fn worse(error: &SecretError) -> &'static str {
     match error.fault {
         SecretFault::Exposed(_) => " (who has it can run programs here)",
@@ -67,27 +67,27 @@ fn worse(error: &SecretError) -> &'static str {
     }
 }
 
-/// Reads a key file; `read` parses the digits.
+/// Reads a key file; `read` parses its content.
 ///
 /// # Errors
-/// Returns an error if other users can access the file, or if `read` returns none.
+/// Returns an error if other users can access the file, or if `read` returns `None`.
 pub fn read_key<T>(path: &Path, read: impl FnOnce(&str) -> Option<T>) -> Result<T, KeyFileError> {
     let bytes = secret::read(path, MOST_KEY_BYTES)?;
     let key = str::from_utf8(&bytes).ok().and_then(read);
     key.ok_or_else(|| KeyFileError::NoKey(path.to_owned()))
 }
 
-/// Size limit of a key file.
+/// Size limit of a key file, in bytes.
 const MOST_KEY_BYTES: u64 = 1 << 12;
 
-/// Draws random bytes.
+/// Draws 32 random bytes.
 pub(crate) fn draw() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
-/// True if both are equal; the duration does not reveal where they differ.
+/// Compares two values in a time that does not depend on the position of a difference.
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }

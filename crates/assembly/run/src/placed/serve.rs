@@ -1,5 +1,5 @@
-//! An agent that waits for work: it takes its share of a plan, runs it, and sends back the results.
-//! One run at a time.
+//! Agent: waits for a run, takes its share of the run's plan, executes that share, and sends back
+//! the results. An agent executes one share at a time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,12 +33,12 @@ use crate::channel::{Receiver, Sender, Side, greet};
 use crate::experiment::{Options, run_here};
 use crate::programs::ReadyBoard;
 
-/// Clock shared by agents.
+/// Clock that agents share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhichTimeline {
-    /// Clock of this kernel, for agents in namespaces of one machine.
+    /// Clock of the kernel, for agents in namespaces of one machine.
     Machine,
-    /// Civil time, as accurate as it is kept on this machine.
+    /// Civil time, as accurate as this machine keeps it.
     System,
 }
 
@@ -51,9 +51,9 @@ impl WhichTimeline {
     }
 }
 
-/// An agent that serves every peer with the key.
+/// An agent that accepts runs from every peer that has the key.
 pub struct Serve {
-    /// Address at which runs reach the agent. Its other sockets are at the same IP address.
+    /// Address at which runs connect to the agent. Its other sockets have the same IP address.
     pub address: SocketAddr,
     /// Key shared with runs.
     pub secret: Secret,
@@ -61,9 +61,9 @@ pub struct Serve {
     pub directory: PathBuf,
     /// Clock shared with other agents.
     pub timeline: WhichTimeline,
-    /// Name of its sessions; by default the name that the run gives the agent.
+    /// Name of the agent's sessions. `None` uses the name that the run gives the agent.
     pub session: Option<String>,
-    /// Path of the program `timeloom`.
+    /// Path of the program `timeloom` on this machine.
     pub timeloom: PathBuf,
     /// Set by the caller to end the agent and its current run.
     pub stop: Arc<AtomicBool>,
@@ -75,7 +75,7 @@ impl Serve {
     /// Serves until [`Self::stop`] is set.
     ///
     /// # Errors
-    /// Returns an error if the agent cannot listen, or has no directory of its own.
+    /// Returns an error if the agent cannot listen at its address, or cannot use its directory.
     pub fn run(self) -> io::Result<()> {
         own_directory(&self.directory)?;
         let left = sweep(&self.directory)?;
@@ -110,7 +110,7 @@ impl Serve {
                             (its.serve.say)(format!("{from}: {error}"));
                         }
                     };
-                    // If no thread can be made, the connection is closed.
+                    // If no thread can be created, the connection is closed.
                     let _ = thread::Builder::new().spawn(talk);
                 }
                 Err(_) => thread::sleep(LOOK_EVERY),
@@ -119,7 +119,7 @@ impl Serve {
         let given_up = StdInstant::now() + ENDS_WITHIN;
         let mut said = false;
         while !agent.guests.is_empty() && StdInstant::now() < given_up {
-            // Repeated, since a share may have started in the meantime.
+            // Shares are stopped repeatedly, since one may have started in the meantime.
             agent.guests.stop();
             if !std::mem::replace(&mut said, true) {
                 let waits = "ends: waits until its run has stopped and the results are sent";
@@ -131,7 +131,7 @@ impl Serve {
     }
 }
 
-/// Creates the directory if it does not exist; other users must not be able to write in it.
+/// Creates the directory if it does not exist. Fails if other users can write there.
 fn own_directory(path: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -157,11 +157,11 @@ struct Agent {
     serve: Serve,
     busy: Mutex<()>,
     guests: Arc<Guests>,
-    /// Time of the last report about a peer without the key.
+    /// Time of the last report about a peer that did not prove that it has the key.
     stranger: Mutex<Option<StdInstant>>,
 }
 
-/// A run whose plan and files have arrived.
+/// Share of a run, whose plan and files have arrived.
 pub(super) struct Ready {
     pub(super) plan: Plan,
     together: Together,
@@ -173,7 +173,7 @@ struct Sockets {
     pins: Option<GpioPins>,
     tunnels: UdpSocket,
     key: TunnelKey,
-    /// Sockets of its engine, by the other agent.
+    /// Sockets of this agent's engine; the keys are the names of the agents that use them.
     engines: BTreeMap<String, UdpSocket>,
     engine_key: [u8; 32],
 }
@@ -282,7 +282,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Reports a peer without proof of the key, at a limited rate: any host can connect.
+    /// Reports a peer that did not prove that it has the key. The rate of reports is limited,
+    /// because any host can connect.
     fn tell_of_stranger(&self, from: SocketAddr, error: &io::Error) {
         let mut last = lock(&self.stranger);
         if last.is_none_or(|last| last.elapsed() > STRANGER_EVERY) {
@@ -291,7 +292,8 @@ impl Agent {
         }
     }
 
-    /// Acquires the right to run. Waits for a while, since the previous run may be about to end.
+    /// Acquires the right to execute a share. Waits for up to [`PATIENCE`], since the previous
+    /// share may be about to end.
     fn take_turn(&self) -> Option<MutexGuard<'_, ()>> {
         let given_up = StdInstant::now() + PATIENCE;
         loop {
@@ -336,7 +338,8 @@ impl Agent {
         })
     }
 
-    /// Runs the share, sends the results, and stays on the bus until no agent needs it any more.
+    /// Executes the share and sends its results. Stays on the pause bus until no agent needs it any
+    /// more.
     fn execute(
         &self,
         ready: &Ready,
@@ -349,7 +352,7 @@ impl Agent {
         let out = Arc::clone(&sender);
         board.tell(move |program| {
             let program = program.to_owned();
-            // If this fails, the run is about to be interrupted.
+            // A failure means that the run is gone, and the share will be interrupted.
             let _ = lock(&out).say(&FromAgent::Ready { program });
         });
         receiver.patience(None)?;
@@ -360,7 +363,7 @@ impl Agent {
                 match receiver.hear() {
                     Ok(ToAgent::Ready { program }) => board.hear(&program),
                     Ok(ToAgent::Stop) => stop.store(true, Ordering::SeqCst),
-                    // The run is over, or its peer is gone.
+                    // The run is over, or the connection to it has ended.
                     _ => return stop.store(true, Ordering::SeqCst),
                 }
             }
@@ -379,7 +382,8 @@ impl Agent {
                 .say(&FromAgent::Ended(Box::new(ended)))
                 .and_then(|()| send(&mut sender, &mut parcel))
         };
-        // The other agents may not have reached the end yet.
+        // The other agents may not have reached the end yet, and still need this one on the pause
+        // bus.
         let given_up = StdInstant::now() + ENDS_WITHIN;
         while told.is_ok() && !listener.is_finished() && StdInstant::now() < given_up {
             thread::sleep(LOOK_EVERY);
@@ -445,12 +449,13 @@ pub(super) enum Unready {
     Pins(String, io::Error),
     #[error("a directory for files: {0}")]
     Files(io::Error),
-    /// This machine lacks something for the plan, described here.
+    /// This machine lacks a user or a program that the plan needs, described here.
     #[error("{0}")]
     Lacks(String),
 }
 
-/// Opens the agent's pins on the wire between the machines, which are used together.
+/// Opens the agent's GPIO pins on the wire between the machines. Returns `None` if the plan gives
+/// the agent no pins.
 fn pins(plan: &Plan, agent: &str) -> Result<Option<GpioPins>, Unready> {
     let place = plan.placement.agents.get(agent);
     let Some(names) = place.and_then(|place| place.gpio.as_ref()) else {
@@ -460,15 +465,16 @@ fn pins(plan: &Plan, agent: &str) -> Result<Option<GpioPins>, Unready> {
     let parsed: PinNames = names.parse().map_err(no_names)?;
     let failed = |error| Unready::Pins(names.clone(), error);
     let pins = GpioPins::open(&parsed).map_err(failed)?;
-    // A high level proves nothing here: another agent may be testing its own pin.
+    // The result is not used: a level that is already high proves nothing, because another agent
+    // may be testing its own pin on the same wire.
     prove(&pins, plan.placement.gpio_stuck).map_err(failed)?;
     Ok(Some(pins))
 }
 
-/// Returns the share of an agent, whose files are all below `files`.
+/// Returns the share of an agent, whose files are all stored below `files`.
 ///
 /// # Errors
-/// Returns an error that describes the fault of the plan, or what this machine lacks.
+/// Returns an error that names the fault of the plan, or what this machine lacks.
 pub(super) fn ready(prepare: &Prepare, files: &Path) -> Result<Ready, Unready> {
     let whole = timeloom_scenario::parse(&prepare.plan, "the plan", &[])?;
     if !whole.placement.agents.contains_key(&prepare.agent) {
@@ -502,7 +508,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Timeout of the exchanges at the start of a conversation.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
-/// Timeout until all other agents have all their files.
+/// Time within which all agents must have received all their files.
 const TOGETHER_WITHIN: StdDuration = StdDuration::from_secs(600);
 /// Timeout of the exchanges at the end of a conversation.
 const ENDS_WITHIN: StdDuration = StdDuration::from_secs(120);

@@ -1,4 +1,4 @@
-//! State of a run that is one of several with a common virtual time.
+//! State of a run that is one agent's share of a distributed run, with a common virtual time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,47 +26,47 @@ use crate::network;
 use crate::programs::ReadyBoard;
 use crate::record::Scribe;
 
-/// State of an agent's run besides its share of the plan.
+/// State that an agent's run has in addition to its share of the plan.
 pub(crate) struct Together {
     /// Name of this agent in the run.
     pub(crate) name: String,
-    /// Whole plan, of which this run executes a share.
+    /// Whole plan, of which this agent runs a share.
     pub(crate) whole: Plan,
-    /// Its ends of the links to other agents.
+    /// This agent's ends of the links to other agents.
     pub(crate) ends: Vec<TunnelEnd>,
-    /// The pause bus. It outlives the run, because other agents may still need an answer.
+    /// Pause bus of the agents. It outlives the run, because other agents may still need an answer.
     pub(crate) line: Arc<Line>,
-    /// Ready programs of all agents.
+    /// Board of the programs that are ready, on all agents.
     pub(crate) ready: Arc<ReadyBoard>,
-    /// Connections; taken once.
+    /// Connections to the other agents; taken by the part of the run that uses them.
     pub(crate) ways: Mutex<Option<Ways>>,
 }
 
 /// Connections to the other agents.
 pub(crate) struct Ways {
     pub(crate) bound: Bound,
-    /// Pins of this agent on the wire between the machines.
+    /// GPIO pins of this agent on the wire between the machines; `None` if the plan gives it none.
     pub(crate) pins: Option<GpioPins>,
     pub(crate) peers: Vec<Peer>,
     pub(crate) socket: UdpSocket,
     pub(crate) key: TunnelKey,
-    /// Tunnel addresses of the other agents, by agent.
+    /// Addresses at which the other agents receive tunnelled frames, by agent.
     pub(crate) tunnels: BTreeMap<String, SocketAddr>,
-    /// Connections to the other agents' engines, by agent.
+    /// Connections of this agent's engine to those of the other agents, by agent.
     pub(crate) engines: BTreeMap<String, EngineLine>,
     pub(crate) engine_key: [u8; 32],
 }
 
-/// Connection from an agent's engine to that of another agent.
+/// Connection of this agent's engine to the engine of another agent.
 pub(crate) struct EngineLine {
     pub(crate) socket: UdpSocket,
     pub(crate) remote: SocketAddr,
-    /// Maximum offset between the clocks of both machines, from the error bounds that both stated
-    /// while the run was prepared.
+    /// Maximum offset between the clocks of the two machines. It is computed from the error bounds
+    /// that both stated while the run was prepared.
     pub(crate) clocks_apart: Duration,
 }
 
-/// Error that prevents time from starting.
+/// Error because of which virtual time cannot start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoStart {
     #[error("it has begun already")]
@@ -81,21 +81,21 @@ pub(crate) enum NoStart {
     Interrupted,
 }
 
-/// Pause bus of an agent's run; available once all agents are present.
+/// Pause bus of an agent's run. It can be used once all agents are present.
 #[derive(Default)]
 pub(crate) struct Line {
     wire: OnceLock<Arc<dyn MachineWire>>,
-    /// True if the run ends before time has begun: no hold waits for other agents any more.
+    /// True if the run ends before time has begun. No hold then waits for other agents any more.
     given_up: AtomicBool,
 }
 
 impl Line {
-    /// Returns the reason if the run has stopped for good.
+    /// Returns the reason why the run has stopped for good; `None` if it has not.
     pub(crate) fn halted(&self) -> Option<Halted> {
         self.wire.get()?.halted()
     }
 
-    /// Leaves the bus.
+    /// Leaves the bus, which ends this agent's part in pauses.
     pub(crate) fn end(&self) {
         if let Some(wire) = self.wire.get() {
             wire.end();
@@ -136,7 +136,7 @@ impl Follow for SessionClock {
 }
 
 impl Together {
-    /// Returns the bus settings of the agents of a plan.
+    /// Returns the settings of the pause bus for the agents of a plan.
     pub(super) fn settings(plan: &Plan) -> Settings {
         let placement = &plan.placement;
         crate::agent::settings(placement.look_ahead, placement.patience)
@@ -158,7 +158,7 @@ impl Together {
             let station = fabric.station(&network::uplink(end.link));
             let station = station.expect("the fabric was told of it");
             let options = PacketOptions {
-                // The stations segment and checksum their frames themselves.
+                // The kernels of the stations segment and checksum their frames themselves.
                 offloads: false,
                 ..PacketOptions::default()
             };
@@ -195,7 +195,7 @@ impl Together {
     }
 
     /// Takes the connections of this agent's engine to those of the other agents, by agent, and
-    /// their common key. Can be called once.
+    /// their common key. Must be called at most once.
     pub(crate) fn engine_lines(&self) -> (BTreeMap<String, EngineLine>, [u8; 32]) {
         let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = ways.as_mut().map(|ways| {
@@ -205,10 +205,11 @@ impl Together {
         lines.unwrap_or_default()
     }
 
-    /// Announces that this run is prepared, and waits until all are and time has begun.
+    /// Announces that this run is prepared, and waits until all agents are prepared and time has
+    /// begun.
     ///
     /// # Errors
-    /// Fails if not all agents join, or if the run is interrupted before.
+    /// Fails if not all agents join, or if the run is interrupted before time begins.
     pub(crate) fn begin(
         &self,
         session: &Arc<Session>,
@@ -236,7 +237,7 @@ impl Together {
                 Arc::new(wired.map_err(NoStart::Wire)?)
             }
         };
-        // Set only once.
+        // This method is called only once.
         let _ = self.line.wire.set(Arc::clone(&wire));
         let give_up = || interrupted.load(Ordering::SeqCst);
         match wire.wait_for_start_or(&give_up)? {
@@ -257,7 +258,7 @@ impl Together {
     }
 }
 
-/// Records events about the links to other agents; returns reasons why the results cannot be
+/// Records events about the links to other agents. Returns reasons why the results cannot be
 /// trusted.
 pub(crate) fn tell(reports: &[TunnelReport], scribe: &Scribe) -> Vec<Caveat> {
     let mut doubts = Vec::new();

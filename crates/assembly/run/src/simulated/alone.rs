@@ -1,8 +1,8 @@
-//! Process of one engine, from inside: implements `timeloom engine`.
+//! Main function of an engine's process: implements `timeloom engine`.
 //!
 //! The process has a part of the model, the descriptors of its portals, and sockets to the other
-//! engines. It exchanges everything else with the run ([`super::message`]). It ends when the run is
-//! gone.
+//! engines. All other data are exchanged with the run ([`super::message`]). The process ends when
+//! the connection to the run closes.
 
 use std::io;
 use std::net::UdpSocket;
@@ -29,13 +29,13 @@ use crate::channel::{Receiver, Sender};
 use crate::error::RunError;
 use crate::network_signals;
 
-/// Error that prevents or ends the operation of an engine's process.
+/// Error that prevents an engine's process from starting, or ends it.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// There is no run at the other end.
+    /// No run is connected to the process's standard input.
     #[error("no run is there that wants an engine")]
     NoRun,
-    /// The run ended without a message.
+    /// The run closed the connection without an end message.
     #[error("the run is gone: {0}")]
     Gone(io::Error),
     /// The run sent a second start message.
@@ -47,10 +47,10 @@ pub enum EngineError {
     /// The plan has no simulated network.
     #[error("the plan has no network")]
     NoNetwork,
-    /// The network differs: run and engine are of two builds of Timeloom.
+    /// The network's digest differs: run and engine are of two builds of Timeloom.
     #[error("it has made another network of the plan than the run")]
     OtherNetwork,
-    /// The descriptor of a portal or a line is missing.
+    /// The descriptor of a portal or of a line to another engine is missing.
     #[error("a descriptor did not arrive: is their number limited too far?")]
     NoDescriptor,
     /// A portal belongs to another engine.
@@ -62,16 +62,16 @@ pub enum EngineError {
     /// A socket to another engine is invalid.
     #[error("a line to another engine: {0}")]
     Line(io::Error),
-    /// The network or its engine differs from the plan.
+    /// A part of the network could not be started as the plan requires.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
-/// Runs one engine of the run at the other end of `stream`, until the run ends.
+/// Runs one engine of a run until the run ends. `stream` is connected to the run.
 ///
 /// # Errors
-/// Returns an error if there is no run, if the run is gone, or if the engine cannot start as
-/// requested.
+/// Returns an error if no run answers, if the run closes the connection, or if the engine cannot
+/// start as requested.
 pub fn serve_engine(stream: UnixStream) -> Result<(), EngineError> {
     let gone = EngineError::Gone;
     let say = Sender::with_key(stream.try_clone().map_err(gone)?, UNKEYED);
@@ -95,7 +95,7 @@ pub fn serve_engine(stream: UnixStream) -> Result<(), EngineError> {
     outcome
 }
 
-/// Message of a thread of this process.
+/// Message from a thread of this process to the thread that writes to the run.
 enum Said {
     Message(FromEngine),
     Saw(Instant<Virtual>, network_signals::NetworkObservation),
@@ -104,7 +104,7 @@ enum Said {
 
 type Mouth = mpsc::Sender<Said>;
 
-/// Writes all messages, until all senders are gone.
+/// Sends all messages to the run, until all senders have been dropped.
 fn write(said: mpsc::Receiver<Said>, mut say: Sender<UnixStream>) {
     for one in said {
         let told = match one {
@@ -161,11 +161,11 @@ fn serve(
     };
     let running = engine.start(portals, Some(ways), pacing, outlets(engine, mouth))?;
     let _ = mouth.send(Said::Message(FromEngine::Ready));
-    // Real-time priority: a stop of the clock then does not wait for busy processes. If the kernel
-    // refuses, it may.
+    // With real-time priority, the engine notices a stop of the clock even if other processes are
+    // busy. If the kernel refuses the priority, the engine may notice it later.
     let _ = set_policy(Policy::First(1));
     let view = network_signals::view(engine.plan, engine.simulated, engine.here);
-    // The engine holds its own part.
+    // The engine keeps its own part; the whole network is not needed any more.
     drop(simulated);
     let leaves = follow(&clock, &running, hear)?;
     let _ = set_policy(Policy::Ordinary);
@@ -176,8 +176,8 @@ fn serve(
     Ok(FromEngine::Ended(Box::new(ended)))
 }
 
-/// Follows the run's clock until the end of the run (returns false) or until this engine is to
-/// leave (returns true).
+/// Passes changes of the run's clock to the engine. Returns true when the engine is asked to leave,
+/// and false when the run ends.
 fn follow(
     clock: &SharedClock,
     running: &Running,
@@ -198,7 +198,7 @@ fn follow(
     }
 }
 
-/// Receives `count` descriptors.
+/// Receives `count` file descriptors over the socket.
 fn received(stream: &UnixStream, count: usize) -> Result<Vec<OwnedFd>, EngineError> {
     let one = |_| descriptor::receive(stream).and_then(|(_, descriptor)| descriptor);
     let all: Option<Vec<OwnedFd>> = (0..count).map(one).collect();
@@ -223,7 +223,7 @@ fn joined(
     Ok(portals)
 }
 
-/// Returns the socket ends of the lines to other engines.
+/// Returns this engine's ends of the lines to the other engines.
 fn ends(
     start: &Start,
     sockets: Vec<OwnedFd>,
@@ -244,7 +244,8 @@ fn outlets(engine: Engine<'_>, mouth: &Mouth) -> Outlets {
     let [captured, saw, noted, died] = [(); 4].map(|()| mouth.clone());
     let watches = !captures::ports(engine.plan, engine.simulated).is_empty();
     let capture: timeloom_portal::Capture = Box::new(move |port, at, wall, frame: &[u8]| {
-        // The writer ends after this thread, or the run is gone.
+        // The channel is open: the writer ends after this thread, unless the connection to the run
+        // is lost.
         let _ = captured.send(Said::Captured(Captured {
             port,
             at,
@@ -269,7 +270,7 @@ fn outlets(engine: Engine<'_>, mouth: &Mouth) -> Outlets {
     }
 }
 
-/// Clock of the run, as last reported by the launcher.
+/// Clock of the run, as the run last reported it.
 #[derive(Clone)]
 struct SharedClock(Arc<Mutex<ClockNow>>);
 

@@ -1,4 +1,4 @@
-//! Captures of simulated links: transfer from the engines' threads to files.
+//! Captures of simulated links. Frames pass from the engines' threads to threads that write files.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,9 +18,9 @@ use crate::spoofing::SpoofWatch;
 /// Captures of a plan's simulated links.
 #[derive(Default)]
 pub(super) struct Captures {
-    /// Destination of the frames that leave through a port of the model.
+    /// Sender to the writer thread for frames that leave through a port of the model, by port.
     links: BTreeMap<PortId, mpsc::Sender<TimedFrame>>,
-    /// Writer threads; each ends with the last engine.
+    /// Writer threads; each ends when the last engine has dropped its senders.
     pub(super) threads: Vec<JoinHandle<()>>,
 }
 
@@ -47,8 +47,7 @@ impl Captures {
         Ok(captures)
     }
 
-    /// Returns the capture function of one engine, which gets the frames at the ends of its own
-    /// links.
+    /// Returns a function that captures frames at the ports of one engine.
     pub(super) fn of_engine(&self) -> Option<Capture> {
         if self.links.is_empty() {
             return None;
@@ -56,15 +55,15 @@ impl Captures {
         let links = self.links.clone();
         Some(Box::new(move |port, at, wall, frame: &[u8]| {
             if let Some(frames) = links.get(&port) {
-                // The recorder ends after this thread, unless its disk is full.
+                // The writer ends after this thread, unless its disk is full.
                 let _ = frames.send((at, wall, frame.to_vec()));
             }
         }))
     }
 }
 
-/// Returns the interfaces of a model that have addresses: those of stations, simulated hosts and
-/// routers, one for each of their links.
+/// Returns the interfaces of a model that have addresses: node, IP address and hardware address.
+/// Stations, simulated hosts and routers have one for each of their links.
 fn owners(world: &World) -> Vec<(&str, IpAddr, [u8; 6])> {
     let all = world.cables().flat_map(|cable| {
         let (name, mac) = (world.name(cable.from), world.mac(cable.port));
@@ -76,8 +75,9 @@ fn owners(world: &World) -> Vec<(&str, IpAddr, [u8; 6])> {
     all.collect()
 }
 
-/// Returns the name of a capture's file. On an agent, whose engine is `own`, links of other agents
-/// are not captured, and of a link to another agent only the frames from there.
+/// Returns the name of a capture's file, or `None` if the link is not captured here. With `own`,
+/// the engine of an agent, a link between other agents is not captured. Of a link to another agent,
+/// only the frames that come from there are captured, and the file's name states this agent.
 fn file_name(
     link: &str,
     cable: &NamedCable,
@@ -95,7 +95,7 @@ fn file_name(
     }
 }
 
-/// Returns the captures of simulated links. The fabric makes the other captures.
+/// Returns the captures of simulated links, with their cables. The fabric makes all other captures.
 fn watched<'a>(
     plan: &'a Plan,
     simulated: &'a Simulated,
@@ -104,17 +104,17 @@ fn watched<'a>(
     captures.filter_map(|capture| Some((capture, simulated.names.captured(&capture.link)?)))
 }
 
-/// Returns the ports whose links are captured.
+/// Returns the ports of the links that are captured.
 pub(super) fn ports(plan: &Plan, simulated: &Simulated) -> Vec<PortId> {
     let cables = watched(plan, simulated).map(|(_, cable)| [cable.there, cable.back]);
     cables.flatten().collect()
 }
 
-/// A frame: the virtual and the wall instant of its passage, and its bytes.
+/// A captured frame: virtual and wall instant of its passage, and its bytes.
 type TimedFrame = (Instant<Virtual>, Instant<Wall>, Vec<u8>);
 
-/// Writes the frames from the channel to `net/NAME.pcapng`, in a separate thread, so that the disk
-/// does not delay the network.
+/// Starts a thread that writes the frames from a channel to `net/NAME.pcapng`. The network does not
+/// wait for the disk.
 fn record(
     name: &str,
     directory: &RunDirectory,

@@ -1,5 +1,5 @@
-//! Final report of a simulated network: activity of its engines, and reasons why the results cannot
-//! be trusted.
+//! Final report of a simulated network: the activity of its engines, and reasons why the results
+//! cannot be trusted.
 
 use serde::{Deserialize, Serialize};
 use timeloom_net::{Owner, TcpTimerStats};
@@ -13,18 +13,18 @@ use super::process::{Absence, Known};
 use super::tcp_timers;
 use crate::record::Scribe;
 
-/// Final report of one engine: events by kind and text, and reasons for doubt.
+/// Final report of one engine: events (kind and text), and reasons for doubt about the results.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Closing {
     events: Vec<(String, String)>,
     doubts: Vec<Caveat>,
-    /// Counts for kernels whose TCP timers the network keeps, by host: segments, retransmitted
-    /// segments, and timeouts.
+    /// Numbers of segments, retransmitted segments and timeouts, by host. Only hosts whose kernel
+    /// leaves its TCP timers to the network are listed.
     tcp_timers: Vec<(String, [u64; 3])>,
 }
 
 impl Closing {
-    /// Returns the report of engine `here`.
+    /// Returns the report of engine number `here`.
     pub(super) fn of(report: &Report, parts: Option<&Parts>, here: Owner) -> Self {
         let of = of(parts, here);
         let mut events = vec![("summary".to_owned(), summary(&of, report))];
@@ -57,8 +57,8 @@ impl Closing {
         }
     }
 
-    /// Returns segments, retransmissions and timeouts of kernels whose TCP timers the network
-    /// keeps, by host.
+    /// Returns the numbers of segments, retransmissions and timeouts for the hosts whose kernel
+    /// leaves its TCP timers to the network.
     pub(super) fn tcp_timers(&self) -> impl Iterator<Item = (String, TcpTimerStats)> {
         self.tcp_timers.iter().map(|(name, counts)| {
             let [segments, resent, timeouts] = *counts;
@@ -81,8 +81,8 @@ impl Closing {
     }
 }
 
-/// Records the final reports of all engines, `None` for an engine that has died; returns the
-/// reasons for doubt. `what` tells if an engine is a thread or a process.
+/// Records the final reports of all engines, and returns the reasons for doubt. The report of an
+/// engine that has died is `None`. `what` is `thread` or `process`, for messages.
 pub(super) fn tell(
     closings: Vec<(Owner, Option<Closing>, Known)>,
     (parts, what): (Option<&Parts>, &str),
@@ -91,7 +91,7 @@ pub(super) fn tell(
     let mut doubts = Vec::new();
     for (here, closing, known) in closings {
         let of = of(parts, here);
-        // Absences on request are part of the experiment.
+        // Absences that were requested are part of the experiment.
         let lost = known.absences.iter().filter(|absence| !absence.in_order);
         let lost: Vec<String> = lost.map(Absence::tell).collect();
         if !lost.is_empty() {
@@ -100,7 +100,7 @@ pub(super) fn tell(
         doubts.extend(known.doubts);
         match closing {
             Some(closing) => doubts.extend(closing.tell(scribe)),
-            // The engine has already reported when it left.
+            // The engine sent its report when it left.
             None if known.is_away => {}
             None => {
                 let reason = format!("The simulated network's{of} {what} has died.");
@@ -108,7 +108,7 @@ pub(super) fn tell(
                 continue;
             }
         }
-        // Frames dropped by a kernel are counted where the portal was made.
+        // Frames that a kernel dropped are counted by the process that created the portal.
         let dropped = known.dropped;
         if dropped > 0 && !lost.is_empty() {
             let reason = format!(
@@ -139,7 +139,7 @@ fn was_away(of: &str, absences: &[String]) -> Caveat {
     Caveat::new(reason, KEEP_ALIVE)
 }
 
-/// Returns the name of an engine for messages, preceded by a space.
+/// Returns the name of an engine for messages, preceded by a space; empty if there is only one.
 fn of(parts: Option<&Parts>, here: Owner) -> String {
     match parts {
         Some(parts) => format!(" engine {}", parts.names[usize::from(here)]),
@@ -175,8 +175,8 @@ fn summary(of: &str, report: &Report) -> String {
     )
 }
 
-/// Describes one direction between engines with its receiver's counters; the losses are those that
-/// the receiver, as sender, counts on the way back.
+/// Describes one direction between two engines. The receiver counts arrivals. It also counts the
+/// losses, which it knows as the sender of the opposite direction.
 fn crossed(name: &str, line: &AdjacencyReport) -> String {
     let lateness = &line.lateness;
     let absent = match line.stats.joined {

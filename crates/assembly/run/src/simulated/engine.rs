@@ -1,5 +1,5 @@
-//! One engine of a run's network, either in a thread of the run's process or in a process of its
-//! own.
+//! One engine of a run's network. The same code runs in a thread of the run and in a process of the
+//! engine.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -28,7 +28,7 @@ use crate::ptp_clocks::{self, PtpClocks};
 use crate::record::Note;
 use crate::servers;
 
-/// Engine of a plan's network before it runs.
+/// Engine of a plan's network, before it is started.
 #[derive(Clone, Copy)]
 pub(super) struct Engine<'a> {
     pub(super) plan: &'a Plan,
@@ -36,7 +36,7 @@ pub(super) struct Engine<'a> {
     pub(super) here: Owner,
 }
 
-/// Destinations of an engine's samples and messages.
+/// Destinations of an engine's captured frames, samples, notes and failure.
 pub(super) struct Outlets {
     pub(super) capture: Option<Capture>,
     pub(super) sample: Sample,
@@ -46,10 +46,10 @@ pub(super) struct Outlets {
     pub(super) cubic: Option<Arc<VirtualCubic>>,
 }
 
-/// Clock that an engine follows.
+/// Clock that an engine follows, and its relation to civil time.
 pub(super) struct Pacing {
     pub(super) clock: Box<dyn Follow>,
-    /// True if the next event must be known, for skipping or for granting time.
+    /// True if the clock must know the engine's next event, so that time can skip or be granted.
     pub(super) announces: bool,
     /// True time at virtual zero.
     pub(super) civil_start: Instant<Utc>,
@@ -59,31 +59,32 @@ pub(super) struct Pacing {
 pub(super) struct Ways {
     pub(super) ends: Vec<(Owner, Endpoint, PeerConfig)>,
     pub(super) key: Key,
-    /// Increases with each start.
+    /// Number of this start; higher for each later process of the same engine.
     pub(super) epoch: u64,
-    /// Maximum wait for the other engines, which run elsewhere, and the engines that are away.
+    /// Maximum wait for the other engines to connect; `None` waits without limit. `absent` lists
+    /// the engines that are away.
     pub(super) patience: Option<Duration>,
     pub(super) absent: Vec<Owner>,
-    /// Set if the engine is no longer wanted.
+    /// Flag that ends the wait for the other engines when it is set.
     pub(super) give_up: Option<Arc<AtomicBool>>,
-    /// True if the other engines have been running without this one.
+    /// True if the other engines are already running when this one joins.
     pub(super) late: bool,
 }
 
 impl Engine<'_> {
-    /// True if the engine owns the node.
+    /// Returns true if the node belongs to this engine.
     pub(super) fn owns(&self, node: Node) -> bool {
         let parts = self.simulated.parts.as_ref();
         parts.is_none_or(|parts| parts.cut().owners()[node.0 as usize] == self.here)
     }
 
-    /// Returns the name of the engine; none if it is the only one.
+    /// Returns the name of the engine; `None` if it is the only one.
     pub(super) fn name(&self) -> Option<&str> {
         let parts = self.simulated.parts.as_ref();
         parts.map(|parts| &*parts.names[usize::from(self.here)])
     }
 
-    /// Starts the engine.
+    /// Starts the engine; the network then runs by the clock of `pacing`.
     pub(super) fn start(
         &self,
         portals: Portals,
@@ -112,7 +113,7 @@ impl Engine<'_> {
         let mut options = Options {
             watch: captures::ports(plan, simulated),
             capture: outlets.capture,
-            // If skipping or grants move time, the processor may sleep until they do.
+            // If time moves only by skips or grants, the processor may sleep until then.
             awake: !pacing.announces,
             sample: Some((network_signals::every(plan), outlets.sample)),
             died: Some(outlets.died),
@@ -122,7 +123,8 @@ impl Engine<'_> {
             .cubic
             .map(|cubic| -> Arriving { Box::new(move |now| cubic.set_time(now)) });
         if plan.time.skips() {
-            // Skipping waits for this thread, so its wake-ups must not be delayed.
+            // Time does not skip before this thread has worked, so its wake-ups must not be
+            // delayed.
             options.moderation = Duration::ZERO;
             options.tcp_timers = Some(tick());
             options.reproduces = plan.time.compute == Compute::None;
@@ -155,7 +157,7 @@ impl Engine<'_> {
         self.plan.network.as_ref()?.engines.as_ref()
     }
 
-    /// Returns the part of the network that this engine owns.
+    /// Returns the part of the network whose nodes belong to this engine.
     fn part(&self) -> World {
         let (world, here) = (&self.simulated.world, self.here);
         match &self.simulated.parts {
@@ -164,7 +166,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Returns its gateway to the other engines.
+    /// Creates the portal through which `world` exchanges packets with the other engines.
     fn peers(&self, world: &mut World, ways: Ways) -> Option<PeeringPortal> {
         let settings = self.settings()?;
         let cut = self.simulated.parts.as_ref()?.cut().clone();
@@ -192,13 +194,13 @@ impl Engine<'_> {
     }
 }
 
-/// Returns the time that a clock shows.
+/// Returns the virtual time that a clock shows now.
 fn present(clock: &dyn Follow) -> Instant<Virtual> {
     let (map, stop) = clock.map_and_stop();
     map.at(wall_now()).min(stop)
 }
 
-/// Running engine.
+/// Engine that is running.
 pub(super) struct Running {
     pub(super) emulation: Emulation,
     clocks: PtpClocks,
@@ -211,35 +213,36 @@ pub(super) struct Running {
 /// Final report of an engine.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Ended {
-    /// Statistics of the flows, as far as the engine knows them, as [`Numbers`]. Empty for an
-    /// engine that has died.
+    /// Statistics of the flows, as counted by this engine, in the form of [`Numbers`]. Empty if the
+    /// engine has died.
     flows: Vec<u64>,
-    /// Activity of its clocks and servers: kind and text.
+    /// Activity of the engine's PTP clocks and servers: kind and text.
     pub(super) told: Vec<(String, String)>,
-    /// `None` for an engine that has died.
+    /// Final report of the engine's network; `None` if the engine has died.
     pub(super) closing: Option<Closing>,
-    /// Set for an engine that has left.
+    /// State at the instant at which the engine left; `None` if it did not leave.
     pub(super) leaving: Option<Leaving>,
 }
 
 /// State of an engine when it leaves a run in progress.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Leaving {
-    /// Virtual time that it has reached, in ns.
+    /// Virtual instant at which the engine left, in ns.
     at_ns: i64,
-    /// Its counters at that instant, as [`Numbers`].
+    /// Counters of the engine at that instant, in the form of [`Numbers`].
     seen: Vec<u64>,
 }
 
 impl Ended {
-    /// Returns the instant and the counters of an engine that has left; `None` for any other.
+    /// Returns the virtual instant at which the engine left, and its counters at that instant;
+    /// `None` if the engine did not leave.
     pub(super) fn left(&self) -> Option<(Instant<Virtual>, NetworkObservation)> {
         let leaving = self.leaving.as_ref()?;
         let seen = Numbers::take(&mut leaving.seen.iter().copied())?;
         Some((Instant::from_ns(leaving.at_ns), seen))
     }
 
-    /// Returns the statistics of `count` flows.
+    /// Returns the statistics of the first `count` flows.
     pub(super) fn flows(&self, count: usize) -> Vec<FlowStats> {
         let mut row = self.flows.iter().copied();
         (0..count).map_while(|_| Numbers::take(&mut row)).collect()
@@ -247,12 +250,12 @@ impl Ended {
 }
 
 impl Running {
-    /// Ends the engine.
+    /// Ends the engine at the end of the run.
     pub(super) fn finish(self) -> Ended {
         self.end_with(|_, _| None)
     }
 
-    /// Lets the engine leave the others, which continue; `view` selects its counters.
+    /// Ends this engine while the others continue. `view` selects the counters that it reports.
     pub(super) fn leave(self, view: &View) -> Ended {
         self.emulation.leave();
         self.end_with(|world, report| {

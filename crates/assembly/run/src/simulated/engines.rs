@@ -1,5 +1,5 @@
-//! A simulated network in several engines: the lines between them, and the reaction of the run to
-//! the death of one.
+//! Lines between the engines of a simulated network, and the reaction of the run when an engine
+//! dies.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,11 +23,11 @@ use crate::placed::Together;
 use crate::record::Scribe;
 use crate::verdict::Reporter;
 
-/// Ends of the lines between engines, by engine and by peer.
+/// Ends of the lines between engines, by the numbers of the engine and its peer.
 pub(super) struct Lines<T>(BTreeMap<(Owner, Owner), T>);
 
 impl<T> Lines<T> {
-    /// Creates a line between each two engines with a cut link between them.
+    /// Creates a line between each pair of engines that share a cut link.
     fn lay(parts: &Parts, mut pair: impl FnMut() -> io::Result<[T; 2]>) -> io::Result<Self> {
         let mut lines = BTreeMap::new();
         for (a, b) in parts.adjacent().into_iter().filter(|(a, b)| a < b) {
@@ -38,7 +38,7 @@ impl<T> Lines<T> {
         Ok(Self(lines))
     }
 
-    /// Takes the ends of engine `here`, with their peers.
+    /// Removes and returns the ends of engine `here`, each with the number of the peer.
     pub(super) fn of(&mut self, here: Owner) -> Vec<(Owner, T)> {
         let theirs = self.0.split_off(&(here, 0));
         let (own, others): (Vec<_>, Vec<_>) =
@@ -49,7 +49,7 @@ impl<T> Lines<T> {
 }
 
 impl Lines<Ring> {
-    /// Creates lines between threads. From now on, all engines count as present.
+    /// Creates lines between threads. All engines count as present from then on.
     pub(super) fn of_rings(parts: &Parts) -> io::Result<Self> {
         Self::lay(parts, || {
             let (one, other) = Ring::pair(Ring::PACKETS)?;
@@ -73,14 +73,14 @@ impl Lines<UdpSocket> {
     }
 }
 
-/// Returns the connections of a thread to other threads.
+/// Returns the settings of an engine that is a thread and exchanges packets with other threads.
 pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
     let config = patient(Duration::from_s(3_600));
     let end = |(to, ring)| (to, Endpoint::Ring(ring), config);
     Ways {
         ends: ends.into_iter().map(end).collect(),
-        // Frames between threads need no authentication, and no earlier process of an engine
-        // exists.
+        // Frames between threads need no authentication, and an engine in a thread is never
+        // restarted.
         key: Key::new([0; 32]),
         epoch: 1,
         patience: None,
@@ -90,7 +90,8 @@ pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
     }
 }
 
-/// Returns the connections of an agent's engine to those of other agents, over their network.
+/// Returns the settings of an agent's engine, which exchanges packets with the engines of other
+/// agents over the machines' network.
 pub(super) fn ways_to_agents(
     engine: Engine<'_>,
     parts: &Parts,
@@ -126,7 +127,7 @@ pub(super) fn ways_to_agents(
             false => Key::new(key),
         },
         epoch: civil_now().as_ns().unsigned_abs(),
-        // Each agent first creates its hosts.
+        // The wait is long because each agent creates its hosts first.
         patience: Some(Duration::from_s(300)),
         absent: Vec::new(),
         give_up: Some(Arc::clone(around.interrupted)),
@@ -134,8 +135,8 @@ pub(super) fn ways_to_agents(
     })
 }
 
-/// Checks that a packet to the engine of another agent can arrive in time if the clocks are `apart`
-/// from each other; returns a description.
+/// Checks that packets to another agent's engine can arrive in time although the clocks of the two
+/// machines differ by up to `apart`. Returns a description of the result.
 fn near_enough(
     engine: Engine<'_>,
     (parts, there): (&Parts, Owner),
@@ -164,8 +165,8 @@ fn near_enough(
     }
 }
 
-/// Returns the settings of a peer whose death is reported by its launcher. A peer that is silent
-/// for less than `silence` is waiting for a processor, and is not lost.
+/// Returns the settings of a peer whose death its launcher reports. A peer that is silent for less
+/// than `silence` counts as waiting for a processor, not as lost.
 pub(super) fn patient(silence: Duration) -> PeerConfig {
     PeerConfig {
         silence,
@@ -174,10 +175,10 @@ pub(super) fn patient(silence: Duration) -> PeerConfig {
     }
 }
 
-/// Silence after which the links to an engine of another process are down.
+/// Silence, in wall time, after which the links to an engine in another process are down.
 pub(super) const SILENCE: Duration = Duration::from_s(5);
 
-/// Returns the reaction to the death of an engine.
+/// Returns the callback that is called when an engine dies.
 pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> Died {
     let who = match engine.name() {
         Some(name) => format!("engine {name} of the simulated network"),
@@ -188,7 +189,7 @@ pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> 
     let failure = settings.map_or(EngineFailure::Stop, |engines| engines.failure);
     let (scribe, reporter) = (scribe.clone(), reporter.clone());
     Box::new(move |what| match failure {
-        // An engine that is not restarted any more ends the run, too.
+        // An engine that may be restarted has then died too often, and ends the run as well.
         EngineFailure::Stop | EngineFailure::Restart => {
             reporter.failed(&who, format!("died: {what}"));
         }
@@ -199,8 +200,9 @@ pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> 
     })
 }
 
-/// Returns the maximum delay of an engine's turn under load: short enough for packets to other
-/// engines to arrive in time, and zero if others wait for this engine.
+/// Returns the maximum time for which a busy engine may delay its work. It is a fraction of the
+/// shortest delay of the links to other engines, so that packets arrive there in time. It is zero
+/// if other engines wait for this one.
 pub(super) fn moderation(
     usual: Duration,
     parts: &Parts,

@@ -1,8 +1,9 @@
 //! Messages between a run and the process of an engine.
 //!
-//! They are sent over a pair of local sockets, in a [channel](crate::channel): messages as JSON,
-//! and frequent data (samples, captured frames) as [`Piece`]s of bytes. Descriptors follow
-//! [`ToEngine::Start`]: those of the portals, then those of the lines to other engines.
+//! Messages pass over a pair of local sockets, in a [channel](crate::channel). Most messages are
+//! JSON; samples and captured frames, which are frequent, are [`Piece`]s of bytes. File descriptors
+//! follow [`ToEngine::Start`]: first those of the portals, then those of the lines to other
+//! engines.
 
 use serde::{Deserialize, Serialize};
 use timeloom_net::{Owner, PortId};
@@ -13,78 +14,81 @@ use crate::network_signals::NetworkObservation;
 use crate::numbers::Numbers;
 use crate::record::Note;
 
-/// Message to an engine.
+/// Message from the run to an engine.
 #[derive(Serialize, Deserialize)]
 pub(super) enum ToEngine {
-    /// Definition of the engine. Descriptors follow.
+    /// Defines the engine. File descriptors follow.
     Start(Box<Start>),
-    /// The clock runs according to this map from now on.
+    /// Announces the map by which the clock runs from now on.
     Clock(ClockNow),
-    /// The process of another engine that started at this epoch has ended.
+    /// Announces that the process of another engine has ended; the number is the epoch of that
+    /// process.
     Lost(Owner, u64),
-    /// The engine must leave the others, which continue, and end.
+    /// Requests that the engine leave. The other engines continue.
     Leave,
-    /// The run is over.
+    /// Announces the end of the run.
     Stop,
 }
 
-/// Message from an engine.
+/// Message from an engine to the run.
 #[derive(Serialize, Deserialize)]
 pub(super) enum FromEngine {
-    /// The engine is joined to all others, and follows the clock.
+    /// Announces that the engine is connected to all others, and follows the clock.
     Ready,
-    /// The engine cannot start as requested, for this reason.
+    /// Announces that the engine cannot start, with the reason.
     Refused { why: String },
     /// Data for the results.
     Note(Note),
-    /// The engine died of a fault in the model, with this message.
+    /// Announces that a fault in the model ended the engine, with the message.
     Died { what: String },
-    /// The engine has ended, as requested.
+    /// Announces that the engine has ended or left as requested, with its final report.
     Ended(Box<Ended>),
 }
 
 /// Definition of an engine.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Start {
-    /// Number and name.
+    /// Number of the engine; `name` is its name.
     pub(super) here: Owner,
     pub(super) name: String,
-    /// The whole plan, and the digest on which both sides must agree.
+    /// The whole plan as text. `digest` is the network's digest, which the process compares with
+    /// its own.
     pub(super) plan: String,
     pub(super) digest: [u8; 32],
-    /// Key of the run, for datagrams between engines.
+    /// Key of the run, which authenticates datagrams between engines.
     pub(super) key: [u8; 32],
     pub(super) encrypts: bool,
-    /// Start time, ns since 1970: later than that of any earlier process of the engine.
+    /// Start of the process in ns since 1970. It is later than that of any earlier process of the
+    /// engine.
     pub(super) epoch: u64,
-    /// True if the other engines have been running without it.
+    /// True if the other engines are already running.
     pub(super) late: bool,
-    /// Engines that are away.
+    /// Numbers of the engines that are away.
     pub(super) absent: Vec<Owner>,
     /// Civil time at virtual zero, ns since 1970.
     pub(super) civil_start_ns: i64,
-    /// The clock at the start.
+    /// Map of the clock at the start.
     pub(super) clock: ClockNow,
-    /// Names and kinds of its portals; the descriptors follow.
+    /// Names and kinds of the engine's portals, in the order of their descriptors.
     pub(super) plugs: Vec<(String, Sort)>,
-    /// Peers of the sockets that follow the portals.
+    /// Numbers of the peers, in the order of the sockets that follow the portals' descriptors.
     pub(super) lines: Vec<Owner>,
 }
 
-/// Kind of a portal's descriptor.
+/// Kind of the descriptor of a portal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Sort {
     Tap,
     Packet,
 }
 
-/// Map from the machine's clock to the session's, and the instant at which the session's clock
-/// stops by itself.
+/// Map from the machine's clock to the session's clock, and the virtual instant at which the
+/// session's clock stops by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ClockNow {
     wall_ns: i64,
     virtual_ns: i64,
-    /// JSON has no numbers of 128 bits.
+    /// High and low 64 bits of the rate, because JSON has no numbers of 128 bits.
     rate: [u64; 2],
     stop_ns: i64,
 }
@@ -111,7 +115,7 @@ impl ClockNow {
     }
 }
 
-/// A captured frame: the port of the link through which it left, and its arrival by both clocks.
+/// A captured frame: the port through which it left a node, and its instants by both clocks.
 #[derive(Debug, PartialEq)]
 pub(super) struct Captured {
     pub(super) port: PortId,
@@ -120,18 +124,18 @@ pub(super) struct Captured {
     pub(super) frame: Vec<u8>,
 }
 
-/// Data that is sent as bytes.
+/// Data that an engine sends as bytes instead of JSON.
 #[derive(Debug)]
 pub(super) enum Piece {
     Frame(Captured),
-    /// A part of a sample that is followed by another.
+    /// A part of a sample; another part follows.
     More(Vec<u64>),
     /// The last part of a sample.
     Last(Vec<u64>),
 }
 
 impl Piece {
-    /// Returns a sample as pieces that fit in frames of a channel.
+    /// Splits a sample into pieces that fit in frames of a channel.
     pub(super) fn of_sample(at: Instant<Virtual>, seen: &NetworkObservation) -> Vec<Self> {
         let mut row = Vec::new();
         at.put(&mut row);
@@ -148,7 +152,8 @@ impl Piece {
         pieces
     }
 
-    /// Assembles a sample from all its pieces; `None` if they form no sample.
+    /// Assembles a sample from the numbers of all its pieces. Returns `None` if they are no valid
+    /// sample.
     pub(super) fn sample(row: Vec<u64>) -> Option<(Instant<Virtual>, NetworkObservation)> {
         let mut row = row.into_iter();
         let sample = (Numbers::take(&mut row)?, Numbers::take(&mut row)?);
@@ -204,7 +209,7 @@ impl Piece {
 const FRAME: u8 = 0;
 const MORE: u8 = 1;
 const LAST: u8 = 2;
-/// Eight MiB, half of the size limit of a channel's frame.
+/// Maximum number of numbers in one piece. They take 8 MiB, half of a channel's limit for a frame.
 const MOST_NUMBERS: usize = 1 << 20;
 
 #[cfg(test)]

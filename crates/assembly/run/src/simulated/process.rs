@@ -1,10 +1,11 @@
-//! Process of an engine, as seen by the run that started it.
+//! Process of an engine, controlled by the run that started it.
 //!
-//! The run creates interfaces, captures and rows of results; the process has the model. The run
-//! first sends the definition of the engine ([`Start`]), then each change of the clock. The process
-//! sends back samples, captured frames and notes ([`listener`]). A process that ends without a
-//! request has died: the run ends, or another process takes its place and joins the others at the
-//! present instant. An engine can also be asked to leave and later to join again ([`standing`]).
+//! The run creates interfaces, captures and rows of results; the process simulates the engine's
+//! part of the network. The run first sends the definition of the engine ([`Start`]), then each
+//! change of the clock. The process sends back samples, captured frames and notes ([`listener`]).
+//! If a process ends without a request, its engine has died. Then either the run ends, or another
+//! process takes its place and joins the other engines at the present virtual instant. An engine
+//! can also be asked to leave, and later to join again ([`standing`]).
 
 mod line;
 mod listener;
@@ -42,37 +43,38 @@ pub(super) struct Process {
     listener: Option<JoinHandle<()>>,
 }
 
-/// Receivers of its samples and messages.
+/// Receivers of an engine's samples and messages.
 pub(super) struct Sinks {
     pub(super) speaker: Speaker,
     pub(super) capture: Option<Capture>,
     pub(super) scribe: Scribe,
-    /// Called when the engine has died for good.
+    /// Called when the engine has died and is not restarted.
     pub(super) died: Died,
-    /// True if another process takes its place after a death.
+    /// True if another process takes the place of one that has died.
     pub(super) comes_back: bool,
-    /// The other engines, which are notified.
+    /// All engines of the run, which are notified when a process ends.
     pub(super) company: Arc<Company>,
 }
 
-/// Information of a run about an engine besides the engine's final report.
+/// Facts that the run knows about an engine and that are not in the engine's final report.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Frames that the kernel dropped before the engine's interfaces received them, except while
-    /// the engine was away on request.
+    /// Frames that the kernel dropped before the engine's interfaces received them. Frames dropped
+    /// while the engine was away on request do not count.
     pub(super) dropped: u64,
-    /// Absences of the engine.
+    /// Periods during which the engine was away.
     pub(super) absences: Vec<Absence>,
-    /// True if the engine has left and therefore has no final report.
+    /// True if the engine has left and not come back, so that it has no final report.
     pub(super) is_away: bool,
-    /// Counters of its earlier processes.
+    /// Counters of the engine's earlier processes.
     pub(super) counted: NetworkObservation,
-    /// Reasons for doubt about the results of those processes.
+    /// Reasons for doubt about the results, from the reports of the engine's earlier processes.
     pub(super) doubts: Vec<Caveat>,
 }
 
 impl Process {
-    /// Starts the process. `program` is the path of `timeloom`.
+    /// Starts the process of an engine and sends the definition. `program` is the path of
+    /// `timeloom`.
     pub(super) fn start(
         program: &Path,
         start: Start,
@@ -114,7 +116,7 @@ impl Process {
             ended,
             listener: Some(listener),
         };
-        // The listener knows the reason why the process hung up.
+        // The listener knows the reason why the process closed the connection.
         let patience = StdDuration::from_secs(5);
         if let Err(error) = seed.introduce(&process.line) {
             let why = process.ready.recv_timeout(patience);
@@ -130,35 +132,35 @@ impl Process {
         Ok(process)
     }
 
-    /// Sends each change of the clock to the process. A separate thread sends, because the thread
-    /// that changes the clock must not wait.
+    /// Starts a thread that sends each change of the clock to the process. The thread that changes
+    /// the clock must not wait for the process.
     fn follow(&self, clock: &Arc<Clock>) -> io::Result<()> {
         let (changed, changes) = mpsc::sync_channel::<()>(1);
         let (line, of) = (Arc::clone(&self.line), Arc::downgrade(clock));
         std::thread::Builder::new()
             .name("engine's clock".to_owned())
             .spawn(move || {
-                // Real-time priority: a stop of the clock then does not wait for busy processes. If
-                // the kernel refuses, it may.
+                // With real-time priority, a stop of the clock reaches the process even if others
+                // are busy. If the kernel refuses the priority, the stop may arrive later.
                 let _ = set_policy(Policy::First(1));
                 while changes.recv().is_ok() {
                     let Some(clock) = of.upgrade() else { return };
                     let now = ClockNow::of(clock.map_and_stop());
                     drop(clock);
-                    // A process that has died receives nothing, and another may take its place.
+                    // Sending fails if the process has died; another process may take its place.
                     let _ = line.say(&ToEngine::Clock(now));
                 }
             })?;
-        // Changes since the start message are sent again.
+        // The clock may have changed after the start message, so the present map is sent once more.
         let _ = changed.try_send(());
         clock.on_change(move || {
-            // If a notification is already pending, it covers this change, too.
+            // If a notification is already pending, it covers this change as well.
             let _ = changed.try_send(());
         });
         Ok(())
     }
 
-    /// Waits until the engine is joined to all others.
+    /// Waits until the engine is connected to all others.
     pub(super) fn wait_until_ready(&self) -> Result<(), RunError> {
         let said = self.ready.recv_timeout(TO_BEGIN);
         match said {
@@ -168,19 +170,19 @@ impl Process {
         }
     }
 
-    /// Tells the engine that the run is over. To be followed by [`Process::finish`].
+    /// Tells the engine that the run is over. [`Process::finish`] must be called afterwards.
     pub(super) fn end(&self) {
         self.line.end();
         if self.line.has_joined() {
-            // A process that has died receives nothing.
+            // Sending fails if the process has died, which needs no message.
             let _ = self.line.say(&ToEngine::Stop);
         } else {
-            // An engine that is away or about to join has no final report.
+            // An engine that is away or not yet connected has no final report to wait for.
             self.line.hang_up();
         }
     }
 
-    /// Returns the engine's final report, and other information about it.
+    /// Returns the engine's final report, and the facts that the run knows about the engine.
     pub(super) fn finish(mut self) -> (Ended, Known) {
         let ended = self.ended.recv_timeout(TO_END).unwrap_or_default();
         let dropped = self.line.dropped();
@@ -200,7 +202,7 @@ impl Process {
 
     fn hang_up(&mut self) {
         self.line.end();
-        // The process ends when its peer is gone.
+        // The process ends when its connection closes.
         self.line.hang_up();
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
@@ -214,10 +216,10 @@ impl Drop for Process {
     }
 }
 
-/// Key of the channel between a process and its child, where no third process can interfere: the
-/// tags only detect mistakes.
+/// Key of the channel between the run and its child process. No third process can write to the
+/// channel, so the tags only detect faults.
 pub(super) const UNKEYED: [u8; 32] = [0; 32];
-/// Timeout to read the plan, build the network, and join the others.
+/// Time within which a process must have read the plan, built the network and joined the others.
 const TO_BEGIN: StdDuration = StdDuration::from_secs(120);
-/// Timeout of the final report.
+/// Time within which the final report must arrive.
 const TO_END: StdDuration = StdDuration::from_secs(60);

@@ -1,5 +1,5 @@
-//! Final report of a network's background traffic: for each flow, the combined statistics of the
-//! engines at its two ends.
+//! Final report of a network's background traffic. For each flow, the statistics of the engines at
+//! both ends are combined.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::process::Known;
 use crate::flow_stats::FlowStats;
 use crate::record::Scribe;
 
-/// A flow, and the engines of its ends.
+/// A flow, and the numbers of the engines at its two ends.
 pub(super) struct Flow {
     name: String,
     ends: [Owner; 2],
@@ -42,7 +42,7 @@ pub(super) fn tell(flows: &[Flow], ended: &[(Owner, (Ended, Known))], scribe: &S
         .map(|(here, (ended, known))| (*here, by_place(ended, known, flows.len())))
         .collect();
     for (place, flow) in flows.iter().enumerate() {
-        // For a flow to another agent, this agent has only one of the ends.
+        // Of a flow to another agent, this agent knows only one end.
         let [from, to] = flow.ends.map(|end| *known.get(&end)?.get(place)?);
         if let Some(stats) = FlowStats::known(from, to) {
             scribe.event("local", "network", "traffic", &stats.tell(&flow.name));
@@ -50,7 +50,7 @@ pub(super) fn tell(flows: &[Flow], ended: &[(Owner, (Ended, Known))], scribe: &S
     }
 }
 
-/// Returns the statistics of `count` flows of an engine, over all its processes.
+/// Returns an engine's statistics of `count` flows, over all processes of that engine.
 fn by_place(ended: &Ended, known: &Known, count: usize) -> Vec<Option<FlowStats>> {
     let earlier = (0..count).map(|place| known.counted.flow(place).copied());
     if known.is_away {

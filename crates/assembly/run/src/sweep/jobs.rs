@@ -1,9 +1,9 @@
 //! Concurrent runs of a sweep, each on processors of its own.
 //!
-//! A run is a process, `timeloom run`, so that runs share no session, signal or name. A worker
-//! thread is bound to its share of the processors before it starts a run, and its runs, with all
-//! their programs, inherit that: no run's threads wait for another's. Caches, memory and the
-//! kernel's own threads are still shared.
+//! Each run is a process, `timeloom run`, so runs share no session, signal handler or name. A
+//! worker thread is bound to its share of the processors before it starts a run. Its runs, with all
+//! their programs, inherit this binding, so no thread waits for a processor that another run uses.
+//! Caches, memory and the kernel's own threads are still shared.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use timeloom_scenario::Mode;
 
-/// Returns the processors that this process may use.
+/// Returns the numbers of the processors that this process may use.
 pub fn processors() -> Vec<usize> {
     let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     let found: Vec<usize> = (0..CpuSet::MAX_CPU)
@@ -25,22 +25,22 @@ pub fn processors() -> Vec<usize> {
     if found.is_empty() { vec![0] } else { found }
 }
 
-/// Returns the default number of concurrent runs: one for every two processors where time skips,
-/// one for every four where a run keeps up with wall time.
+/// Returns the default number of concurrent runs: one for every two processors if time skips, and
+/// one for every four if virtual time keeps pace with wall time.
 pub fn default_jobs(mode: Mode, processors: usize) -> usize {
     let each = if mode == Mode::Skip { 2 } else { 4 };
     (processors / each).max(1)
 }
 
-/// Returns the processors of each job: disjoint parts of the same size.
+/// Divides the processors into one disjoint share of the same size for each job.
 fn shares(processors: &[usize], jobs: usize) -> Vec<&[usize]> {
     let size = (processors.len() / jobs.max(1)).max(1);
     processors.chunks_exact(size).take(jobs).collect()
 }
 
-/// Calls `run` for each of `items`, on one thread per job, each bound to its processors. Starts no
-/// further calls once `interrupted` is set. The number of jobs is limited to the number of
-/// processors.
+/// Calls `run` for each of `items`, on one thread for each job. Each thread is bound to its own
+/// share of the processors. Starts no further calls once `interrupted` is set. There are never more
+/// jobs than processors.
 pub(super) fn side_by_side<T: Sync>(
     items: &[T],
     jobs: usize,
@@ -55,7 +55,7 @@ pub(super) fn side_by_side<T: Sync>(
             scope.spawn(move || {
                 let mut own = CpuSet::new();
                 share.iter().for_each(|&cpu| own.set(cpu));
-                // If the kernel refuses, the runs share processors, as they would without this
+                // If the kernel refuses, the runs share all processors.
                 // call.
                 let _ = sched_setaffinity(None, &own);
                 let next = || match interrupted.load(Ordering::Relaxed) {
@@ -70,8 +70,8 @@ pub(super) fn side_by_side<T: Sync>(
     });
 }
 
-/// Runs a command until it ends, with its output to `console`. When `interrupted` is set, the
-/// command gets SIGINT and may take its time to end.
+/// Runs a command until it ends, and writes its output to `console`. When `interrupted` is set,
+/// sends SIGINT to the command and continues to wait for its end.
 pub(super) fn to_its_end(
     command: &mut Command,
     console: File,
@@ -88,7 +88,8 @@ pub(super) fn to_its_end(
         if interrupted.load(Ordering::Relaxed) && !asked {
             asked = true;
             if let Some(pid) = pid {
-                // The process may have just ended. It is not reaped yet, so its id is not reused.
+                // The process may have just ended, but it is not reaped yet, so its id cannot have
+                // been reused.
                 let _ = kill_process(pid, Signal::INT);
             }
         }
@@ -97,7 +98,7 @@ pub(super) fn to_its_end(
     Ok(())
 }
 
-/// Polling interval of a run, which takes seconds.
+/// Interval at which the end of a run is polled; a run takes seconds.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

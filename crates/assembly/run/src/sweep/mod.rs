@@ -1,8 +1,8 @@
-//! `timeloom sweep`: runs a scenario with every combination of values and every seed, and stores
-//! the runs, a table and a page in one directory.
+//! Implementation of `timeloom sweep`: runs a scenario with every combination of values and every
+//! seed, and stores the runs, a table and a page in one directory.
 //!
-//! A stopped sweep can be continued: a run is done if its manifest says so; other remains of runs
-//! are started anew.
+//! A sweep that was stopped can be continued. Runs whose manifest records an end are kept; runs
+//! that were interrupted are started anew.
 
 mod jobs;
 mod page;
@@ -28,24 +28,24 @@ pub struct SweepRequest {
     pub scenario: PathBuf,
     /// Name of the scenario, for the page.
     pub name: String,
-    /// The runs.
+    /// The runs of the sweep, in order.
     pub points: Vec<Point>,
     /// Directory for the runs, the table and the page.
     pub directory: PathBuf,
     /// Number of concurrent runs.
     pub jobs: usize,
-    /// True if failed runs are repeated.
+    /// True if runs that failed in an earlier call are repeated.
     pub retry_failed: bool,
-    /// Path of this program, which is started for each run.
+    /// Path of the program `timeloom`, which is started for each run.
     pub timeloom: PathBuf,
 }
 
-/// Result of a sweep.
+/// Result of a call of [`sweep`].
 #[derive(Clone, Debug)]
 pub struct Swept {
     /// A row for each run, in the order of the points.
     pub rows: Vec<Row>,
-    /// Number of rows from earlier calls.
+    /// Number of rows whose runs were finished by earlier calls.
     pub kept: usize,
     /// Path of the table.
     pub table: PathBuf,
@@ -61,7 +61,7 @@ pub enum SweepError {
     Taken {
         /// Directory.
         directory: PathBuf,
-        /// Content of the directory.
+        /// Description of the content that the directory has instead.
         what: &'static str,
     },
     /// An operation on a file of the sweep failed.
@@ -78,19 +78,19 @@ pub enum SweepError {
 }
 
 impl SweepError {
-    /// True if the user's request is at fault.
+    /// Returns true if the user's request is wrong, false if an operation on this machine failed.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Taken { .. })
     }
 }
 
-/// Runs the points that are not done yet, then writes table and page. `done` is called after each
-/// run, with the number of finished runs and the total. Stops when `interrupted` is set; active
-/// runs are stopped too, and the next call starts them anew.
+/// Executes the runs that are not finished yet, then writes the table and the page. After each run,
+/// `done` is called with its row, the number of finished runs and the total. When `interrupted` is
+/// set, active runs are stopped as well; the next call starts them anew.
 ///
 /// # Errors
-/// Returns an error if the directory contains something else, or if files cannot be written. A
-/// failed run is a row, not an error.
+/// Returns an error if the directory contains something else, or if files cannot be written. A run
+/// that fails is reported in its row, not as an error.
 pub fn sweep(
     request: &SweepRequest,
     interrupted: &AtomicBool,
@@ -141,7 +141,8 @@ pub fn sweep(
     })
 }
 
-/// Claims the directory for this sweep, or checks that it belongs to it.
+/// Writes the definition of this sweep to its directory, or checks that the directory has the same
+/// definition.
 fn claim(request: &SweepRequest) -> Result<SweepDirectory, SweepError> {
     let sha256 = sha256_file(&request.scenario).map_err(file(&request.scenario))?;
     let definition = points::definition(&request.scenario, &sha256, &request.points);
@@ -154,7 +155,7 @@ fn claim(request: &SweepRequest) -> Result<SweepDirectory, SweepError> {
         let found: Option<serde_json::Value> = serde_json::from_str(&text).ok();
         let same =
             |key: &str| found.as_ref().and_then(|found| found.get(key)) == definition.get(key);
-        // The file may have another path as seen from another directory.
+        // The scenario's path is not compared, because it differs when seen from another directory.
         if !["schema", "scenario_sha256", "runs"].into_iter().all(same) {
             return Err(taken(
                 "another sweep, or one of a scenario that was changed",
@@ -174,8 +175,8 @@ fn run(
     point: &Point,
     interrupted: &AtomicBool,
 ) -> Result<(), SweepError> {
-    // Interrupted runs, and runs to be repeated, are started anew. A run of a killed sweep may
-    // still be active: it is left alone, and the run reports that.
+    // Interrupted runs, and runs that are to be repeated, are started anew. A run of a killed sweep
+    // may still be active; it is then left alone, and the new run reports that.
     if directory.run(&point.name).is_ok() {
         directory.remove_run(&point.name)?;
     }

@@ -1,4 +1,4 @@
-//! Report of a sweep: a table, and each signal as a band over the seeds.
+//! Page about a sweep: a table, and a chart for each signal with a band over the seeds.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use timeloom_time::Instant;
 use super::table::{Ended, Group, Row, groups, names, quantile};
 use crate::compare::short;
 
-/// Returns the columns and rows of the table by combination: number of passed runs, then the median
-/// of each check with the least and the greatest value.
+/// Returns the columns and rows of the table, which has one row for each combination of values. A
+/// row has the number of runs that passed, and for each check the median, least and greatest value.
 pub fn by_values(rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
     let checks = names(rows, |row| row.measured.keys());
-    // Without checks that measure, the table shows the means of a few signals.
+    // If no check measures a value, the table shows the means of a few signals instead.
     let signals = match checks.is_empty() {
         true => names(rows, |row| row.signals.keys()),
         false => Vec::new(),
@@ -53,7 +53,7 @@ fn shown(spread: Option<[f64; 3]>, runs: usize) -> String {
     }
 }
 
-/// Returns the runs that did not pass: name, kind of end, and reason.
+/// Returns a row for each run that did not pass: its name, how it ended, and the reason.
 pub fn not_passed(rows: &[Row]) -> Vec<Vec<String>> {
     let others = rows.iter().filter(|row| row.ended != Ended::Passed);
     let why = |row: &Row| {
@@ -71,7 +71,7 @@ pub fn not_passed(rows: &[Row]) -> Vec<Vec<String>> {
     others.map(cells).collect()
 }
 
-/// Returns the page about all runs of the sweep in `directory`.
+/// Returns the HTML page about all runs of the sweep in `directory`.
 pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[Row]) -> String {
     let passed = rows.iter().filter(|row| row.ended == Ended::Passed).count();
     let (columns, lines) = by_values(rows);
@@ -113,8 +113,8 @@ pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[Row]) -> Stri
     .render()
 }
 
-/// Returns sentences that name the combinations and signals without a curve or chart; empty if all
-/// are drawn.
+/// Returns sentences that name the combinations and signals which the page does not draw; empty if
+/// all are drawn.
 fn not_drawn(rows: &[Row]) -> String {
     let groups: Vec<String> = groups(rows).into_iter().map(|group| group.label).collect();
     let signals = names(rows, |row| row.signals.keys());
@@ -179,12 +179,13 @@ fn charts(directory: &SweepDirectory, rows: &[Row]) -> Vec<Chart> {
     charts.into_values().collect()
 }
 
-/// Points of a curve: x and y.
+/// Points of a curve: time and value.
 type Points = Vec<(f64, f64)>;
-/// Points of a band: x, low and high.
+/// Points of a band: time, lower and upper value.
 type BandPoints = Vec<(f64, f64, f64)>;
 
-/// Returns the median, and the band from the 5th to the 95th percentile, at equidistant instants.
+/// Returns the median of several series, and the band from the 5th to the 95th percentile, at
+/// instants at equal intervals.
 fn over_seeds(series: &[&Series]) -> (Points, BandPoints) {
     let ends = series.iter().filter_map(|series| {
         Some((
@@ -195,7 +196,7 @@ fn over_seeds(series: &[&Series]) -> (Points, BandPoints) {
     let Some((from, to)) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
         return (Vec::new(), Vec::new());
     };
-    // The resolution is limited to that of the samples.
+    // There are no more instants than the longest series has samples.
     let most = series
         .iter()
         .map(|series| series.samples.len())
@@ -204,7 +205,7 @@ fn over_seeds(series: &[&Series]) -> (Points, BandPoints) {
     let steps = most.saturating_sub(1).clamp(1, INSTANTS) as i64;
     let (mut points, mut band) = (Vec::new(), Vec::new());
     for step in 0..=steps {
-        // In 128 bits, because a long run is multiplied by a few hundred.
+        // Computed in 128 bits, because nanoseconds times the number of steps can exceed 64 bits.
         let at_ns = from + (i128::from(to - from) * i128::from(step) / i128::from(steps)) as i64;
         let at = Instant::from_ns(at_ns);
         let there = series
@@ -219,7 +220,7 @@ fn over_seeds(series: &[&Series]) -> (Points, BandPoints) {
             band.push((x, low, high));
         }
     }
-    // A single run has no band.
+    // With a single run there is no band.
     if series.len() < 2 {
         band.clear();
     }

@@ -1,10 +1,10 @@
-//! Runs of a sweep: every combination of the values, with every seed.
+//! Runs of a sweep: one for each combination of values and each seed.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// A key of the scenario and the values that it takes.
+/// A key of the scenario, and the values that a sweep gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
     /// Dotted key, as for `--set`.
@@ -13,7 +13,7 @@ pub struct Axis {
     pub values: Vec<String>,
 }
 
-/// A text that defines no axis; the message shows the syntax.
+/// Text that does not define an axis; the error message shows the syntax.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write KEY=VALUE,VALUE…, as in `plant.gain=1,2,3`, not `{0}`")]
 pub struct NoAxis(String);
@@ -60,13 +60,13 @@ fn parted(text: &str) -> Vec<String> {
 /// One run of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Its directory below `runs/`: a number and the point's values.
+    /// Name of the run's directory below `runs/`: a number, and the values of the varied keys.
     pub name: String,
-    /// Values of the varied keys, in the order of the axes.
+    /// Values of the varied keys, in the order of the axes: pairs of key and value.
     pub values: Vec<(String, String)>,
-    /// Settings that are the same in all runs.
+    /// Settings that are the same in all runs: pairs of key and value.
     pub fixed: Vec<(String, String)>,
-    /// Seed; `None` is the scenario's.
+    /// Seed of the run; `None` uses the scenario's seed.
     pub seed: Option<u64>,
 }
 
@@ -79,7 +79,7 @@ impl Point {
         set.chain(seed).collect()
     }
 
-    /// Returns the values in one line: `gain=2 area=1`; `all` if nothing is varied.
+    /// Returns the values as one line, such as `gain=2 area=1`; `all` if no key is varied.
     pub fn label(&self) -> String {
         let values = self.values.iter().map(|(key, value)| {
             let short = key.rsplit('.').next().unwrap_or(key);
@@ -94,8 +94,8 @@ impl Point {
     }
 }
 
-/// Returns every combination of values, each with every seed: the last axis varies fastest after
-/// the seed. If `seeds` is 0, the scenario's seed is used.
+/// Returns a point for each combination of values and each of `seeds` seeds. The seed varies
+/// fastest, then the last axis. If `seeds` is 0, the runs use the scenario's seed.
 pub fn points(axes: &[Axis], seeds: u64) -> Vec<Point> {
     let (varied, alike): (Vec<&Axis>, Vec<&Axis>) =
         axes.iter().partition(|axis| axis.values.len() > 1);
@@ -136,7 +136,7 @@ pub fn points(axes: &[Axis], seeds: u64) -> Vec<Point> {
     points
 }
 
-/// Uses only characters that every file system accepts.
+/// Returns the name of a point's directory, of characters that every file system accepts.
 fn name(number: usize, point: &Point) -> String {
     let seed = point.seed.map(|seed| format!("seed={seed}"));
     let label = (!point.values.is_empty()).then(|| point.label());
@@ -149,8 +149,8 @@ fn name(number: usize, point: &Point) -> String {
     text.chars().map(plain).take(100).collect()
 }
 
-/// Returns the identity of a sweep, stored in its directory so that another sweep does not continue
-/// there.
+/// Returns the definition of a sweep. It is stored in the sweep's directory, so that a different
+/// sweep is not continued there.
 pub(super) fn definition(scenario: &Path, sha256: &str, points: &[Point]) -> Value {
     let runs = points
         .iter()

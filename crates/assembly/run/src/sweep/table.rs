@@ -8,14 +8,15 @@ use timeloom_results::{
 
 use super::points::Point;
 
-/// Kind of end of a run of a sweep.
+/// Way in which a run of a sweep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The run ended as planned, and every check held.
     Passed,
     /// A program, a plant or a check failed.
     Failed,
-    /// The run reached its end, but the machine was too slow: its results cannot be trusted.
+    /// The run reached its end, but its results cannot be trusted, because the machine was too
+    /// slow.
     Untrusted,
     /// The run was stopped or killed, or has no results.
     NotDone,
@@ -33,25 +34,25 @@ impl Ended {
     }
 }
 
-/// A finished run.
+/// Result of one run, as a row of the table.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Point of the run.
     pub point: Point,
     /// Kind of end.
     pub ended: Ended,
-    /// Culprit, if the run did not end as planned.
+    /// Reason if the run did not end as planned, such as the program that failed.
     pub culprit: Option<String>,
-    /// Virtual and wall time in seconds.
+    /// Duration of the run in virtual and in wall time, in seconds.
     pub lasted_s: Option<[f64; 2]>,
-    /// Numeric measurements of the checks that apply.
+    /// Values that checks measured, by check; only checks that apply and measure a number.
     pub measured: BTreeMap<String, f64>,
-    /// Its signals by `source.name`.
+    /// Statistics of the run's signals, by `source.name`.
     pub signals: BTreeMap<String, Spread>,
 }
 
 impl Row {
-    /// Reads the row of a run of the sweep in `directory`.
+    /// Reads the result of one run of the sweep in `directory`.
     pub(super) fn read(point: &Point, directory: &SweepDirectory) -> Self {
         let mut row = Self {
             point: point.clone(),
@@ -67,7 +68,7 @@ impl Row {
         let (manifest, checks, run) = match found {
             Ok(found) => found,
             Err(_) => {
-                // The last console line gives the reason for missing results.
+                // If there are no results, the last line of the console gives the reason.
                 row.culprit = directory.last_console_line(&point.name);
                 return row;
             }
@@ -92,7 +93,7 @@ impl Row {
         row
     }
 
-    /// True if the run need not be repeated.
+    /// Returns true if the run need not be repeated when the sweep is continued.
     pub(super) fn is_done(&self) -> bool {
         self.ended != Ended::NotDone
     }
@@ -120,9 +121,9 @@ fn number(check: Check) -> Option<(String, f64)> {
 /// The runs of one combination of values.
 #[derive(Clone, Debug)]
 pub(super) struct Group<'a> {
-    /// The values in one line.
+    /// The values as one line.
     pub(super) label: String,
-    /// Its runs, one for each seed.
+    /// Rows of the runs with these values, one for each seed.
     pub(super) rows: Vec<&'a Row>,
 }
 
@@ -132,7 +133,7 @@ impl Group<'_> {
         self.rows.iter().filter(|row| row.ended == ended).count()
     }
 
-    /// Returns the least, median and greatest value over the runs that passed or failed.
+    /// Returns the least, median and greatest value over those runs that passed or failed.
     pub(super) fn spread(&self, value: impl Fn(&Row) -> Option<f64>) -> Option<[f64; 3]> {
         let counts = |row: &&&Row| matches!(row.ended, Ended::Passed | Ended::Failed);
         let done = self.rows.iter().filter(counts);
@@ -143,7 +144,8 @@ impl Group<'_> {
     }
 }
 
-/// Returns a quantile of sorted values, by linear interpolation between the two nearest ranks.
+/// Returns the quantile `share` (0 … 1) of sorted values, by linear interpolation between the two
+/// nearest ranks. Returns `None` if there are no values.
 pub(super) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let place = share * (sorted.len().checked_sub(1)?) as f64;
     let (below, above) = (
@@ -153,7 +155,7 @@ pub(super) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     Some(below + (above - below) * place.fract())
 }
 
-/// Returns the groups in the order of the runs.
+/// Returns the groups, in the order in which their first runs occur.
 pub(super) fn groups(rows: &[Row]) -> Vec<Group<'_>> {
     let mut found: Vec<Group<'_>> = Vec::new();
     for row in rows {
@@ -172,7 +174,7 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group<'_>> {
     found
 }
 
-/// Returns the columns of the table, with a row for each run.
+/// Returns the columns of the table, in which each run has one row.
 pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     let text = |name: &str, value: &dyn Fn(&Row) -> Option<String>| Column {
         name: name.to_owned(),
@@ -190,7 +192,7 @@ pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     for (place, (key, _)) in keys.iter().enumerate() {
         let value = |row: &Row| Some(row.point.values.get(place)?.1.clone());
         let as_number = |row: &Row| value(row)?.parse::<f64>().ok();
-        // A key is numeric if all its values are numbers.
+        // The column of a key is numeric if all its values are numbers.
         columns.push(match rows.iter().all(|row| as_number(row).is_some()) {
             true => real(key.clone(), &as_number),
             false => text(key, &value),
@@ -217,7 +219,7 @@ pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     columns
 }
 
-/// Returns all names that occur in any row, sorted.
+/// Returns all names that occur in any row, sorted, without duplicates.
 pub(super) fn names<'a, N: Iterator<Item = &'a String>>(
     rows: &'a [Row],
     of: impl Fn(&'a Row) -> N,

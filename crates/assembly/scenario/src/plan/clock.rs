@@ -1,4 +1,4 @@
-//! The clock of a host: its deviation from true (virtual) time.
+//! Clock of a host: its deviation from true (virtual) time.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,8 @@ use timeloom_time::Duration;
 use crate::read::{Fields, Read};
 use crate::words::{self, CoreFrequency, FrequencyError};
 
-/// The clock of a host. It may be wrong, and programs of the host may steer and set it. Without
-/// this table, it shows true time until a program sets it.
+/// Clock of a host, which may be wrong. Programs of the host may steer and set it. Without this
+/// table, the clock shows true time until a program sets it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "HostClock")]
 pub struct ClockSpec {
@@ -21,69 +21,71 @@ pub struct ClockSpec {
     /// Initial frequency error of the oscillator, as in `50 ppm`; positive means fast.
     #[schemars(default)]
     pub frequency: FrequencyError,
-    /// Change of the frequency error per day (ageing).
+    /// Change of the frequency error per day, by ageing.
     #[schemars(default)]
     pub drift_per_day: FrequencyError,
-    /// Standard deviation of the random frequency step made each second (random walk of frequency).
+    /// Standard deviation of a random step of the frequency, made once per second (random walk of
+    /// frequency).
     #[schemars(default)]
     pub wander: FrequencyError,
-    /// Standard deviation of the frequency from second to second (white noise of frequency).
+    /// Standard deviation of the frequency from one second to the next (white noise of frequency).
     #[schemars(default)]
     pub jitter: FrequencyError,
-    /// Effect of temperature on the frequency; none if absent.
+    /// Effect of temperature on the frequency; if left out, none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Temperature>,
-    /// The core driven by the oscillator, if the host's kernel counts the cycles of a core whose
-    /// frequency changes; otherwise the kernel counts the oscillator.
+    /// Core driven by the oscillator, for a host whose kernel counts the cycles of a core with a
+    /// changing frequency. If left out, the kernel counts the oscillator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cycles: Option<Cycles>,
 }
 
-/// A core whose cycles a host counts and converts to time, as the RVEC clock does. Its frequency
-/// follows exactly one of `trace`, `governor` or, like a processor of this machine, `cpufreq`.
+/// Core whose cycles a host counts and converts to time, as the RVEC clock does. Exactly one of
+/// `trace`, `governor` and `cpufreq` determines its frequency; with `cpufreq`, it follows a
+/// processor of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Cycles {
-    /// File of frequency changes, one per line, as in `1.5 s 800 MHz`; the first at `0 s`.
+    /// File of frequency changes, one per line, such as `1.5 s 800 MHz`; the first is at `0 s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
-    /// The kernel's cpufreq directory of the processor of this machine whose frequency the core
-    /// follows: `/sys/devices/system/cpu/cpu0/cpufreq`.
+    /// cpufreq directory of the processor of this machine that the core follows, such as
+    /// `/sys/devices/system/cpu/cpu0/cpufreq`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpufreq: Option<PathBuf>,
     /// Governor that chooses the frequency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub governor: Option<GovernorPolicy>,
-    /// Frequencies available to the governor, in ascending order.
+    /// Frequencies that the governor can choose, in ascending order.
     #[schemars(default)]
     pub frequencies: Vec<CoreFrequency>,
-    /// Fraction of time with heavy load, as seen by the governor, 0 to 1.
+    /// Fraction of time with heavy load, from 0 to 1, for the governor.
     #[schemars(default = "half")]
     pub load: f64,
-    /// Mean duration of a phase of constant load.
+    /// Mean duration of a phase in which the load is constant.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub burst: Duration,
-    /// Interval at which the governor samples the load, or the machine's frequency is read (by the
-    /// machine's own clock).
+    /// Interval at which the governor samples the load. With `cpufreq`, interval at which the
+    /// frequency is read, by the machine's own clock.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub sampling: Duration,
-    /// Duration of a frequency change; during half of it, the old frequency is in effect.
+    /// Duration of a frequency change. The old frequency is in effect during half of it.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub switch: Duration,
 }
 
-/// Policy of a frequency governor.
+/// Policy by which a governor chooses the frequency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GovernorPolicy {
-    /// The highest frequency if the core was busy for more than 80 %, otherwise in proportion to
-    /// the load.
+    /// The highest frequency if the core was busy for more than 80 % of the interval, otherwise a
+    /// frequency in proportion to the load.
     #[default]
     Ondemand,
-    /// The lowest frequency that leaves a quarter of the capacity to spare.
+    /// The lowest frequency that leaves a quarter of the capacity unused.
     Schedutil,
 }
 
@@ -91,26 +93,27 @@ fn half() -> f64 {
     0.5
 }
 
-/// A sinusoidal temperature cycle, acting through the parabola of an AT-cut crystal: 0.04 ppm/K² to
-/// either side of its turnover. `frequency` applies at the middle of the cycle, where a run begins.
+/// Sinusoidal temperature cycle. The frequency depends on the temperature like that of an AT-cut
+/// crystal: by a parabola of 0.04 ppm/K² about the turnover temperature. `frequency` is the
+/// frequency error at the mean temperature, which a run begins with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Temperature {
     /// Half of the temperature range, in kelvin.
     pub swing_k: f64,
-    /// Length of the cycle.
+    /// Duration of one temperature cycle.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(with = "words::DurationText")]
     pub period: Duration,
-    /// Difference between the mean temperature and the turnover temperature, in kelvin.
+    /// Mean temperature minus turnover temperature, in kelvin.
     #[schemars(default)]
     pub above_turnover_k: f64,
 }
 
-/// Recorded signals of a clock, as `HOST.clock.NAME`: its true error in seconds; its true frequency
-/// error in ppm; the error bounds stated by its kernel as set by the host's daemon, in seconds; for
-/// a clock that counts cycles, the largest possible lag behind its oscillator, in seconds; and the
-/// frequency of a core that follows one of the machine's, in hertz.
+/// Names of the recorded signals of a clock, in `HOST.clock.NAME`. They are: its true error in
+/// seconds; its true frequency error in ppm; two error bounds in seconds, as the host's daemon has
+/// told the kernel; for a clock that counts cycles, its largest possible lag behind the oscillator
+/// in seconds; and for a core that follows a processor of this machine, the frequency in hertz.
 pub const CLOCK_SIGNALS: [&str; 6] = [
     "clock.offset",
     "clock.frequency",

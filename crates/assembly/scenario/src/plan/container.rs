@@ -1,4 +1,4 @@
-//! A container on a host: the root directory in which the host's programs run.
+//! Container on a host: a root directory in which the host's programs run.
 
 use std::path::{Path, PathBuf};
 
@@ -11,21 +11,21 @@ use crate::plan::{Host, Program};
 use crate::read::{Fields, Read};
 use crate::words::{self, Ready, User};
 
-/// A container: the programs of its host run in an image's root directory, with process IDs of
-/// their own, like the containers of one pod. Changes to the image are kept in memory and dropped
-/// at the end.
+/// Container of a host: its programs run in an image's root directory and have process IDs of their
+/// own, like the containers of one pod. Changes to the image are kept in memory, and lost at the
+/// end.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ContainerSpec {
-    /// Root directory of the image; alternative to `bundle`.
+    /// Root directory of the image. Alternative to `bundle`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<PathBuf>,
-    /// OCI bundle: a directory with a `config.json`, whose process becomes the host's program
+    /// OCI bundle: directory with a `config.json`. Its process becomes the host's program
     /// `container-NAME`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle: Option<PathBuf>,
-    /// Makes everything read-only except `/tmp`, `/run` and mounts. A bundle's configuration may
-    /// also request this.
+    /// Makes everything read-only except `/tmp`, `/run` and mounts. The configuration of a bundle
+    /// may request this, too.
     #[schemars(default)]
     pub read_only: bool,
     /// Files and directories of this machine that are visible to programs.
@@ -34,31 +34,31 @@ pub struct ContainerSpec {
     /// Readiness condition of the bundle's process, as for a program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// Maximum time until it is ready, in virtual time after its start.
+    /// Maximum virtual time from the start of the bundle's process until it is ready.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "words::ten_seconds", with = "words::DurationText")]
     pub ready_timeout: Duration,
-    /// If true, the run stops as failed when the process ends before the end of the run.
+    /// If true, the run fails when the bundle's process ends before the end of the run.
     #[schemars(default = "words::yes")]
     pub essential: bool,
 }
 
-/// A file or directory of this machine inside a container.
+/// File or directory of this machine that is mounted in a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ContainerMount {
-    /// Path on this machine. In a file relative to the scenario file; in a plan absolute.
+    /// Path on this machine. In a file it is relative to the scenario file; in a plan it is
+    /// absolute.
     pub source: PathBuf,
     /// Absolute path in the container.
     pub target: PathBuf,
-    /// Allows programs to write to it.
+    /// Allows programs to write to the file or directory.
     #[schemars(default)]
     pub writable: bool,
 }
 
 impl ContainerSpec {
-    /// Returns the contents of the container: the image's path and the bundle's process. A root
-    /// directory has no process.
+    /// Returns the content of the container. It has a process only if it is a bundle.
     ///
     /// # Errors
     /// Fails if the bundle is invalid, or requests something that is not supported.
@@ -75,7 +75,7 @@ impl ContainerSpec {
         Ok(image)
     }
 
-    /// Returns the bundle's own process as a program of `host`, if there is one.
+    /// Returns the bundle's own process as a program of `host`; `None` if there is no such process.
     pub fn program(&self, host: &str, image: &Bundle) -> Option<Program> {
         let process = image.process.as_ref()?;
         Some(Program {
@@ -128,7 +128,7 @@ impl Read for ContainerMount {
 
     fn read_table(fields: &mut Fields<'_>) -> Self {
         let target: String = fields.required("target");
-        // Reports a missing key at the right position.
+        // Reading the key reports it at the right position if it is missing.
         let _: String = fields.required("source");
         Self {
             source: fields.directory("source"),

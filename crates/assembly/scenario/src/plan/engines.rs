@@ -1,4 +1,4 @@
-//! Several engines for one simulated network: `[network.engines]`.
+//! Table `[network.engines]`: several engines for one simulated network.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,38 +8,37 @@ use crate::plan::Named;
 use crate::read::{Fields, Read};
 use crate::words;
 
-/// Division of the simulated network into parts, each run by its own engine: a thread or a process.
-/// Exactly one of `count` and `parts` is given.
+/// Division of the simulated network into parts, each of which is simulated by an engine: a thread
+/// or a process. Exactly one of `count` and `parts` is given.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Engines {
-    /// Number of engines; the cut is chosen automatically, and `timeloom check` shows it.
+    /// Number of engines. The network is divided automatically; `timeloom check` shows the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 64))]
     pub count: Option<u16>,
-    /// Engines by name, with the nodes of each; `NAME*` matches all nodes whose names begin with
-    /// NAME. A node that is not listed belongs to the engine of the nearest listed node.
+    /// Nodes of each engine, by its name. `NAME*` matches all nodes whose names begin with NAME. A
+    /// node that is not listed belongs to the engine of the nearest listed node.
     #[serde(skip_serializing_if = "Named::is_empty")]
     #[schemars(default)]
     pub parts: Named<Vec<String>>,
     /// Synchronisation of the engines.
     #[schemars(default)]
     pub mode: EngineMode,
-    /// A packet from another engine counts as late if it arrives later than this after its due
-    /// time.
+    /// Lateness from which on a packet from another engine counts as late.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(with = "words::DurationText", default = "one_millisecond")]
     pub late_after: Duration,
-    /// Share of late packets from which on the run is marked as not trustworthy.
+    /// Share of late packets from which on the results count as not trustworthy.
     #[schemars(default = "tolerated", range(min = 0.0, max = 1.0))]
     pub late_share: f64,
-    /// Reaction to the death of an engine.
+    /// Reaction of the run to the death of an engine.
     #[schemars(default)]
     pub failure: EngineFailure,
-    /// Runs each engine as a process of its own; the engines communicate by datagrams.
+    /// Runs each engine as a process. The engines then exchange packets by datagrams.
     #[schemars(default)]
     pub processes: bool,
-    /// Encrypts these datagrams. They are authenticated in any case.
+    /// Encrypts the datagrams between engines, which are always authenticated.
     #[schemars(default)]
     pub encrypt: bool,
 }
@@ -48,10 +47,10 @@ pub struct Engines {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineMode {
-    /// Engines do not wait for each other: a late packet is handled at once, and counted.
+    /// Engines do not wait for each other. A late packet is handled at once, and counted.
     #[default]
     Free,
-    /// No engine advances beyond the time promised by the others: no packet is late.
+    /// No engine advances beyond the time that the others have promised, so no packet is late.
     Exact,
 }
 
@@ -62,9 +61,10 @@ pub enum EngineFailure {
     /// The run fails and names the engine.
     #[default]
     Stop,
-    /// The run continues without that part, and is marked as not trustworthy.
+    /// The run continues without that part of the network, and its results count as not
+    /// trustworthy.
     Continue,
-    /// A new process replaces the engine and rejoins the others; the run is marked as not
+    /// A new process replaces the engine and joins the others; the results count as not
     /// trustworthy.
     Restart,
 }
@@ -93,7 +93,7 @@ impl Engines {
         }
     }
 
-    /// Returns the tolerated number of late packets per million.
+    /// Returns the number of late packets per million that the run tolerates.
     pub fn late_ppm(&self) -> u32 {
         (self.late_share.clamp(0.0, 1.0) * 1e6).round() as u32
     }

@@ -1,4 +1,4 @@
-//! Events during a run and checks after it: attacks, captures and checks.
+//! Events during a run, and checks after it: attacks, captures and checks.
 
 use std::fmt;
 
@@ -12,30 +12,30 @@ use crate::read::{Context, Fields, FromNode, Read};
 use crate::tree::{Node, Value};
 use crate::words;
 
-/// Actions of an adversary: programs started on one host at a given time. Every attack is labelled
-/// in the results, so that detectors can be scored.
+/// Actions of an adversary: programs that start on one host at a given time. Every attack is
+/// labelled in the results, so that detectors can be scored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Attack {
-    /// Name, unique among the attacks.
+    /// Name of the attack, unique among the attacks.
     pub id: String,
-    /// Virtual time at which it begins.
+    /// Virtual time at which the attack begins.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(with = "words::DurationText")]
     pub at: Duration,
-    /// Host on which its programs run.
+    /// Host on which the programs of the attack run.
     pub host: String,
     /// Enables the attack. A disabled attack is checked but not run.
     #[schemars(default = "words::yes")]
     pub enabled: bool,
-    /// Techniques of MITRE ATT&CK for ICS, as in `T0814`; written to the labels.
+    /// Techniques of MITRE ATT&CK for ICS, such as `T0814`. They are written to the labels.
     #[schemars(default)]
     pub technique: Vec<String>,
-    /// Targets of the attack: hosts, devices, switches, plants or simulated nodes; written to the
-    /// labels.
+    /// Targets of the attack: hosts, devices, switches, plants or simulated nodes. They are written
+    /// to the labels.
     #[schemars(default)]
     pub target: Vec<String>,
-    /// Programs that carry it out.
+    /// Programs that carry out the attack.
     #[schemars(default)]
     pub programs: Vec<Program>,
 }
@@ -44,17 +44,17 @@ pub struct Attack {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Capture {
-    /// Captured link: the two nodes that it joins, in either order, or its name.
+    /// Captured link: its two nodes in either order, or its name.
     pub link: CapturedLink,
 }
 
-/// The link of a capture.
+/// Link of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CapturedLink {
-    /// The nodes at its ends.
+    /// Names of the nodes at the ends of the link.
     Ends([String; 2]),
-    /// The name given by the scenario, or the name in its signals (`net.link.NAME`).
+    /// Name that the scenario gives the link, or its name in signals (`net.link.NAME`).
     Named(String),
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for CapturedLink {
 }
 
 impl CapturedLink {
-    /// Returns true if this is `link`.
+    /// Returns true if the capture is of `link`.
     pub fn is(&self, link: &Link) -> bool {
         match self {
             Self::Ends(ends) => link.joins(ends),
@@ -84,16 +84,16 @@ impl CapturedLink {
     }
 }
 
-/// An assertion about recorded signals that must hold for the run to pass.
+/// Assertion about recorded signals. The run passes only if it holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Check {
-    /// Name, unique among the checks.
+    /// Name of the check, unique among the checks.
     pub name: String,
-    /// The assertion, as in `min(grid.bus.680.v1) < 2345 from 25 s`.
+    /// Assertion, such as `min(grid.bus.680.v1) < 2345 from 25 s`.
     pub assert: Assertion,
-    /// Condition for the check: `attack.ID` if that attack is enabled, `no attack.ID` if it is
-    /// disabled; always checked if left out.
+    /// Condition for the check: `attack.ID` if that attack must be enabled, `no attack.ID` if it
+    /// must be disabled. If left out, the check always applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<Condition>,
 }
@@ -101,9 +101,9 @@ pub struct Check {
 /// Condition under which a check applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The attack with this id is enabled.
+    /// The attack with this id must be enabled.
     With(String),
-    /// The attack with this id is disabled.
+    /// The attack with this id must be disabled.
     Without(String),
 }
 

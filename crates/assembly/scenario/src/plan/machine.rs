@@ -1,4 +1,4 @@
-//! Virtual machines on hosts: QEMU emulation as a program of the session.
+//! Virtual machines on hosts: each is emulated by QEMU, which is a program of the session.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -11,21 +11,21 @@ use crate::plan::{Host, Program};
 use crate::read::{Fields, Read};
 use crate::words::{self, Ipv4Interface, Ready, Size};
 
-/// A virtual machine, emulated by QEMU as a program of its host. Its timers, counter and clocks are
-/// derived from the host's, so that pauses, dilation and time skips apply to all of it.
+/// Virtual machine, emulated by QEMU as a program of its host. Its timers, counter and clocks are
+/// derived from the host's, so pauses, dilation and time skips apply to all of them.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct MachineSpec {
-    /// File with its Linux kernel; without it, the machine boots from `disk`.
+    /// File with the Linux kernel of the machine. If left out, the machine boots from `disk`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// File with the initial file system for `kernel`.
+    /// File with the initial file system of `kernel`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initramfs: Option<String>,
     /// Additional command line arguments of `kernel`.
     #[schemars(default)]
     pub append: String,
-    /// File with the disk image. Changes to the disk are dropped at the end.
+    /// File with the disk image. Changes to the disk are lost at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
     /// Amount of memory.
@@ -37,31 +37,32 @@ pub struct MachineSpec {
     /// Time base of the time-stamp counter.
     #[schemars(default)]
     pub profile: MachineProfile,
-    /// Address of its own in the network of its host, on the same cable: the machine then has its
-    /// own hardware address and receives the traffic on that cable. Without it, the machine is
-    /// behind its host's address (NAT).
+    /// Address of the machine itself in the network of its host. The machine then has a hardware
+    /// address and receives the traffic on its host's cable. If left out, the machine is behind its
+    /// host's address (NAT).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Interface>,
-    /// TCP ports of the host that are forwarded to it, if it has no `address`.
+    /// TCP ports of the host that are forwarded to the machine, if it has no `address`.
     #[schemars(default)]
     pub ports: Vec<u16>,
-    /// Timelines of its host that it may read.
+    /// Names of timelines of its host that the machine may read.
     #[schemars(default)]
     pub timelines: Vec<String>,
-    /// Additional arguments of QEMU.
+    /// Additional command line arguments of QEMU.
     #[schemars(default)]
     pub arguments: Vec<String>,
-    /// Directory of the files. In a file relative to the scenario file; in a plan absolute.
+    /// Directory of the files. In a file it is relative to the scenario file; in a plan it is
+    /// absolute.
     #[schemars(default = "words::here")]
     pub directory: PathBuf,
-    /// Readiness condition, as for a program.
+    /// Readiness condition of the machine, as for a program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// Maximum time until it is ready, in virtual time after its start.
+    /// Maximum virtual time from the start of the machine until it is ready.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "minute", with = "words::DurationText")]
     pub ready_timeout: Duration,
-    /// If true, the run stops as failed when the machine ends before the end of the run.
+    /// If true, the run fails when the machine ends before the end of the run.
     #[schemars(default = "words::yes")]
     pub essential: bool,
 }
@@ -70,10 +71,10 @@ pub struct MachineSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MachineProfile {
-    /// Virtual time; requires `tsc = "emulate"` under `[time]`.
+    /// Virtual time. Requires `tsc = "emulate"` in the table `[time]`.
     #[default]
     Exact,
-    /// The real machine's counter, which leaks real time; the guest kernel uses another clock
+    /// Counter of the real machine, which shows real time. The guest's kernel uses another clock
     /// source.
     Fast,
 }
@@ -105,12 +106,12 @@ impl MachineSpec {
                 MachineProfile::Fast => "clocksource=hpet tsc=unstable",
             };
             let network = self.address.map_or_else(String::new, |own| {
-                // In the format of the kernel's `ip=` parameter, which initial file systems read,
-                // too.
+                // In the format of the kernel's parameter `ip=`, which initial file systems also
+                // read.
                 format!("ip={}:::{}:{host}:eth0:off", own.address, mask(own.prefix))
             });
-            // The kernel's timer check fails if the emulator gets no CPU time, and the boot is
-            // aborted.
+            // Without this parameter, the kernel checks its timer. The check fails, and aborts the
+            // boot, if the emulator gets no processor meanwhile.
             let usual = "console=ttyS0 panic=-1 no_timer_check";
             let parts = [usual, counter, &network, &self.append];
             let parts = parts.into_iter().filter(|part| !part.is_empty());
@@ -140,7 +141,7 @@ impl MachineSpec {
 }
 
 impl MachineSpec {
-    /// Returns the arguments for its network card.
+    /// Returns the arguments for the machine's network card.
     fn card(&self) -> [String; 4] {
         let (network, mac) = match self.address {
             None => {
@@ -151,7 +152,7 @@ impl MachineSpec {
             }
             Some(own) => {
                 let [a, b, c, d] = own.address.octets();
-                // Locally administered, and as unique as the address.
+                // The hardware address is locally administered, and as unique as the IP address.
                 let mac = format!(",mac=52:54:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
                 let tap = format!("tap,id=net,ifname={TAP},script=no,downscript=no");
                 (tap, mac)
@@ -208,10 +209,10 @@ impl Read for MachineSpec {
     }
 }
 
-/// TAP interface of the machine on its host, created by the run.
+/// Name of the machine's TAP interface on its host, which the run creates.
 const TAP: &str = "tap0";
 
-/// Converts a prefix length to a netmask: 24 bits to 255.255.255.0.
+/// Converts a prefix length to a netmask, such as 24 to 255.255.255.0.
 fn mask(prefix: u8) -> Ipv4Addr {
     let shift = 32 - u32::from(prefix.min(32));
     Ipv4Addr::from(u32::MAX.checked_shl(shift).unwrap_or(0))

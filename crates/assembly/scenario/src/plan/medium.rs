@@ -1,8 +1,8 @@
-//! Implementation of nodes and links: by kernel objects, or by a model.
+//! Implementation of nodes and links, either by kernel objects or by a model.
 //!
-//! Without `[network]` everything is real. With it, everything is modelled except the switches that
-//! speak OpenFlow and the hosts and devices attached to them: these form real islands, whose
-//! *uplinks* lead into the model.
+//! Without `[network]`, all nodes and links are kernel objects. With it, everything is simulated
+//! except the switches that speak OpenFlow and the hosts and devices attached to them. These form
+//! real islands, whose *uplinks* lead into the simulated network.
 
 use crate::plan::{Link, Plan};
 
@@ -13,18 +13,17 @@ pub enum Medium<'a> {
     Kernel,
     /// Simulated.
     Model,
-    /// Simulated, with frames of a real switch entering at one end.
+    /// Simulated link, at one end of which frames of a real switch enter.
     Uplink {
-        /// The real end.
+        /// Switch at the real end.
         switch: &'a str,
-        /// The simulated end.
+        /// Node at the simulated end.
         node: &'a str,
     },
 }
 
 impl Plan {
-    /// Returns true if a switch, host or device is attached to real cables rather than to the
-    /// model.
+    /// Returns true if a switch, host or device is implemented by kernel objects.
     pub fn is_real(&self, node: &str) -> bool {
         if self.network.is_none() {
             return true;

@@ -1,5 +1,5 @@
-//! The checked plan: the contents of a scenario file, typed and with every default filled in. It
-//! holds no positions in the file and nothing that depends on this machine. Code that runs a plan
+//! Checked plan: the content of a scenario file, typed, with every default filled in. It contains
+//! neither positions in the file nor anything that depends on this machine. Code that runs a plan
 //! needs nothing else, and may rely on every rule that [`crate::parse`] checks.
 
 mod clock;
@@ -54,26 +54,26 @@ use crate::read::{Fields, Read};
 /// Version of the file format that this crate reads and writes.
 pub const SCHEMA: &str = "timeloom/1";
 
-/// A whole experiment. *System* describes the modelled network and its hosts, *simulation* the
-/// simulators of its plants, *placement* the agents that run its parts; the other tables describe
-/// the events of the run.
+/// Whole experiment. *System* describes the modelled network and its hosts, *simulation* the
+/// simulators of its plants, and *placement* the agents that run its parts. The other tables
+/// describe events of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, title = "Timeloom scenario")]
 pub struct Plan {
     /// Version of the file format: `timeloom/1`.
     #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
-    /// Short name of the experiment: letters, digits, `.`, `_` and `-`.
+    /// Short name of the experiment, of letters, digits, `.`, `_` and `-`.
     pub name: String,
-    /// Seed of all randomness in the run; 0 … 2^63 - 1.
+    /// Seed for all randomness in the run, from 0 to 2^63 - 1.
     #[schemars(default)]
     pub seed: u64,
-    /// The clock of the experiment.
+    /// Clock of the experiment.
     pub time: Time,
-    /// The modelled system.
+    /// Modelled system: the network and its hosts.
     #[schemars(default)]
     pub system: System,
-    /// Simulation of the network; without it, the network is made of kernel objects.
+    /// Simulation of the network. If left out, the network consists of kernel objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
     /// Simulators of plants.
@@ -85,7 +85,7 @@ pub struct Plan {
     /// Size limits of the results.
     #[schemars(default)]
     pub results: Results,
-    /// Attacks.
+    /// Attacks during the run.
     #[serde(rename = "attack", skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub attacks: Vec<Attack>,
@@ -93,33 +93,33 @@ pub struct Plan {
     #[serde(rename = "capture", skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub captures: Vec<Capture>,
-    /// Assertions that must hold at the end for the run to pass.
+    /// Assertions about the recorded signals that must hold for the run to pass.
     #[serde(rename = "check", skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub checks: Vec<Check>,
-    /// Diagrams of the report; without any, it draws all recorded signals.
+    /// Diagrams of the report. If left out, the report draws all recorded signals.
     #[serde(rename = "panel", skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub panels: Vec<Panel>,
 }
 
 impl Plan {
-    /// Returns the scenario as checked: every default filled in, directories absolute, overrides
-    /// applied. [`crate::parse`] reads it back to an equal plan.
+    /// Returns the checked scenario as text: every default filled in, directories absolute, and
+    /// overrides applied. [`crate::parse`] converts the text back to an equal plan.
     ///
     /// # Panics
     ///
-    /// Panics if the plan was built by hand and cannot be written as TOML: a seed of 2^63 or more,
-    /// a null in a plant's `config`, a directory that is not UTF-8.
+    /// Panics if a plan was built by hand and cannot be written as TOML: because of a seed of 2^63
+    /// or more, a null in a plant's `config`, or a directory that is not UTF-8.
     pub fn to_toml(&self) -> String {
-        // Strings, numbers below 2^63, finite floats and JSON without null: a checked plan contains
-        // nothing that TOML cannot express.
+        // A checked plan contains only strings, numbers below 2^63, finite floats and JSON without
+        // null, all of which TOML can express.
         toml::to_string(self).expect("a checked plan is always expressible in TOML")
     }
 
-    /// Returns all programs with their hosts: first the hosts' own, by host name, then the
-    /// controller of OpenFlow switches, whose host is [`OpenFlow::HOST`], then those of enabled
-    /// attacks in file order.
+    /// Returns all programs with the names of their hosts. The hosts' own programs come first, by
+    /// host name. Then follow the controller of OpenFlow switches, whose host is
+    /// [`OpenFlow::HOST`], and the programs of enabled attacks, in file order.
     pub fn programs(&self) -> impl Iterator<Item = (&str, &Program)> {
         let own = self.system.hosts.iter().flat_map(|(name, host)| {
             host.programs
@@ -142,12 +142,12 @@ impl Plan {
         own.chain(controller).chain(hostile)
     }
 
-    /// Returns the link that a capture records.
+    /// Returns the link of the plan that a capture records; `None` if the link is generated.
     pub fn link_of(&self, capture: &Capture) -> Option<&Link> {
         self.system.links.iter().find(|link| capture.link.is(link))
     }
 
-    /// Returns true if a check applies to this plan, given the enabled attacks.
+    /// Returns true if a check applies, which depends on the enabled attacks.
     pub fn applies(&self, check: &Check) -> bool {
         let enabled = |id: &str| {
             self.attacks
@@ -184,5 +184,5 @@ impl Read for Plan {
     }
 }
 
-/// Named parts, sorted by name, so that results do not depend on the order of the file.
+/// Parts by name. They are sorted, so that results do not depend on the order of the file.
 pub type Named<T> = BTreeMap<String, T>;

@@ -1,4 +1,4 @@
-//! The `[network]` table: a simulated network instead of one made of kernel objects.
+//! Table `[network]`: a simulated network, instead of one of kernel objects.
 
 use std::path::PathBuf;
 
@@ -10,30 +10,30 @@ use crate::plan::{Engines, Named, Ptp, PtpClock, ServingHost};
 use crate::read::{Fields, Read};
 use crate::words::{self, BitRate};
 
-/// A simulated network. With this table, all switches and links of `[system]` are simulated, and
-/// each host and device joins the network through a portal.
+/// Simulated network. All switches and links of `[system]` are then simulated, and each host and
+/// device joins the network through a portal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Network {
     /// Names of the IP routers.
     #[schemars(default)]
     pub routers: Vec<String>,
-    /// Default properties of links.
+    /// Default properties of all links.
     #[schemars(default)]
     pub link: Wire,
-    /// Generated topologies. Their nodes have names NAME-…, and `system.links` may refer to them.
+    /// Generated topologies. Their nodes have names NAME-…, which `system.links` may contain.
     #[schemars(default)]
     pub generate: Vec<Generate>,
-    /// File with a graph, `.gml` or `.graphml`. Its nodes are routers unless their `type` says
-    /// otherwise; their names are their `label`s. In a file relative to the scenario file; in a
-    /// plan absolute.
+    /// File with a graph, `.gml` or `.graphml`. A node is a router unless its `type` says
+    /// otherwise, and its name is its `label`. In a file the path is relative to the scenario file;
+    /// in a plan it is absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<PathBuf>,
-    /// Traffic between hosts that are only simulated.
+    /// Background traffic between simulated hosts.
     #[schemars(default)]
     pub traffic: Vec<Traffic>,
-    /// Update interval of the rates of fluid traffic. Default: 1 ms, or a quarter of the shortest
-    /// round trip of a fluid TCP.
+    /// Interval at which the rates of fluid traffic are updated. Default: 1 ms, or a quarter of the
+    /// shortest round trip of a fluid TCP flow if that is less.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
@@ -49,18 +49,18 @@ pub struct Network {
     /// Simulated hosts that serve real programs, by name.
     #[schemars(default)]
     pub hosts: Named<ServingHost>,
-    /// Engines that run the network, if there are several.
+    /// Engines that simulate the network, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engines: Option<Engines>,
 }
 
-/// Effects of a link on packets, equal in both directions. Values that are left out are taken from
-/// `network.link`; its own defaults are 1 Gbit/s, no delay, jitter or loss, and a drop-tail queue
-/// of 1000 packets.
+/// Effects of a link on packets, which are the same in both directions. A value that is left out is
+/// taken from `network.link`, whose own defaults are 1 Gbit/s, no delay, no jitter, no loss, and a
+/// drop-tail queue of 1000 packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Wire {
-    /// Bit rate. Ethernet's preamble, header, checksum and gap count.
+    /// Bit rate, in which Ethernet's preamble, header, checksum and gap count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
     /// Propagation delay.
@@ -70,36 +70,37 @@ pub struct Wire {
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub delay: Option<Duration>,
-    /// Additional random delay, uniform from 0 to this; packets are not reordered.
+    /// Maximum additional delay, which is random and uniform from 0 to this value. Packets are not
+    /// reordered.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub jitter: Option<Duration>,
-    /// Probability that a packet is lost.
+    /// Probability that a packet is lost, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub loss: Option<f64>,
-    /// Maximum number of queued packets.
+    /// Maximum number of packets in the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<u16>,
     /// Queue discipline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discipline: Option<Discipline>,
-    /// Lets `red` and `codel` mark ECN-capable packets where they drop others; without it, all are
+    /// Lets `red` and `codel` mark ECN-capable packets instead of dropping them. If false, all are
     /// dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    /// Maximum size of an IP packet in bytes; if left out, 1500 at the interfaces of real programs,
-    /// and no limit elsewhere.
+    /// Maximum size of an IP packet, in bytes. If left out, it is 1500 at the interfaces of real
+    /// programs and unlimited elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 68))]
     pub mtu: Option<u16>,
 }
 
 impl Wire {
-    /// Returns true if it has properties that a link made of kernel objects cannot have.
+    /// Returns true if a link of kernel objects cannot have all of these properties.
     pub fn is_beyond_the_kernel(&self) -> bool {
         let rate_only = Self {
             rate: self.rate,
@@ -108,7 +109,7 @@ impl Wire {
         *self != rate_only
     }
 
-    /// Returns `self` with absent values taken from `other`.
+    /// Returns `self`, with missing values taken from `other`.
     pub fn or(self, other: Self) -> Self {
         Self {
             rate: self.rate.or(other.rate),
@@ -131,19 +132,19 @@ pub enum Discipline {
     #[default]
     #[serde(rename = "drop-tail")]
     DropTail,
-    /// Random early detection, from 5 to 15 packets on average.
+    /// Random early detection, with thresholds of 5 and 15 packets on average.
     Red,
-    /// Controlled delay (RFC 8289), 5 ms and 100 ms.
+    /// Controlled delay (RFC 8289), with a target of 5 ms and an interval of 100 ms.
     Codel,
-    /// Strict priorities by IP precedence.
+    /// Strict priorities, by IP precedence.
     Priority,
-    /// Packets that find 20 packets waiting (65 from 10 Gbit/s on) are marked (ECN), or dropped if
-    /// their sender does not support ECN: the threshold of DCTCP.
+    /// A packet that finds 20 packets in the queue (65 from 10 Gbit/s on) is marked (ECN). It is
+    /// dropped if its sender does not support ECN. The threshold is that of DCTCP.
     Step,
 }
 
 impl Discipline {
-    /// Returns true if it can mark packets instead of dropping them.
+    /// Returns true if the discipline can mark packets instead of dropping them.
     pub fn can_mark(self) -> bool {
         matches!(self, Self::Red | Self::Codel | Self::Step)
     }
@@ -153,28 +154,29 @@ impl Discipline {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Generate {
-    /// Prefix of the names of its nodes, followed by `-`.
+    /// Prefix of the names of the topology's nodes, followed by `-`.
     pub name: String,
-    /// Shape.
+    /// Shape of the topology.
     pub shape: Shape,
-    /// Size: hosts of a star, hosts on each side of a dumbbell, routers of a line or ring, levels
-    /// of a tree, the k of a fat tree, routers on the backbone of a campus.
+    /// Size, whose meaning depends on the shape: hosts of a star, hosts on each side of a dumbbell,
+    /// routers of a line or ring, levels of a tree, the k of a fat tree, routers on the backbone of
+    /// a campus.
     #[schemars(range(min = 1))]
     pub size: u16,
-    /// Branches at each switch of a tree (and hosts at each leaf); buildings, LANs and hosts at
-    /// each place of a campus.
+    /// Branches at each switch of a tree, and hosts at each leaf. In a campus: buildings, LANs and
+    /// hosts at each place.
     #[schemars(default = "two", range(min = 1))]
     pub fanout: u16,
-    /// Links to its hosts.
+    /// Properties of the links to the topology's hosts.
     #[schemars(default)]
     pub access: Wire,
-    /// Links between its switches or routers.
+    /// Properties of the links between the topology's switches or routers.
     #[schemars(default)]
     pub trunk: Wire,
 }
 
 impl Generate {
-    /// Returns the approximate number of nodes.
+    /// Returns the approximate number of nodes of the topology.
     pub fn nodes(&self) -> u64 {
         let (size, fanout) = (u64::from(self.size), u64::from(self.fanout));
         match self.shape {
@@ -220,38 +222,38 @@ pub struct Traffic {
     pub from: String,
     /// Destination host.
     pub to: String,
-    /// Name in the results, as in `net.flow.backup.loss`; FROM-TO if left out.
+    /// Name in the results, such as `backup` in `net.flow.backup.loss`; if left out, FROM-TO.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Kind of traffic.
     pub kind: TrafficKind,
-    /// Representation as packets or as rates.
+    /// Simulation of the traffic as packets or as rates.
     #[schemars(default)]
     pub model: TrafficModel,
-    /// Bit rate of a datagram source; TCP determines its own rate.
+    /// Bit rate of a source of datagrams. TCP determines its own rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
-    /// Mean length of a burst of `on-off`.
+    /// Mean duration of a burst of `on-off`.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub on: Option<Duration>,
-    /// Mean length of a silence of `on-off`.
+    /// Mean duration of a silence of `on-off`.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub off: Option<Duration>,
-    /// Size of a datagram in bytes, from the IP header on.
+    /// Size of a datagram with its IP header, in bytes.
     #[schemars(default = "thousand", range(min = 1))]
     pub bytes: u16,
-    /// Enables ECN at both ends of a TCP.
+    /// Enables ECN at both ends of a TCP flow.
     #[schemars(default)]
     pub ecn: bool,
-    /// Start time.
+    /// Virtual time at which the traffic starts.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub start: Duration,
@@ -264,26 +266,26 @@ pub enum TrafficKind {
     /// Datagrams at a constant rate.
     #[default]
     Udp,
-    /// Datagrams at random times (a Poisson process).
+    /// Datagrams at random instants (a Poisson process).
     Poisson,
-    /// Datagrams at a constant rate in bursts of random length.
+    /// Datagrams at a constant rate, in bursts and silences of random length.
     #[serde(rename = "on-off")]
     OnOff,
-    /// A bulk transfer by TCP NewReno.
+    /// Bulk transfer by TCP NewReno.
     Reno,
-    /// A bulk transfer by TCP CUBIC.
+    /// Bulk transfer by TCP CUBIC.
     Cubic,
-    /// A bulk transfer by TCP CUBIC with the Reno-friendly window of RFC 8312, as in Linux.
+    /// Bulk transfer by TCP CUBIC with the Reno-friendly window of RFC 8312, as in Linux.
     #[serde(rename = "cubic-8312")]
     Cubic8312,
-    /// A bulk transfer by TCP BBR, version 1.
+    /// Bulk transfer by TCP BBR, version 1.
     Bbr,
-    /// A bulk transfer by DCTCP; needs links that mark packets: `discipline = "step"`.
+    /// Bulk transfer by DCTCP. Needs links that mark packets: `discipline = "step"`.
     Dctcp,
 }
 
 impl TrafficKind {
-    /// Returns the keyword in scenarios.
+    /// Returns the keyword for this kind in scenarios.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -297,21 +299,21 @@ impl TrafficKind {
         }
     }
 
-    /// Returns true for bulk transfers by TCP.
+    /// Returns true for the bulk transfers by TCP.
     pub const fn is_tcp(self) -> bool {
         !matches!(self, Self::Udp | Self::Poisson | Self::OnOff)
     }
 }
 
-/// Representation of traffic.
+/// Simulation of traffic, as packets or as rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TrafficModel {
-    /// Packets.
+    /// Single packets.
     #[default]
     Packet,
-    /// Rates that change once per step: the cost does not depend on the number of packets that they
-    /// represent.
+    /// Rates that change once per step. The cost does not depend on the number of packets for which
+    /// they stand.
     Fluid,
 }
 

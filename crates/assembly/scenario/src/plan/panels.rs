@@ -1,4 +1,4 @@
-//! `[[panel]]`: diagrams in the report of a run.
+//! Tables `[[panel]]`: diagrams in the report of a run.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,19 +6,19 @@ use serde::Serialize;
 use crate::read::{Fields, Read};
 use crate::words::SignalName;
 
-/// A diagram of the report: some recorded signals over virtual time.
+/// Diagram of the report, which shows some recorded signals over virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Panel {
-    /// Heading, as in `Voltage at bus 680`.
+    /// Heading, such as `Voltage at bus 680`.
     pub title: String,
-    /// Quantity without its unit, as in `Voltage`.
+    /// Quantity without its unit, such as `Voltage`.
     #[schemars(default)]
     pub y_label: String,
-    /// Unit; if left out, that of the recorded signals.
+    /// Unit. If left out, that of the recorded signals.
     #[schemars(default)]
     pub unit: String,
-    /// Signals to draw; each must be recorded.
+    /// Signals to draw, all of which must be recorded.
     #[schemars(length(min = 1))]
     pub signals: Vec<PanelSignal>,
     /// Reference levels and ranges.
@@ -27,37 +27,37 @@ pub struct Panel {
     pub references: Vec<Reference>,
 }
 
-/// A curve of a panel.
+/// Curve of a panel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PanelSignal {
-    /// Plant and signal, as in `grid.bus.680.v1`.
+    /// Plant and signal, such as `grid.bus.680.v1`.
     pub name: SignalName,
-    /// Text in the legend; the signal's name if left out.
+    /// Text in the legend. If left out, the signal's name.
     #[schemars(default)]
     pub legend: String,
 }
 
-/// A horizontal line (`at`) or a shaded range (`from` and `to`), in the unit of the panel.
+/// Horizontal line (`at`) or shaded range (`from` and `to`), in the unit of the panel.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(deny_unknown_fields)]
 pub enum Reference {
-    /// A horizontal line.
+    /// Horizontal line.
     Line {
-        /// Position.
+        /// Value at which the line is drawn.
         at: f64,
-        /// Label, as in `paper: 2320 V`.
+        /// Label, such as `paper: 2320 V`.
         #[schemars(default)]
         label: String,
     },
-    /// A shaded range.
+    /// Shaded range.
     Band {
         /// Lower end.
         from: f64,
         /// Upper end.
         to: f64,
-        /// Label, as in `± 5 %`.
+        /// Label, such as `± 5 %`.
         #[schemars(default)]
         label: String,
     },

@@ -1,5 +1,5 @@
-//! The `[placement]` table: assigns the parts of an experiment to agents, and extracts an agent's
-//! share of a plan.
+//! Table `[placement]`, which assigns the parts of an experiment to agents; and the share of a plan
+//! that one agent runs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,67 +12,67 @@ use crate::plan::{CapturedLink, Link, Named, Plan};
 use crate::read::{Fields, Read};
 use crate::words::{self, BitRate};
 
-/// Assignment of parts to agents. Without agents, everything runs on the machine on which the run
-/// is started.
+/// Assignment of parts to agents. Without agents, everything runs on the machine that starts the
+/// run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Placement {
-    /// Place of all parts that are not assigned otherwise: an agent, or `local`, the default.
+    /// Agent of all parts that are not listed below, or `local`, which is the default.
     #[schemars(default = "local")]
     pub default: String,
     /// Agents (`timeloom agent --serve`), by name.
     #[schemars(default)]
     pub agents: Named<AgentPlace>,
-    /// File with the key shared by this run and its agents. In a file relative to the scenario
-    /// file; in a plan absolute.
+    /// File with the key that this run and its agents share. In a file the path is relative to the
+    /// scenario file; in a plan it is absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
-    /// Agents of hosts, devices and switches.
+    /// Agents of hosts, devices and switches, by the names of these.
     #[schemars(default)]
     pub nodes: BTreeMap<String, String>,
-    /// Agents of plants.
+    /// Agents of plants, by the names of the plants.
     #[schemars(default)]
     pub plants: BTreeMap<String, String>,
-    /// Additional files, not named elsewhere in the scenario, that are copied to all agents;
-    /// directories are copied with their contents.
+    /// Files that are copied to all agents in addition to those named elsewhere in the scenario. Of
+    /// a directory, the whole content is copied.
     #[schemars(default)]
     pub files: Vec<PathBuf>,
-    /// Virtual time between the request for a pause and the pause. If left out, the shortest time
-    /// that message delays allow.
+    /// Virtual time from the request for a pause to the pause itself. If left out, the shortest
+    /// time that message delays permit.
     #[serde(
         serialize_with = "words::as_optional_text",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub look_ahead: Option<Duration>,
-    /// IPv4 multicast group and port, as in `239.1.2.3:5501`, at which agents send news to all
-    /// others at once; if left out, they send to each agent separately.
+    /// IPv4 multicast group and port, such as `239.1.2.3:5501`, at which an agent sends a message
+    /// to all others at once. If left out, each agent sends a message to each other agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Longest time, in wall time, for which the level of the wire may differ from that driven by
-    /// the agents with `gpio`. After it, the wire counts as stuck and the run is stopped.
+    /// Maximum wall time for which the level of the wire may differ from the level that the agents
+    /// with `gpio` drive. The wire then counts as stuck, and the run is stopped.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "gpio_stuck", with = "words::DurationText")]
     pub gpio_stuck: Duration,
-    /// Debounce time: edges on the wire within this time after another edge are ignored.
+    /// Debounce time: an edge on the wire within this time after another edge is ignored.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "gpio_debounce", with = "words::DurationText")]
     pub gpio_debounce: Duration,
-    /// Longest time, in wall time, without a message from an agent before the run is stopped.
+    /// Maximum wall time without a message from an agent. The run is then stopped.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "patience", with = "words::DurationText")]
     pub patience: Duration,
 }
 
-/// An agent.
+/// Agent that runs parts of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct AgentPlace {
-    /// Address that it listens on: IP address and port, as in `10.0.0.1:5500`.
+    /// Address at which the agent listens: IP address and port, such as `10.0.0.1:5500`.
     pub address: String,
-    /// Pins on the wire shared by the machines: chip, output, input for rising and input for
-    /// falling edges, as in `gpiochip0:17,27,22`. The wire carries the level, the network the
-    /// times.
+    /// Pins on the wire that the machines share: chip, output, input for rising edges, and input
+    /// for falling edges, such as `gpiochip0:17,27,22`. The wire carries the level of the pause
+    /// bus, and the network carries the instants.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpio: Option<String>,
 }
@@ -94,10 +94,10 @@ fn gpio_debounce() -> Duration {
 }
 
 impl Placement {
-    /// Name of the machine on which the run is started.
+    /// Name that stands for the machine that starts the run.
     pub const LOCAL: &str = "local";
 
-    /// Returns true if parts run on agents.
+    /// Returns true if parts of the experiment run on agents.
     pub fn is_spread(&self) -> bool {
         !self.agents.is_empty()
     }
@@ -162,33 +162,33 @@ impl Read for AgentPlace {
     }
 }
 
-/// An agent's share of a plan.
+/// Share of a plan that one agent runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// Parts that the agent runs by itself. Checks and panels are left out, because they concern
+    /// Plan of the parts that the agent runs. It has no checks and panels, because these concern
     /// the whole experiment.
     pub plan: Plan,
     /// The agent's ends of links to other agents.
     pub tunnels: Vec<TunnelEnd>,
 }
 
-/// This agent's end of a link to another agent.
+/// Agent's end of a link to another agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TunnelEnd {
     /// Index of the link in the whole plan.
     pub link: usize,
     /// Node at this end.
     pub node: String,
-    /// Node at the other end.
+    /// Node at the opposite end.
     pub peer: String,
-    /// Agent of the other end.
+    /// Agent of the node at the opposite end.
     pub agent: String,
-    /// Bit rate of each direction; unlimited if absent.
+    /// Bit rate of each direction; `None` is unlimited.
     pub rate: Option<BitRate>,
 }
 
 impl Plan {
-    /// Returns the share of `agent`.
+    /// Returns the share of the plan that `agent` runs.
     pub fn part(&self, agent: &str) -> Part {
         let placement = &self.placement;
         let mut plan = self.clone();
@@ -202,18 +202,19 @@ impl Plan {
         let here = |plant: &str| placement.of_plant(plant) == agent;
         plan.simulation.plants.retain(|name, _| here(name));
         plan.attacks.retain(|attack| mine(&attack.host));
-        // A link between two agents is recorded by the agent of its first node.
+        // A link between two agents is captured by the agent of its first node.
         plan.captures
             .retain(|capture| match (&capture.link, self.link_of(capture)) {
                 (CapturedLink::Ends([first, _]), _) => mine(first),
                 (CapturedLink::Named(_), Some(link)) => mine(&link.between[0]),
-                // The engine of a generated link has its frames.
+                // Frames on a generated link are captured by the engine that simulates it.
                 (CapturedLink::Named(_), None) => true,
             });
         plan.checks.clear();
         plan.panels.clear();
         let ends = self.system.links.iter().enumerate();
-        // The links of a simulated network between agents are handled by its engines.
+        // In a simulated network, the engines carry frames between agents, so no link needs a
+        // tunnel.
         let ends = ends.filter(|_| self.network.is_none());
         let tunnels = ends.filter_map(|(number, link)| tunnel(number, link, mine, self));
         Part {

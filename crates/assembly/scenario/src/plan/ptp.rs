@@ -1,4 +1,4 @@
-//! PTP in a simulated network: `[network.ptp]` and `[network.clocks.NAME]`.
+//! PTP in a simulated network: the tables `[network.ptp]` and `[network.clocks.NAME]`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,54 +8,54 @@ use crate::plan::ClockSpec;
 use crate::read::{Fields, Read};
 use crate::words::{self, Ipv4Interface};
 
-/// PTP settings of the clocks of a simulated network. Real programs that communicate with them need
-/// the same settings.
+/// PTP settings of the clocks in a simulated network. Real programs that exchange messages with
+/// these clocks need the same settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Ptp {
-    /// Profile.
+    /// PTP profile.
     #[schemars(default)]
     pub profile: PtpProfile,
     /// Transport of messages.
     #[schemars(default)]
     pub transport: PtpTransport,
-    /// Domain, if other than the profile's.
+    /// Domain number. If left out, that of the profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain: Option<u8>,
-    /// Interval between Syncs, if other than the profile's: a power of two of a second, such as
-    /// `125 ms`.
+    /// Interval between Sync messages: a power of two of a second, such as `125 ms`. If left out,
+    /// that of the profile.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub sync_interval: Option<Duration>,
-    /// Interval between delay requests, if other than the profile's.
+    /// Interval between delay requests. If left out, that of the profile.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub delay_interval: Option<Duration>,
-    /// Interval between Announces, if other than the profile's.
+    /// Interval between Announce messages. If left out, that of the profile.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub announce_interval: Option<Duration>,
-    /// Signature scheme with which every hop signs the time that it forwards. The keys are derived
-    /// from the scenario's seed.
+    /// Signature scheme by which every clock on the path signs the time that it forwards. The keys
+    /// are derived from the scenario's seed.
     #[schemars(default)]
     pub security: PtpSecurity,
-    /// Reaction of slaves to signed time that fails verification; strict if left out.
+    /// Reaction of slaves to signed time whose verification fails. If left out, `strict`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PtpPolicy>,
 }
 
 impl Ptp {
-    /// Returns the base-2 logarithm of an interval in seconds; `None` if it is not a power of two
-    /// from 2^-7 s (7.8125 ms) to 16 s.
+    /// Returns the base-2 logarithm of an interval in seconds. Returns `None` if the interval is
+    /// not a power of two from 2^-7 s (7.8125 ms) to 16 s.
     pub fn log_of(interval: Duration) -> Option<i8> {
         (-7..=4).find(|log: &i8| {
             let second: i64 = 1_000_000_000;
@@ -69,10 +69,10 @@ impl Ptp {
     }
 }
 
-/// A profile of IEEE 1588.
+/// Profile of IEEE 1588.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum PtpProfile {
-    /// Default profile with peer delay.
+    /// Default profile with peer delay measurement.
     #[default]
     #[serde(rename = "p2p")]
     PeerToPeer,
@@ -91,7 +91,7 @@ pub enum PtpProfile {
 }
 
 impl PtpProfile {
-    /// Returns the name, as accepted by `timeloom ptp --profile`.
+    /// Returns the name that `timeloom ptp --profile` accepts.
     pub fn name(self) -> &'static str {
         match self {
             Self::PeerToPeer => "p2p",
@@ -114,18 +114,18 @@ pub enum PtpTransport {
     Udp4,
 }
 
-/// Signature scheme for time.
+/// Scheme by which time is signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PtpSecurity {
     /// No signatures.
     #[default]
     None,
-    /// Ed25519: one signature per hop.
+    /// Ed25519: one signature for each hop.
     Ed25519,
     /// BLS: one signature for the whole path.
     Bls,
-    /// BLS with keys that sign each Sync once.
+    /// BLS with keys, each of which signs a single Sync.
     BlsOnce,
 }
 
@@ -140,17 +140,18 @@ pub enum PtpPolicy {
     Monitor,
 }
 
-/// An attack by a clock.
+/// Attack that a clock performs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PtpRogue {
     /// Kind of attack.
     pub attack: PtpAttack,
-    /// Start time of the attack.
+    /// Virtual time at which the attack starts.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub from: Duration,
-    /// Amount for `correction` and `lie` (10 us if left out) and for `delay-sync` (2 ms).
+    /// Size of the attack. If left out, 10 us for `correction` and `lie`, and 2 ms for
+    /// `delay-sync`.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
@@ -159,85 +160,86 @@ pub struct PtpRogue {
     pub by: Option<Duration>,
 }
 
-/// An attack on time by a clock on the path, or by the wire behind it.
+/// Attack on time by a clock on the path, or on the wire behind that clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PtpAttack {
-    /// Adds to the correction of Follow_Ups after they were signed.
+    /// Adds to the correction of Follow_Up messages after they were signed.
     #[default]
     Correction,
-    /// Changes the time in Follow_Ups by 64 ns.
+    /// Changes the time in Follow_Up messages by 64 ns.
     Origin,
     /// Removes the signatures.
     Strip,
     /// Removes the last hop from the chain of signatures.
     RemoveHop,
-    /// Sets another epoch of keys.
+    /// Changes the epoch of the keys in messages.
     Epoch,
-    /// Replays the Sync and Follow_Up of two seconds ago.
+    /// Replays Sync and Follow_Up messages that are two seconds old.
     Replay,
     /// Sends a forged Sync before each genuine one.
     SpoofSync,
-    /// Delays Syncs.
+    /// Delays Sync messages.
     DelaySync,
-    /// Overstates its own residence time, signed with its valid key; limited only by the bounds on
-    /// residence times.
+    /// Overstates the residence time of the clock itself, signed with its valid key. Only the
+    /// bounds on residence times limit it.
     Lie,
 }
 
 impl PtpAttack {
-    /// Returns true if the attack uses `by`.
+    /// Returns true if the attack uses the key `by`.
     pub fn has_amount(self) -> bool {
         matches!(self, Self::Correction | Self::DelaySync | Self::Lie)
     }
 
-    /// Returns true if the attack is on signatures, and therefore needs them.
+    /// Returns true if the attack is possible only on signed time.
     pub fn needs_signatures(self) -> bool {
         matches!(self, Self::Strip | Self::RemoveHop | Self::Epoch)
     }
 }
 
-/// A PTP clock at a node of a simulated network. The name is that of a simulated switch (for a
-/// transparent clock) or of a simulated host. A node that does not exist is created, and
-/// `system.links` refer to it.
+/// PTP clock at a node of a simulated network. NAME is a simulated switch for a transparent clock,
+/// and a simulated host for any other. A node that does not exist is created; `system.links` must
+/// then connect it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PtpClock {
-    /// Role.
+    /// Role of the clock.
     pub role: PtpRole,
-    /// Address of a host, or source address of the messages that a transparent clock itself sends.
-    /// Chosen automatically if left out.
+    /// Address of the host. For a transparent clock, source address of its own messages. If left
+    /// out, it is chosen automatically.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Interface>,
-    /// The clock used for timestamps, if it differs from true time.
+    /// Clock from which timestamps are taken. If left out, it shows true time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockSpec>,
-    /// Resolution of its timestamps.
+    /// Resolution of the clock's timestamps.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "words::one_nanosecond", with = "words::DurationText")]
     pub resolution: Duration,
-    /// Attack by this clock, if it is malicious.
+    /// Attack that the clock performs, if it is malicious.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rogue: Option<PtpRogue>,
 }
 
-/// Role of a clock.
+/// Role of a PTP clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PtpRole {
-    /// A switch that reports the residence time of Syncs.
+    /// Switch that adds the residence time of Sync messages.
     #[default]
     Transparent,
-    /// A host that distributes time.
+    /// Host that distributes time.
     Grandmaster,
-    /// A host that synchronises its clock.
+    /// Host that synchronises its clock.
     Slave,
-    /// A host that measures as a slave does, without adjusting its clock.
+    /// Host that measures like a slave, but does not adjust its clock.
     Monitor,
 }
 
-/// Recorded signals of a slave or monitor: the measured offset at each Sync, in seconds; its true
-/// error, at each Sync and at each violation of signed time; and the number of violations detected.
+/// Names of the recorded signals of a slave or monitor: the offset measured at each Sync, in
+/// seconds; its true error at each Sync and at each violation of signed time, in seconds; and the
+/// number of violations detected.
 pub const PTP_SIGNALS: [&str; 3] = ["ptp.offset", "clock.offset", "ptp.violations"];
 
 impl Read for Ptp {

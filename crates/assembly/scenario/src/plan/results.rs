@@ -6,19 +6,19 @@ use serde::Serialize;
 use crate::read::{Fields, Read};
 use crate::words::Size;
 
-/// Size limits of the results, so that programs that print without end, or runs that record without
-/// end, do not fill the disk.
+/// Size limits of the results, which prevent that programs with endless output, or runs with
+/// endless records, fill the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Results {
-    /// Log of one program or plant; output beyond the limit is counted and discarded.
+    /// Maximum size of the log of one program or plant. Output beyond it is counted and discarded.
     #[schemars(default = "default_log")]
     pub log_limit: Size,
-    /// Journal of all signals, events and clocks: a run that reaches the limit ends as failed.
+    /// Maximum size of all signals, events and clock changes. A run that reaches it fails.
     #[schemars(default = "default_journal")]
     pub journal_limit: Size,
-    /// Share of the journal that one source may use: a plant, or a requester at a host. Rows beyond
-    /// the limit are counted and discarded, and the run is marked as not trustworthy.
+    /// Maximum size of the records of one source: a plant, or a requester at a host. Rows beyond it
+    /// are counted and discarded, and the results count as not trustworthy.
     #[schemars(default = "default_source")]
     pub source_limit: Size,
 }

@@ -1,4 +1,4 @@
-//! Simulated hosts that serve real programs: `[network.hosts.NAME]`.
+//! Tables `[network.hosts.NAME]`: simulated hosts that serve real programs.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,37 +6,37 @@ use serde::Serialize;
 use crate::read::{Fields, Read};
 use crate::words::Addresses;
 
-/// A simulated host with a real TCP/IP stack. The name may be that of a host of a generated
-/// topology or of the graph. A host that does not exist is created, and `system.links` refer to it.
+/// Simulated host with a real TCP/IP stack. NAME may be a host of a generated topology or of the
+/// graph. A host that does not exist is created; `system.links` must then connect it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ServingHost {
-    /// Address with prefix length: IPv4, IPv6, or a list of one of each. Chosen automatically if
-    /// left out.
+    /// Address with prefix length: IPv4, IPv6, or a list of one of each. If left out, it is chosen
+    /// automatically.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Addresses>,
-    /// TCP services; without any, the host answers pings and refuses connections.
+    /// TCP services. If left out, the host answers pings and refuses connections.
     #[schemars(default)]
     pub services: Vec<Service>,
-    /// Maximum number of simultaneous connections; further ones are refused.
+    /// Maximum number of simultaneous connections. Further ones are refused.
     #[schemars(default = "connections", range(min = 1, max = 1024))]
     pub connections: u16,
-    /// Buffer size in bytes for each connection and direction: the largest window.
+    /// Buffer size in bytes, for each connection and direction. It is also the largest window.
     #[schemars(default = "buffer", range(min = 2048, max = 4_194_304))]
     pub buffer: u64,
 }
 
-/// A service on a TCP port.
+/// Service on a TCP port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Service {
     /// Kind of service.
     pub kind: ServiceKind,
-    /// Port; if left out, 7, 9, 19 or 80, by its kind.
+    /// TCP port. If left out, 7, 9, 19 or 80, depending on the kind.
     #[schemars(range(min = 1))]
     pub port: u16,
-    /// Size in bytes of a page (1000 if left out), or of the output of a source (unlimited if left
-    /// out).
+    /// Size of a page (if left out, 1000) or of the output of a source (if left out, unlimited), in
+    /// bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
@@ -45,20 +45,20 @@ pub struct Service {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ServiceKind {
-    /// Returns all received data.
+    /// Returns all data that it receives.
     #[default]
     Echo,
     /// Reads all data and sends nothing.
     Discard,
-    /// Sends as fast as the client reads.
+    /// Sends data as fast as the client reads.
     Source,
-    /// HTTP/1.1: serves pages of `bytes`, or of the size in the path (`/100000`); accepts uploads
+    /// HTTP/1.1. Serves pages of `bytes`, or of the size in the path (`/100000`). Accepts uploads
     /// by POST and PUT.
     Http,
 }
 
 impl ServiceKind {
-    /// Returns the well-known port (RFC 862, 863, 864, 9110).
+    /// Returns the well-known TCP port of the service (RFC 862, 863, 864, 9110).
     pub fn usual_port(self) -> u16 {
         match self {
             Self::Echo => 7,

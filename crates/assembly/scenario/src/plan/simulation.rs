@@ -1,4 +1,4 @@
-//! The `[simulation]` table: simulators of the physical world.
+//! Table `[simulation]`: simulators of the physical world.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,42 +20,42 @@ pub struct Simulation {
     pub plants: Named<Plant>,
 }
 
-/// A simulator of a physical process: a child process that computes the state of the world for each
-/// step of virtual time.
+/// Simulator of a physical process: a child process that computes the state of the physical world
+/// for each step of virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Plant {
-    /// Executable and arguments; never passed to a shell.
+    /// Executable and arguments, which are never passed to a shell.
     #[schemars(length(min = 1))]
     pub run: Vec<String>,
-    /// Environment variables, added to the usual ones that plants inherit from Timeloom (`PATH`,
-    /// `HOME`, `LANG`, `TZ`, `TERM` and similar).
+    /// Environment variables, in addition to the usual ones that plants inherit from Timeloom
+    /// (`PATH`, `HOME`, `LANG`, `TZ`, `TERM` and similar).
     #[schemars(default)]
     pub env: BTreeMap<String, String>,
-    /// Names of further variables to inherit from Timeloom's environment. A `*` at the end of a
+    /// Names of further variables that the process inherits from Timeloom. A `*` at the end of a
     /// name matches any suffix.
     #[schemars(default)]
     pub inherit: Vec<String>,
-    /// Working directory. In a file relative to the scenario file; in a plan absolute.
+    /// Working directory. In a file it is relative to the scenario file; in a plan it is absolute.
     #[schemars(default = "words::here")]
     pub directory: PathBuf,
-    /// User that the process runs as. It cannot gain privileges by executing other programs, and
-    /// has only the capabilities listed below. If left out, Timeloom's user.
+    /// User of the process, which cannot gain privileges by executing other programs and has only
+    /// the capabilities listed below. If left out, Timeloom's user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
-    /// Capabilities of the process, regardless of its user; all others are dropped. If this and
-    /// `user` are left out, those of Timeloom.
+    /// Capabilities of the process, whatever its user. It has no others. If this and `user` are
+    /// left out, it has those of Timeloom.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Vec<CapabilityName>>,
-    /// Virtual time between two states.
+    /// Virtual time between two computed states.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(with = "words::DurationText")]
     pub step: Duration,
-    /// Maximum time for one answer, in wall time, before the simulator counts as hung.
+    /// Maximum wall time for one answer. The simulator then counts as hung.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "words::ten_seconds", with = "words::DurationText")]
     pub timeout: Duration,
-    /// Configuration passed to the simulator as JSON.
+    /// Configuration that the simulator receives as JSON.
     #[schemars(default)]
     pub config: serde_json::Map<String, serde_json::Value>,
     /// Signals to record.
@@ -63,14 +63,14 @@ pub struct Plant {
     pub record: Record,
 }
 
-/// Recorded signals of a plant, and the recording interval.
+/// Signals of a plant that are recorded, and the interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Record {
     /// Names of the signals, as defined by the plant.
     #[schemars(default)]
     pub signals: Vec<String>,
-    /// Virtual time between two records; a multiple of the plant's step, which is the default.
+    /// Virtual time between two samples: a multiple of the plant's step, which is the default.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub every: Duration,
@@ -102,8 +102,7 @@ impl Read for Plant {
             config: fields.or_default("config"),
             record: fields.or_default("record"),
         };
-        // An explicit zero is a mistake and is reported as one; only the absence of the key means
-        // "every step".
+        // An explicit zero is a mistake and is reported. Only a missing key means "every step".
         if plant.record.every == Duration::MAX || !fields.has("record") {
             plant.record.every = plant.step;
         }

@@ -3,7 +3,7 @@
 use crate::plan::Plan;
 
 impl Plan {
-    /// Returns the parts and the duration, as in `2 programs on 3 hosts, 2 devices, 4 switches,
+    /// Returns the parts and the duration, such as `2 programs on 3 hosts, 2 devices, 4 switches,
     /// plant grid, attack dos, 90 s of virtual time`.
     pub fn summary(&self) -> String {
         let mut parts = Vec::new();
@@ -24,7 +24,7 @@ impl Plan {
     }
 }
 
-/// Returns `3 hosts`; `None` for zero.
+/// Formats a number with a noun, such as `3 hosts`; `None` for zero.
 fn count(number: usize, noun: &str) -> Option<String> {
     let plural = if noun.ends_with('h') { "es" } else { "s" };
     match number {
@@ -34,7 +34,7 @@ fn count(number: usize, noun: &str) -> Option<String> {
     }
 }
 
-/// Returns `plants grid and tank`; `None` for an empty list.
+/// Formats names with a noun, such as `plants grid and tank`; `None` if there are no names.
 fn names<'a>(noun: &str, names: impl Iterator<Item = &'a String>) -> Option<String> {
     let names: Vec<&str> = names.map(String::as_str).collect();
     match names.as_slice() {

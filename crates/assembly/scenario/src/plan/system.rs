@@ -1,5 +1,5 @@
-//! The `[system]` table: hosts that run programs, field devices that Timeloom serves, and the
-//! network between them.
+//! Table `[system]`: hosts that run programs, field devices that Timeloom serves, and the network
+//! between them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,17 +13,17 @@ use crate::plan::{ClockSpec, ContainerSpec, MachineSpec, Named, OpenFlow, Timeli
 use crate::read::{Fields, Read};
 use crate::words::{self, Addresses, CapabilityName, Ready, SignalName, User};
 
-/// The modelled system: one flat network (a single subnet, no router).
+/// Modelled system. Without `[network]`, its network is a single subnet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct System {
     /// Names of the Ethernet switches.
     #[schemars(default)]
     pub switches: Vec<String>,
-    /// Cables. They form a tree; each host and device has exactly one.
+    /// Cables of the network. They form a tree, and each host and device has exactly one.
     #[schemars(default)]
     pub links: Vec<Link>,
-    /// Switches that are real Open vSwitch bridges; the others are kernel bridges.
+    /// Switches that are real Open vSwitch bridges. All others are kernel bridges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub openflow: Option<OpenFlow>,
     /// Machines that run programs, by name.
@@ -34,23 +34,24 @@ pub struct System {
     pub devices: Named<Device>,
 }
 
-/// A cable between two nodes. Without `[network]`, only `rate` may be set; without `rate`, the link
-/// is as fast as the machine permits.
+/// Cable between two nodes. Without `[network]`, only `rate` may be set. If `rate` is left out, the
+/// cable is as fast as the machine permits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Link {
-    /// The two nodes that it joins.
+    /// Names of the two nodes that the cable joins.
     pub between: [String; 2],
-    /// Name in the results of a simulated network, as in `net.link.core.loss`; A-B if left out.
+    /// Name in the results of a simulated network, such as `core` in `net.link.core.loss`; if left
+    /// out, A-B.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Bit rate of each direction, as in `100 Mbit/s`, and other properties.
+    /// Bit rate of each direction, such as `100 Mbit/s`, and other properties.
     #[serde(flatten)]
     pub wire: Wire,
 }
 
 impl Host {
-    /// Returns the name of the program that keeps the timelines of the host `name`.
+    /// Returns the name of the daemon program that keeps the timelines of the host `name`.
     pub fn timeline_program(name: &str) -> String {
         format!("timelines-{name}")
     }
@@ -65,7 +66,7 @@ impl Host {
         format!("container-{name}")
     }
 
-    /// Returns true if its container is an OCI bundle.
+    /// Returns true if the host's container is an OCI bundle.
     pub fn has_bundle(&self) -> bool {
         let container = self.container.as_ref();
         container.is_some_and(|container| container.bundle.is_some())
@@ -80,13 +81,13 @@ impl Link {
     }
 }
 
-/// A machine that runs programs, with one network interface, `eth0`.
+/// Machine that runs programs. It has one network interface, `eth0`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Host {
     /// Address of `eth0` with prefix length: IPv4, IPv6, or a list of one of each.
     pub address: Addresses,
-    /// Its clock, if it differs from true time.
+    /// Clock of the host. If left out, it shows true time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockSpec>,
     /// Timelines that the host keeps, by name.
@@ -95,7 +96,7 @@ pub struct Host {
     /// Virtual machine on the host, which runs entirely in the session's time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineSpec>,
-    /// Container image in which its programs run.
+    /// Container image in which the host's programs run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerSpec>,
     /// Programs of the host.
@@ -103,72 +104,73 @@ pub struct Host {
     pub programs: Vec<Program>,
 }
 
-/// A real program, run unmodified.
+/// Real program, which runs unmodified.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Program {
-    /// Name in logs and results; unique in the whole scenario.
+    /// Name in logs and results, unique in the whole scenario.
     pub name: String,
-    /// Executable and arguments; never passed to a shell.
+    /// Executable and arguments, which are never passed to a shell.
     #[schemars(length(min = 1))]
     pub run: Vec<String>,
-    /// Environment variables, added to the usual ones that programs inherit from Timeloom (`PATH`,
-    /// `HOME`, `LANG`, `TZ`, `TERM` and similar).
+    /// Environment variables, in addition to the usual ones that programs inherit from Timeloom
+    /// (`PATH`, `HOME`, `LANG`, `TZ`, `TERM` and similar).
     #[schemars(default)]
     pub env: BTreeMap<String, String>,
-    /// Names of further variables to inherit from Timeloom's environment. A `*` at the end of a
+    /// Names of further variables that the program inherits from Timeloom. A `*` at the end of a
     /// name matches any suffix.
     #[schemars(default)]
     pub inherit: Vec<String>,
-    /// Working directory. In a file relative to the scenario file; in a plan absolute. For a
-    /// program in a container, an absolute path in the container, `/` if left out.
+    /// Working directory. In a file it is relative to the scenario file; in a plan it is absolute.
+    /// For a program in a container it is an absolute path in the container; if left out, `/`.
     #[schemars(default = "words::here")]
     pub directory: PathBuf,
-    /// User that the program runs as. It cannot gain privileges by executing other programs, and
-    /// has only the capabilities listed below. If left out, Timeloom's user.
+    /// User of the program, which cannot gain privileges by executing other programs and has only
+    /// the capabilities listed below. If left out, Timeloom's user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
-    /// Capabilities of the program, regardless of its user; all others are dropped. If this and
-    /// `user` are left out, those of Timeloom.
+    /// Capabilities of the program, whatever its user. It has no others. If this and `user` are
+    /// left out, it has those of Timeloom.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Vec<CapabilityName>>,
-    /// Virtual start time, since the beginning of the run. A program of an attack starts at the
-    /// attack's `at` by default.
+    /// Virtual time from the beginning of the run to the start. By default a program of an attack
+    /// starts at the attack's `at`.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub start: Duration,
     /// Readiness condition: `tcp:PORT` when a program on its host listens on this port, `log:TEXT`
-    /// when a line of its output contains the text. If left out, the program is ready once started.
+    /// when a line of its output contains the text. If left out, the program is ready once it has
+    /// started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// Maximum time until it is ready, in virtual time after its start.
+    /// Maximum virtual time from the program's start until it is ready.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "words::ten_seconds", with = "words::DurationText")]
     pub ready_timeout: Duration,
-    /// Programs that must be ready before this one is started.
+    /// Names of programs that must be ready before this one starts.
     #[schemars(default)]
     pub after: Vec<String>,
-    /// If true, the run stops as failed when the program ends before the end of the run.
+    /// If true, the run fails when the program ends before the end of the run.
     #[schemars(default = "words::yes")]
     pub essential: bool,
 }
 
-/// A field device that Timeloom serves at an address in the experiment's network.
+/// Field device that Timeloom serves at an address in the experiment's network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Device {
     /// Address with prefix length: IPv4, IPv6, or a list of one of each.
     pub address: Addresses,
-    /// Protocol.
+    /// Protocol of the device.
     #[schemars(default)]
     pub protocol: Protocol,
-    /// TCP port on which it listens.
+    /// TCP port at which the device listens.
     #[schemars(default = "modbus_port", range(min = 1))]
     pub port: u16,
     /// Modbus unit identifier.
     #[schemars(default = "modbus_unit")]
     pub unit: u8,
-    /// Signals of plants that clients can read, and those that they can write.
+    /// Signals of plants that clients can read, some of which they can also write.
     #[schemars(default)]
     pub registers: Vec<Register>,
 }
@@ -182,35 +184,35 @@ pub enum Protocol {
     ModbusTcp,
 }
 
-/// A signal of a plant, mapped to registers or bits of a device.
+/// Signal of a plant that is mapped to registers or bits of a device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Register {
-    /// Modbus table. `input` and `discrete` are read-only, `holding` and `coil` can also be
-    /// written.
+    /// Modbus table. Clients can only read `input` and `discrete`, and can also write `holding` and
+    /// `coil`.
     pub table: RegisterTable,
-    /// Protocol address (from 0) of its first register or bit.
+    /// Protocol address of the first register or bit, counted from 0.
     pub at: u16,
-    /// Encoding of the value; `bit` (and only that) in `coil` and `discrete`, where it is the
-    /// default.
+    /// Encoding of the value. In `coil` and `discrete` it is `bit`, which is the default there and
+    /// is not possible elsewhere.
     #[serde(rename = "type")]
     #[schemars(default)]
     pub kind: RegisterType,
-    /// Number of consecutive values; more than one for a vector signal.
+    /// Number of consecutive values, which is more than one for a vector signal.
     #[schemars(default = "one_value", range(min = 1))]
     pub count: u16,
-    /// Plant and signal, as in `grid.bus.680.v1`.
+    /// Plant and signal, such as `grid.bus.680.v1`.
     pub signal: SignalName,
-    /// Register = signal * scale + offset; not 0.
+    /// Factor in: register = signal * scale + offset. Must not be 0.
     #[schemars(default = "no_scale")]
     pub scale: f64,
-    /// Register = signal * scale + offset.
+    /// Offset in: register = signal * scale + offset.
     #[schemars(default)]
     pub offset: f64,
 }
 
 impl Register {
-    /// Returns the number of registers (or bits, in a table of bits) that it occupies.
+    /// Returns the number of addresses in the table that the entry occupies.
     pub fn width(&self) -> u32 {
         u32::from(self.count) * self.kind.words()
     }
@@ -220,48 +222,48 @@ impl Register {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RegisterTable {
-    /// 16-bit registers that clients can only read (function code 4).
+    /// Registers of 16 bits that clients can only read (function code 4).
     #[default]
     Input,
-    /// 16-bit registers that clients can read and write (3, 6, 16).
+    /// Registers of 16 bits that clients can read and write (function codes 3, 6, 16).
     Holding,
-    /// Bits that clients can read and write (1, 5, 15).
+    /// Bits that clients can read and write (function codes 1, 5, 15).
     Coil,
-    /// Bits that clients can only read (2).
+    /// Bits that clients can only read (function code 2).
     Discrete,
 }
 
 impl RegisterTable {
-    /// Returns true if it holds bits rather than registers.
+    /// Returns true if the table has bits, false if it has registers.
     pub fn is_bits(self) -> bool {
         matches!(self, Self::Coil | Self::Discrete)
     }
 }
 
-/// Encoding of a value: big-endian, the high word first.
+/// Encoding of a value, big-endian and with the high word first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RegisterType {
-    /// A single bit: set if the value is not 0.
+    /// Single bit, which is set if the value is not 0.
     #[default]
     Bit,
-    /// Signed, 16 bits, one register.
+    /// Signed integer of 16 bits, in one register.
     I16,
-    /// Unsigned, 16 bits, one register.
+    /// Unsigned integer of 16 bits, in one register.
     U16,
-    /// Signed, 32 bits, two registers.
+    /// Signed integer of 32 bits, in two registers.
     I32,
-    /// Unsigned, 32 bits, two registers.
+    /// Unsigned integer of 32 bits, in two registers.
     U32,
-    /// IEEE 754 single precision, two registers.
+    /// IEEE 754 single precision, in two registers.
     F32,
-    /// IEEE 754 double precision, four registers.
+    /// IEEE 754 double precision, in four registers.
     F64,
 }
 
 impl RegisterType {
-    /// Returns the number of registers occupied by one value (a bit occupies one address in its
-    /// table).
+    /// Returns the number of registers that one value occupies. (A bit occupies one address in its
+    /// table.)
     pub fn words(self) -> u32 {
         match self {
             Self::Bit | Self::I16 | Self::U16 => 1,
@@ -331,13 +333,13 @@ impl Read for Host {
 }
 
 impl Program {
-    /// Reads a program whose start time defaults to `start`.
+    /// Reads a program. If it has no start time, `start` is used.
     pub(super) fn read_with_start(fields: &mut Fields<'_>, start: Duration) -> Self {
         let directory = fields.directory("directory");
         Self::read_at(fields, start, directory)
     }
 
-    /// Reads a program of a container.
+    /// Reads a program that runs in a container.
     fn read_inside(fields: &mut Fields<'_>) -> Self {
         let directory = fields.or("directory", "/".to_owned()).into();
         Self::read_at(fields, Duration::ZERO, directory)

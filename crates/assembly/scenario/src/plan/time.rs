@@ -1,4 +1,4 @@
-//! The `[time]` table: the clock of the experiment.
+//! Table `[time]`: the clock of the experiment.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,56 +7,56 @@ use timeloom_time::{Duration, Instant, Rate, Utc};
 use crate::read::{Fields, Read};
 use crate::words;
 
-/// The clock of the experiment.
+/// Clock of the experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Time {
-    /// Time that programs see.
+    /// Kind of time that programs see.
     #[schemars(default)]
     pub mode: Mode,
-    /// Length of the run in virtual time, as in `90 s`.
+    /// Duration of the run in virtual time, such as `90 s`.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(with = "words::DurationText")]
     pub duration: Duration,
-    /// Initial civil time seen by programs, in RFC 3339 as in `2019-06-03T00:00:00Z`; if left out,
-    /// the machine's.
+    /// Civil time that programs see at the beginning, in RFC 3339 such as `2019-06-03T00:00:00Z`.
+    /// If left out, the machine's.
     #[serde(
         serialize_with = "words::utc_as_text",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(with = "Option<words::CivilText>")]
     pub start: Option<Instant<Utc>>,
-    /// Wall seconds per virtual second: 2 makes the experiment take twice as long as its programs
-    /// observe; 0.001 … 1000.
+    /// Wall seconds per virtual second, from 0.001 to 1000. With 2, the experiment takes twice as
+    /// long as its programs observe.
     #[schemars(default = "one", range(min = 0.001, max = 1000.0))]
     pub dilation: f64,
-    /// Time-stamp counter seen by programs.
+    /// Time-stamp counter that programs see.
     #[schemars(default)]
     pub tsc: Tsc,
-    /// Contents of /proc/uptime and /proc/stat seen by programs.
+    /// Contents of /proc/uptime and /proc/stat that programs see.
     #[schemars(default)]
     pub proc: Proc,
-    /// File timestamps seen by programs.
+    /// File timestamps that programs see.
     #[schemars(default)]
     pub files: FileTimes,
-    /// Duration of computation; `none` only in modes with time skips.
+    /// Virtual duration of computation. `none` is possible only in modes in which time skips.
     #[schemars(default)]
     pub compute: Compute,
-    /// Settings for granting time; only with `mode = "stepped"`.
+    /// Settings for the granting of time; only with `mode = "stepped"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stepped: Option<Stepping>,
 }
 
 impl Time {
-    /// Returns the virtual seconds per wall second while nothing is paused: 1 / dilation.
+    /// Returns the virtual seconds per wall second while nothing is paused, which is 1 / dilation.
     pub fn rate(&self) -> Rate {
-        // The checked range lies far inside that of `Rate`.
+        // The permitted values are well within the range of `Rate`.
         Rate::from_f64(self.dilation)
             .and_then(Rate::inverse)
             .unwrap_or(Rate::ONE)
     }
 
-    /// Returns true if time skips while every program waits.
+    /// Returns true if time skips while all programs wait.
     pub fn skips(&self) -> bool {
         match self.mode {
             Mode::Skip => true,
@@ -65,20 +65,20 @@ impl Time {
         }
     }
 
-    /// Returns the settings of mode `stepped`.
+    /// Returns the settings for mode `stepped`; the defaults if the scenario has none.
     pub fn stepping(&self) -> Stepping {
         self.stepped.clone().unwrap_or_default()
     }
 }
 
-/// Settings for time granted by an external simulator.
+/// Settings for time that an external simulator grants.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Stepping {
-    /// Skips time within a grant while every program waits.
+    /// Lets time skip, within a grant, while all programs wait.
     #[schemars(default)]
     pub skip: bool,
-    /// Longest time, in wall time, without a connected simulator before the run is aborted.
+    /// Maximum wall time without a connected simulator. The run is then aborted.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(with = "words::DurationText", default = "sixty_seconds")]
     pub patience: Duration,
@@ -104,27 +104,27 @@ impl Read for Stepping {
     }
 }
 
-/// Long enough to start a simulator, short enough to be noticed.
+/// Long enough for a simulator to start, and short enough for its absence to be noticed.
 const PATIENCE: Duration = Duration::from_s(60);
 
 fn sixty_seconds() -> Duration {
     PATIENCE
 }
 
-/// Time seen by programs.
+/// Kind of time that programs see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// A virtual clock, paused and resumed as the simulation needs.
+    /// Virtual clock, which is paused and resumed as the simulation requires.
     #[default]
     Virtual,
-    /// Like `virtual`, and while every program waits, time skips to the next event: the run takes
-    /// as long as its computations.
+    /// Like `virtual`, but time skips to the next event while all programs wait. The run takes as
+    /// long as its computations.
     Skip,
-    /// Like `virtual`, but time stands still until an external simulator grants a time, and
-    /// advances no further than that.
+    /// Like `virtual`, but time stands still until an external simulator grants an instant, and
+    /// advances only up to that instant.
     Stepped,
-    /// The machine's clock; nothing is ever paused. For comparison.
+    /// Clock of the machine, which is never paused. For comparison.
     Real,
 }
 
@@ -139,37 +139,37 @@ impl std::fmt::Display for Mode {
     }
 }
 
-/// Time-stamp counter seen by programs that read it directly.
+/// Time-stamp counter for programs that read it directly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Tsc {
-    /// The machine's counter, which shows real time.
+    /// Counter of the machine, which shows real time.
     #[default]
     Native,
-    /// A virtual counter of the same frequency. Each read traps, and reading clocks takes longer.
+    /// Virtual counter with the same frequency. Each read traps, so reading a clock takes longer.
     Emulate,
 }
 
-/// Contents of the files that show time, /proc/uptime and /proc/stat.
+/// Contents of the files /proc/uptime and /proc/stat, which show time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Proc {
-    /// Uptime and boot time of the host's clock, in a mount namespace of its own.
+    /// Uptime and boot time by the host's clock, in a mount namespace of the host.
     #[default]
     Virtual,
-    /// The machine's `/proc`; nothing is mounted over it.
+    /// The machine's `/proc`, over which nothing is mounted.
     Machine,
 }
 
-/// File timestamps seen by programs.
+/// File timestamps that programs see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FileTimes {
-    /// The machine's timestamps.
+    /// Timestamps of the machine.
     #[default]
     Machine,
-    /// For files read, written or created in the run, timestamps of the host's clock. Each `stat`
-    /// traps.
+    /// Timestamps of the host's clock, for files that are read, written or created in the run. Each
+    /// `stat` traps.
     Virtual,
 }
 
@@ -177,11 +177,11 @@ pub enum FileTimes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Compute {
-    /// The real time that the machine needs for it.
+    /// Real time that the machine needs for the computation.
     #[default]
     Real,
-    /// Zero: time stands still while any program computes. When all programs wait, it advances to
-    /// the next event. Programs that depend on nothing else behave identically in each run.
+    /// Zero: time stands still while any program computes, and advances to the next event when all
+    /// wait. Programs that depend on nothing else behave identically in each run.
     None,
 }
 

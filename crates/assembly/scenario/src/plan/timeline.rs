@@ -1,5 +1,5 @@
-//! Timelines of hosts: clocks with error bounds, kept by a daemon that runs as a program of the
-//! host and has no other information than the host.
+//! Timelines of hosts: clocks with error bounds. A daemon keeps them, which runs as a program of
+//! the host and has no more information than the host's other programs.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,18 +8,18 @@ use timeloom_time::Duration;
 use crate::read::{Fields, Read};
 use crate::words::{self, FrequencyError};
 
-/// A timeline that a host derives from its sources and its own oscillator. The run knows true time
-/// and records the timeline's deviation from it.
+/// Timeline that a host derives from its sources and its own oscillator. The run, which knows true
+/// time, records the timeline's deviation from it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "HostTimeline")]
 pub struct TimelineSpec {
-    /// Time scale: `tai`, or `local` for the time shown by the sources.
+    /// Time scale: `tai`, or `local` for the scale of the sources.
     #[schemars(default)]
     pub scale: TimelineScale,
-    /// Offset of TAI from UTC in seconds, for sources that provide UTC without this offset.
+    /// TAI minus UTC in seconds, for sources that provide UTC without this offset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tai_offset_s: Option<u16>,
-    /// Largest half-width of the interval. The daemon polls its sources as often as this requires,
+    /// Maximum half-width of the interval. The daemon polls its sources as often as this requires,
     /// and the run records violations.
     #[serde(
         serialize_with = "words::as_optional_text",
@@ -30,19 +30,19 @@ pub struct TimelineSpec {
     /// Maximum frequency error of the host's oscillator.
     #[schemars(default = "hundred_ppm")]
     pub oscillator_error: FrequencyError,
-    /// Minimum interval between polls of a source.
+    /// Minimum interval between two polls of a source.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "shortest_poll", with = "words::DurationText")]
     pub poll_shortest: Duration,
-    /// Maximum interval between polls of a source.
+    /// Maximum interval between two polls of a source.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "longest_poll", with = "words::DurationText")]
     pub poll_longest: Duration,
-    /// Minimum time for which an answer keeps the timeline in status `ok`.
+    /// Minimum time for which an answer of a source keeps the timeline in status `ok`.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "fresh", with = "words::DurationText")]
     pub fresh_for: Duration,
-    /// Time after which an answer is no longer used.
+    /// Time after which an answer of a source is not used any more.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "to_live", with = "words::DurationText")]
     pub time_to_live: Duration,
@@ -50,23 +50,23 @@ pub struct TimelineSpec {
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "alive", with = "words::DurationText")]
     pub alive_for: Duration,
-    /// Number of sources that may err by more than they state; a minority if left out.
+    /// Number of sources that may err by more than they state. If left out, a minority of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerated_liars: Option<u16>,
-    /// Requires authenticated answers.
+    /// Accepts only authenticated answers of sources.
     #[schemars(default)]
     pub demand_authentication: bool,
-    /// Address on which daemons of other hosts are answered, as in `0.0.0.0:8319` (UDP).
+    /// UDP address at which daemons of other hosts are answered, such as `0.0.0.0:8319`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
-    /// Time sources: tables as in docs/timeline.md.
+    /// Sources of time, as tables that docs/timeline.md describes.
     #[schemars(length(min = 1))]
     pub sources: Vec<serde_json::Map<String, serde_json::Value>>,
-    /// Interval at which the run compares the timeline with true time.
+    /// Virtual interval at which the run compares the timeline with true time.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "every_second", with = "words::DurationText")]
     pub every: Duration,
-    /// If true, the run fails when the daemon ends. One daemon keeps all timelines of a host; its
+    /// If true, the run fails when the daemon ends. A daemon keeps all timelines of a host, so its
     /// end is tolerated only if this is false for all of them.
     #[schemars(default = "yes")]
     pub essential: bool,
@@ -79,14 +79,14 @@ pub enum TimelineScale {
     /// TAI since 1970.
     #[default]
     Tai,
-    /// Time as shown by the sources; compared with true civil time.
+    /// Time that the sources show. It is compared with true civil time.
     Local,
 }
 
-/// Recorded signals of a timeline TL, as `HOST.timeline.TL.NAME`: estimate, earliest and latest
-/// time, each minus true time, and half of the interval, in seconds; the status by its number on
-/// the page; and, as 0 or 1, if true time lies outside of the interval and if `accuracy` is not
-/// met.
+/// Names of the recorded signals of a timeline TL, in `HOST.timeline.TL.NAME`. The first three are
+/// the estimate, the earliest and the latest time, each minus true time, in seconds. Then follow
+/// half of the interval in seconds, and the number of the status. The last two are 1 if true time
+/// is outside of the interval, and if `accuracy` is not met.
 pub const TIMELINE_SIGNALS: [&str; 7] = [
     "error",
     "lower",
@@ -98,7 +98,7 @@ pub const TIMELINE_SIGNALS: [&str; 7] = [
 ];
 
 impl TimelineSpec {
-    /// Returns the daemon's configuration table for this timeline, named `name`.
+    /// Returns the table in the daemon's configuration for this timeline, whose name is `name`.
     ///
     /// # Errors
     /// Fails if a source cannot be expressed in TOML.

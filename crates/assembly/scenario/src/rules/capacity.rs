@@ -1,5 +1,5 @@
-//! Capacity of this machine, checked before anything starts: a resource that runs out half-way ends
-//! a run that seemed valid.
+//! Checks of this machine's capacity before anything starts. Otherwise a resource could run out
+//! during the run, and end it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
 }
 
-/// Maximum resources that a run needs.
+/// Upper bounds of the resources that a run needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Needs {
-    /// Open files of the supervisor.
+    /// Number of open files of the supervisor.
     descriptors: u64,
-    /// Threads of the supervisor.
+    /// Number of threads of the supervisor.
     threads: u64,
-    /// Other processes, each of which may have more threads and children.
+    /// Number of other processes, each of which may have further threads and children.
     processes: u64,
     /// Number of network namespaces: one for each host and device, one for the switches.
     net_namespaces: u64,
@@ -35,7 +35,7 @@ struct Needs {
     /// Number of UTS namespaces: one for each host.
     uts_namespaces: u64,
     cgroups: u64,
-    /// Ports of the switch with the most ports.
+    /// Number of ports of the switch that has most.
     bridge_ports: u64,
 }
 
@@ -54,13 +54,13 @@ impl Needs {
             };
             count(plan.system.links.iter().filter(at).count())
         };
-        // Only kernel bridges.
+        // The limit applies only to kernel bridges.
         let bridges = match plan.system.openflow {
             None => plan.system.switches.iter().map(ports).max(),
             Some(_) => None,
         };
-        // Measured in runs of 2 to 12 hosts, with some reserve: 36 + 8 per host, 4 to 5 per
-        // program, 10 + 3 threads per program.
+        // Measured in runs of 2 to 12 hosts, and rounded up: 36 + 8 descriptors per host, 4 to 5
+        // per program, and 10 + 3 threads per program.
         Self {
             descriptors: 64
                 + 5 * stations
@@ -160,7 +160,7 @@ impl Needs {
     }
 }
 
-/// A lack of a resource, to be reported as a mistake.
+/// Resource of which there is not enough; reported as a mistake.
 #[derive(Debug)]
 struct Lack {
     message: String,
@@ -176,7 +176,8 @@ impl Lack {
     }
 }
 
-/// Resources of this machine beyond those in use. Limits that cannot be determined are unlimited.
+/// Resources of this machine that are not in use. A limit that cannot be determined counts as
+/// unlimited.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     descriptors: u64,
@@ -195,7 +196,7 @@ impl Limits {
         let sysctl = |name: &str| number(Path::new(&format!("/proc/sys/{name}")));
         let tasks = sysctl("kernel/threads-max").min(sysctl("kernel/pid_max"));
         Self {
-            // The limit is raised to its maximum before a run.
+            // The supervisor raises its limit to the maximum before a run.
             descriptors: limit::most_descriptors().unwrap_or(u64::MAX),
             tasks: tasks.saturating_sub(tasks_in_use()),
             user_tasks: limit::tasks_of_user().unwrap_or(u64::MAX),
@@ -211,13 +212,13 @@ impl Limits {
     }
 }
 
-/// Reads a file with one number; `max`, an empty or a missing file means no limit.
+/// Reads a file that contains one number. `max`, an empty file and a missing file mean no limit.
 fn number(file: &Path) -> u64 {
     let text = fs::read_to_string(file).unwrap_or_default();
     text.trim().parse().unwrap_or(u64::MAX)
 }
 
-/// Returns the number of threads on the machine: `RUNNING/ALL` in /proc/loadavg.
+/// Returns the number of threads on the machine, from `RUNNING/ALL` in /proc/loadavg.
 fn tasks_in_use() -> u64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let all = text
@@ -227,7 +228,8 @@ fn tasks_in_use() -> u64 {
     all.and_then(|all| all.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the smallest remaining quota of a cgroup and its ancestors, whose limits it shares.
+/// Returns the smallest remaining quota of a cgroup and its ancestors, since the limits of all
+/// apply.
 fn left_above(mut group: Option<PathBuf>, limit: &str, used: &str) -> u64 {
     let mut least = u64::MAX;
     while let Some(directory) = group {
@@ -241,7 +243,8 @@ fn left_above(mut group: Option<PathBuf>, limit: &str, used: &str) -> u64 {
     least
 }
 
-/// In the kernel's `br_private.h`: 2^10, of which number 0 is not used.
+/// Maximum number of ports of a bridge, from the kernel's `br_private.h`: 2^10, of which number 0
+/// is not used.
 const BRIDGE_PORTS: u64 = 1023;
 
 #[cfg(test)]
@@ -321,7 +324,7 @@ mod tests {
             "{few:?} {many:?}"
         );
         assert_eq!(many.net_namespaces, 151);
-        // A kernel bridge supports no more.
+        // A kernel bridge cannot have more ports.
         let most = Needs::of(&plan(1024)).lacking(&Limits {
             bridge_ports: BRIDGE_PORTS,
             ..NONE

@@ -78,6 +78,6 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
     }
 }
 
-/// Far beyond any oscillator; `adjtimex` can correct 10 %.
+/// Maximum frequency error. It is far beyond that of any oscillator; `adjtimex` can correct 10 %.
 const WORST: FrequencyError = FrequencyError::from_ppt(10_000_000_000);
 const MOST_KELVIN: f64 = 100.0;

@@ -1,4 +1,5 @@
-//! Checks of containers: their programs must be inside, without options that do not apply there.
+//! Checks of containers: their programs must exist in the image, and must not have options that do
+//! not apply there.
 
 use std::fs::File;
 use std::path::Path;
@@ -57,7 +58,7 @@ fn as_text(path: &[String]) -> Vec<&str> {
     path.iter().map(String::as_str).collect()
 }
 
-/// Checks the options of a program in a container.
+/// Checks the options of a program that runs in a container.
 fn inside(rules: &mut Rules<'_>, program: &Program, path: &[String]) {
     if !program.directory.is_absolute() && rules.part_was_read(path, "directory") {
         let message = format!(
@@ -75,7 +76,7 @@ fn inside(rules: &mut Rules<'_>, program: &Program, path: &[String]) {
     }
 }
 
-/// Checks that this machine has the images, with the programs to run in them.
+/// Checks that this machine has the images, and that the images have the programs.
 pub(super) fn files(rules: &mut Rules<'_>) {
     for (host, described) in &rules.plan.system.hosts {
         let Some(container) = &described.container else {
@@ -111,7 +112,7 @@ pub(super) fn files(rules: &mut Rules<'_>) {
     }
 }
 
-/// Reads the image; reports a mistake if it is invalid.
+/// Reads the content of a container. Reports a mistake and returns `None` if it is invalid.
 fn image(rules: &mut Rules<'_>, container: &ContainerSpec, path: &[String]) -> Option<Bundle> {
     let key = if container.bundle.is_some() {
         "bundle"
@@ -135,7 +136,7 @@ fn image(rules: &mut Rules<'_>, container: &ContainerSpec, path: &[String]) -> O
     None
 }
 
-/// Returns true if a program can be found; mounted directories are not searched.
+/// Returns true if the image has the program. Mounted directories are not searched.
 fn is_there(image: &Bundle, program: &Program) -> bool {
     let name = Path::new(&program.run[0]);
     let file = program.directory.join(name);

@@ -1,9 +1,9 @@
-//! Checks of field devices: positions and signals of their registers.
+//! Checks of field devices: the addresses and signals of their registers.
 
 use super::{Rules, at};
 use crate::plan::{Device, Register, RegisterType};
 
-/// Number of registers, or bits, in a Modbus table.
+/// Number of addresses in a Modbus table.
 const TABLE_SIZE: u32 = 1 << 16;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
@@ -77,8 +77,8 @@ fn overlaps(rules: &mut Rules<'_>, device: &Device, path: &[String]) {
         })
         .collect();
     places.sort_by_key(|(index, register)| (register.table, register.at, *index));
-    // Compared with the register that extends furthest, not only with the previous one: a long
-    // vector may cover several.
+    // A register is compared with the one that extends furthest, not only with its predecessor,
+    // because a long vector may cover several registers.
     let mut furthest: Option<&Register> = None;
     for (index, register) in places {
         let end = |register: &Register| u32::from(register.at) + register.width();

@@ -1,4 +1,4 @@
-//! Several engines for a simulated network.
+//! Checks of several engines for a simulated network.
 
 use timeloom_time::Duration;
 

@@ -1,4 +1,4 @@
-//! Checks of attacks, captures, records and checks: the parts that they refer to must exist.
+//! Checks of attacks, captures, records and checks: the parts that they name must exist.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ fn attacks(rules: &mut Rules<'_>) {
     }
 }
 
-/// Checks that the plan contains the target of an attack.
+/// Checks that the plan contains a target of an attack.
 fn targeted(rules: &mut Rules<'_>, target: &str, path: &[String]) {
     let (system, network) = (&rules.plan.system, rules.plan.network.as_ref());
     let known = (system.hosts.keys().chain(system.devices.keys()))
@@ -60,7 +60,7 @@ fn targeted(rules: &mut Rules<'_>, target: &str, path: &[String]) {
         .chain(network.into_iter().flat_map(|it| it.clocks.keys()));
     let known: Vec<&str> = known.map(String::as_str).collect();
     let readable = rules.was_read(&["system"]) && rules.was_read(&["simulation"]);
-    // Generated nodes have names only once the network is built.
+    // Names of generated nodes are known only after the network has been built.
     let is_generated = network.is_some_and(|it| !it.generate.is_empty() || it.topology.is_some());
     let built = rules.network.as_ref();
     let is_node = || {
@@ -75,7 +75,7 @@ fn targeted(rules: &mut Rules<'_>, target: &str, path: &[String]) {
     rules.broken(path, format!("there is no `{target}` to attack"), help);
 }
 
-/// Returns true for `T0814`, or `T1059.004` for a sub-technique.
+/// Returns true for the identifier of a technique (`T0814`) or sub-technique (`T1059.004`).
 fn is_technique(text: &str) -> bool {
     let digits =
         |part: &str, count| part.len() == count && part.bytes().all(|b| b.is_ascii_digit());
@@ -130,8 +130,7 @@ fn unknown(link: &CapturedLink) -> String {
     }
 }
 
-/// Checks that the network has a generated cable, or one read from a file, with this name or
-/// between these ends.
+/// Checks that a captured cable exists in a network that is generated or read from a file.
 fn captured_cable(rules: &mut Rules<'_>, link: &CapturedLink, path: &[String]) {
     let Some(names) = &rules.network else {
         return; // faults of the network are reported elsewhere
@@ -209,7 +208,7 @@ pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]
         return;
     }
     if let Some(host) = rules.plan.system.hosts.get(plant) {
-        // Recorded signals of a host: its timelines and its clock.
+        // Signals of a host are those of its timelines and of its clock.
         if let Some(rest) = signal.strip_prefix("timeline.") {
             return of_timeline(rules, (plant, host), rest, path);
         }
@@ -260,7 +259,7 @@ pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]
     }
 }
 
-/// Checks that `rest` (TIMELINE.NAME) is a recorded signal of the host.
+/// Checks that `rest`, of the form TIMELINE.NAME, is a recorded signal of the host.
 fn of_timeline(rules: &mut Rules<'_>, (name, host): (&str, &Host), rest: &str, path: &[String]) {
     let (timeline, signal) = rest.rsplit_once('.').unwrap_or((rest, ""));
     let Some(spec) = host.timelines.get(timeline) else {

@@ -1,4 +1,4 @@
-//! Checks of real switches in a simulated network, and of the uplinks between both.
+//! Checks of real switches in a simulated network, and of the uplinks between the two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -34,8 +34,8 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     stations(rules);
 }
 
-/// Detects loops. Frames would circulate for ever between the model and the real switches; loops
-/// within the real switches alone are found, too.
+/// Detects loops, in which frames would circulate for ever between the model and the real switches.
+/// Loops among the real switches alone are found as well.
 fn closes_loop<'a>(
     rules: &mut Rules<'_>,
     part: &mut BTreeMap<&'a str, &'a str>,
@@ -60,7 +60,7 @@ fn closes_loop<'a>(
     }
 }
 
-/// Checks that each real station has one cable and an address that no other station has.
+/// Checks that each real station has a single cable, and an address that no other station has.
 fn stations(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let hosts = plan.system.hosts.iter();

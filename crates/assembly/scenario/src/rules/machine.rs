@@ -1,4 +1,4 @@
-//! Requirements on this machine: directories, executables and scripts. They are checked before a
+//! Checks that this machine has the directories, executables and scripts. They take place before a
 //! run, so that no run fails half-way because of a missing file.
 
 mod script;
@@ -15,13 +15,13 @@ use crate::words::User;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     if rules.plan.placement.is_spread() {
-        // Agents check their own files.
+        // Each agent checks the files on its own machine.
         return;
     }
-    // Programs in containers are checked with the containers.
+    // Programs in containers are checked by the rules of containers.
     let outside = rules.programs().into_iter().filter(|placed| !placed.inside);
     for placed in outside {
-        // A disabled attack needs neither its tools nor its user.
+        // A disabled attack needs neither its programs nor its user.
         if placed.runs {
             user(rules, &placed.path, placed.program.user.as_ref());
             let program = placed.program;
@@ -46,7 +46,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
 }
 
-/// Checks that a user exists: a missing one would cause an error in the middle of a run.
+/// Checks that a user exists. A missing user would otherwise cause an error during the run.
 fn user(rules: &mut Rules<'_>, path: &[String], user: Option<&User>) {
     let Some(user) = user else {
         return;
@@ -129,7 +129,7 @@ fn command(
     }
 }
 
-/// Path in Debian's package.
+/// Path of the program in Debian's package.
 const SWITCH_DAEMON: &str = "/usr/sbin/ovs-vswitchd";
 
 fn is_executable(file: &Path) -> bool {

@@ -1,4 +1,5 @@
-//! Checks of virtual machines: QEMU must start them, and their time must be the session's.
+//! Checks of virtual machines: QEMU must be able to start them, and their time must be the
+//! session's.
 
 use std::path::Path;
 
@@ -47,7 +48,7 @@ fn starts(rules: &mut Rules<'_>, machine: &MachineSpec, path: &[String]) {
     }
 }
 
-/// Checks that a machine's own address is in its host's network and unique.
+/// Checks that the address of a machine is in its host's network and unique.
 fn addressed(rules: &mut Rules<'_>, host: &str, machine: &MachineSpec, path: &[String]) {
     let Some(own) = machine.address else { return };
     if !rules.part_was_read(path, "address") {
@@ -116,7 +117,7 @@ fn counts(rules: &mut Rules<'_>, machine: &MachineSpec, path: &[String]) {
     }
 }
 
-/// Checks that a machine that reads timelines shares a counter with its host.
+/// Checks that a machine which reads timelines has the same counter as its host.
 fn timelines(rules: &mut Rules<'_>, host: &str, machine: &MachineSpec, path: &[String]) {
     if machine.timelines.is_empty() || !rules.part_was_read(path, "timelines") {
         return;
@@ -162,7 +163,7 @@ fn names_kvm(value: Option<&String>) -> bool {
     value.is_some_and(words)
 }
 
-/// Checks that this machine has the files. (QEMU itself is checked with the programs.)
+/// Checks that this machine has the files. (The rules of programs check QEMU itself.)
 pub(super) fn files(rules: &mut Rules<'_>) {
     for (host, described) in &rules.plan.system.hosts {
         let Some(machine) = &described.machine else {

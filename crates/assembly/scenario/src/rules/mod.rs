@@ -1,5 +1,5 @@
-//! Rules that span several values. Each file holds the rules of one subject; all are applied, so
-//! that one pass reports all mistakes.
+//! Rules that concern several values. Each file has the rules of one subject. All rules are
+//! applied, so that a single pass reports all mistakes.
 
 mod capacity;
 mod clocks;
@@ -29,7 +29,7 @@ use crate::simulated::NetworkNames;
 use crate::suggest;
 use crate::tree::Node;
 
-/// Checks the plan; `root` only provides positions.
+/// Checks the plan against all rules. `root` provides positions for messages.
 pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Report) {
     let mut rules = Rules {
         plan,
@@ -62,17 +62,17 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     }
 }
 
-/// Context of all rules.
+/// Context in which rules are applied.
 struct Rules<'a> {
     plan: &'a Plan,
     root: &'a Node,
     report: &'a mut Report,
-    /// Names of the simulated network's cables and flows, once it has been built.
+    /// Names of the simulated network's cables and flows; `None` until the network has been built.
     network: Option<NetworkNames>,
 }
 
 impl<'a> Rules<'a> {
-    /// Reports the value at this path.
+    /// Records that the value at this path breaks a rule.
     fn broken<S: AsRef<str>>(
         &mut self,
         path: &[S],
@@ -82,13 +82,13 @@ impl<'a> Rules<'a> {
         self.report.broken(self.root, path, message, help);
     }
 
-    /// Reports the name or the role of a table.
+    /// Records that the name or the role of the table at this path breaks a rule.
     fn misplaced(&mut self, path: &[String], message: impl Into<String>, help: impl Into<String>) {
         self.report.misplaced(self.root, path, message, help);
     }
 
-    /// Returns the fix for a word that is not among `known`, unless no more mistakes are collected:
-    /// a search for the nearest of thousands of words takes long.
+    /// Returns the fix for a word that is not among `known`. The search for the nearest of
+    /// thousands of words takes long, so it is omitted once no more mistakes are collected.
     fn hint<'k>(
         &self,
         word: &str,
@@ -106,17 +106,18 @@ impl<'a> Rules<'a> {
         self.report.may_exist(self.root, path)
     }
 
-    /// Returns true if all values at this path could be read; `*` in it matches any key.
+    /// Returns true if all values at this path could be read. `*` in the path matches any key.
     fn was_read(&self, path: &[&str]) -> bool {
         self.report.was_read(path)
     }
 
-    /// Returns true if the part `part` of this path could be read.
+    /// Returns true if the value `part` below this path could be read.
     fn part_was_read(&self, path: &[String], part: &str) -> bool {
         self.report.was_read(&at(path, [part]))
     }
 
-    /// Returns every program with its position, including those of disabled attacks.
+    /// Returns every program with its position in the file, including the programs of disabled
+    /// attacks.
     fn programs(&self) -> Vec<Placed<'a>> {
         let plan = self.plan;
         let mut all = Vec::new();
@@ -167,19 +168,19 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// A program and its position in the file.
+/// Program with its position in the file.
 struct Placed<'a> {
     program: &'a Program,
     path: Vec<String>,
-    /// Index of the attack that it belongs to.
+    /// Index of the attack to which the program belongs; `None` for other programs.
     attack: Option<usize>,
-    /// True if it will be started.
+    /// True if the program will be started.
     runs: bool,
-    /// True if it runs in a container.
+    /// True if the program runs in a container.
     inside: bool,
 }
 
-/// Returns `path` extended by `more`.
+/// Returns `path`, extended by the components `more`.
 fn at<const N: usize>(path: &[String], more: [&str; N]) -> Vec<String> {
     path.iter()
         .cloned()

@@ -1,4 +1,4 @@
-//! Checks of names: their syntax, and that they are unique.
+//! Checks of names: their syntax, and their uniqueness.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,11 @@ use crate::plan::{Host, OpenFlow, PtpRole, SCHEMA};
 use crate::simulated::NETWORK;
 use crate::words::reads_as_address;
 
-/// A node's interface on the host is named after the node. The kernel allows 15 bytes, of which
-/// four are used for our prefix.
+/// Maximum length of a node's name, in bytes. A node's interface on the host is named after it. The
+/// kernel permits 15 bytes, four of which are used for a prefix.
 const LONGEST_NODE: usize = 11;
-/// Log files and result columns are named after the other parts.
+/// Maximum length of the name of any other part, after which log files and result columns are
+/// named.
 const LONGEST: usize = 64;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
@@ -70,8 +71,8 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
 }
 
-/// Switches, hosts, devices and plants share one namespace: results and messages name them without
-/// their kind.
+/// Checks that switches, hosts, devices and plants all have different names, because results and
+/// messages contain their names without their kind.
 fn parts(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let mut unique = Unique::new("part of the system");
@@ -92,7 +93,7 @@ fn parts(rules: &mut Rules<'_>) {
         unique.add(rules, path, name);
     }
     for (name, clock) in plan.network.iter().flat_map(|network| &network.clocks) {
-        // A transparent clock is a switch and has its name.
+        // A transparent clock is a switch and has the switch's name.
         if clock.role != PtpRole::Transparent {
             let path = at(&[], ["network", "clocks", name]);
             unique.add(rules, path, name);
@@ -100,7 +101,7 @@ fn parts(rules: &mut Rules<'_>) {
     }
     for name in plan.network.iter().flat_map(|network| network.hosts.keys()) {
         let clocks = plan.network.as_ref().map(|network| &network.clocks);
-        // Mistakes of a host that is a clock are reported by another rule.
+        // Another rule reports the mistakes of a host that is a clock.
         if clocks.is_some_and(|clocks| !clocks.contains_key(name)) {
             unique.add(rules, at(&[], ["network", "hosts", name]), name);
         }
@@ -123,7 +124,7 @@ fn parts(rules: &mut Rules<'_>) {
     }
 }
 
-/// Checks that `net`, the name of the simulated network in results, is not used.
+/// Checks that no part has the name `net`, which stands for the simulated network in results.
 fn reserved(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let tables = [
@@ -155,7 +156,7 @@ fn node(rules: &mut Rules<'_>, path: &[String], name: &str) {
     }
 }
 
-/// Checks a name by which programs resolve a host or device.
+/// Checks a name by which programs are to resolve a host or device.
 fn host_name(rules: &mut Rules<'_>, path: &[String], name: &str) {
     let message = if name == "localhost" {
         "`localhost` is every host's name for itself".to_owned()
@@ -179,7 +180,7 @@ fn label(rules: &mut Rules<'_>, path: &[String], name: &str, what: &str) {
     }
 }
 
-/// Used names, with their uses.
+/// Names that are in use, each with the part that uses it.
 struct Unique<'a> {
     what: &'static str,
     used: BTreeMap<&'a str, Vec<String>>,

@@ -1,5 +1,6 @@
-//! Checks of the network: a tree of known nodes, each host and device at one end of one cable, all
-//! in one subnet with unique addresses.
+//! Checks of the network. Its nodes must exist and form a tree, in which each host and device is at
+//! the end of a single cable. All hosts and devices must be in one subnet, and have unique
+//! addresses.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,7 +21,7 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
     }
     kernel_links(rules);
     addresses(rules);
-    // With an unread node or cable, other nodes would seem disconnected.
+    // If a node or a cable could not be read, other nodes would seem disconnected.
     if rules.was_read(&["system", "switches"])
         && rules.was_read(&["system", "links", "*", "between"])
     {
@@ -28,7 +29,7 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
     }
 }
 
-/// Builds the simulated network to check that this is possible.
+/// Builds the simulated network, to check that it can be built.
 fn simulated(rules: &mut Rules<'_>, machine: Machine) {
     let plan = rules.plan;
     properties(rules);
@@ -37,7 +38,7 @@ fn simulated(rules: &mut Rules<'_>, machine: Machine) {
     if !rules.was_read(&["system"]) || looks_at_disk && machine == Machine::Ignored {
         return;
     }
-    // Unread values would cause further, spurious mistakes.
+    // Values that could not be read would cause further mistakes that the file does not have.
     if !rules.report.is_clean() {
         return;
     }
@@ -51,7 +52,7 @@ fn simulated(rules: &mut Rules<'_>, machine: Machine) {
     }
 }
 
-/// Reports values that are invalid in any context.
+/// Reports properties that are invalid for any link.
 fn properties(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let Some(network) = &plan.network else { return };
@@ -109,13 +110,13 @@ fn properties(rules: &mut Rules<'_>) {
     }
 }
 
-/// RFC 791, section 3.2.
+/// Minimum MTU in bytes (RFC 791, section 3.2).
 const LEAST_MTU: u16 = 68;
 
-/// A run holds a table with a few bytes per pair of routers.
+/// Maximum number of nodes. A run has a table with a few bytes for each pair of routers.
 const MOST_NODES: u64 = 100_000;
 
-/// Checks links made of kernel objects: the supported kernels can limit the rate only.
+/// Checks links of kernel objects. The supported kernels can limit the rate, and nothing else.
 fn kernel_links(rules: &mut Rules<'_>) {
     for (index, link) in rules.plan.system.links.iter().enumerate() {
         if link.wire.is_beyond_the_kernel() {
@@ -136,32 +137,32 @@ fn kernel_links(rules: &mut Rules<'_>) {
     }
 }
 
-/// A network node with its cables.
+/// Node of the network, with its cables.
 struct Node {
     is_switch: bool,
     path: Vec<String>,
-    /// The first cable that ends here.
+    /// Index of the first cable that ends at the node; `None` if there is none yet.
     cable: Option<usize>,
-    /// Index among the nodes.
+    /// Index of the node in the union-find structure.
     number: usize,
 }
 
-/// Connected components of the nodes, as a union-find structure: each entry is the index of its
-/// parent, and a root is its own parent.
+/// Connected components of the nodes, as a union-find structure. Each entry is the index of its
+/// parent; a root is its own parent.
 struct Parts(Vec<usize>);
 
 impl Parts {
     /// Returns the root of a node's component.
     fn last(&mut self, mut number: usize) -> usize {
         while self.0[number] != number {
-            // Path compression.
+            // Path compression: the entry now points to its grandparent.
             self.0[number] = self.0[self.0[number]];
             number = self.0[number];
         }
         number
     }
 
-    /// Merges the components of two nodes; returns false if they were the same.
+    /// Merges the components of two nodes. Returns false if the two were already in one component.
     fn join(&mut self, [a, b]: [usize; 2]) -> bool {
         let (a, b) = (self.last(a), self.last(b));
         self.0[b] = a;
@@ -202,13 +203,13 @@ fn cables(rules: &mut Rules<'_>) {
         let ends = link.between.each_ref();
         all_joined &= join(rules, (&mut nodes, &mut parts), ends, index, &path);
     }
-    // A single node needs no network: the simplest scenario has one program.
+    // A single node needs no network, because the simplest scenario has one host with one program.
     if nodes.len() > 1 && all_joined {
         connected(rules, &nodes, &mut parts);
     }
 }
 
-/// Adds a cable; returns false if it is invalid.
+/// Adds a cable. Reports a mistake and returns false if the cable is invalid.
 fn join(
     rules: &mut Rules<'_>,
     (nodes, parts): (&mut BTreeMap<&str, Node>, &mut Parts),
@@ -313,7 +314,7 @@ fn addresses(rules: &mut Rules<'_>) {
         }
     }
     for is_v6 in [false, true] {
-        // The majority is taken as correct, so that one slip is one mistake.
+        // The subnet of the majority is taken as correct, so that one wrong address is one mistake.
         let own = subnets.iter().filter(|((it, _), _)| it.is_ipv6() == is_v6);
         let most = own.max_by_key(|(subnet, count)| (**count, std::cmp::Reverse(**subnet)));
         let Some((&(network, prefix), _)) = most else {

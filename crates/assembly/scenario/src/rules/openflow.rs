@@ -1,4 +1,4 @@
-//! Checks of OpenFlow switches: they must exist and be listed once.
+//! Checks of OpenFlow switches: each must exist, and must be listed only once.
 
 use std::collections::BTreeSet;
 

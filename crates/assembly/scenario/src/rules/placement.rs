@@ -1,5 +1,5 @@
-//! Checks of placement: every part on an existing agent, and no distribution of parts that must
-//! stay together.
+//! Checks of placement: every part must be on an existing agent, and parts that must stay together
+//! must be on the same one.
 
 use std::net::SocketAddr;
 
@@ -41,7 +41,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     together(rules);
 }
 
-/// Checks that without agents there is only one place.
+/// Checks that without agents no part is placed on one.
 fn unspread(rules: &mut Rules<'_>) {
     let placement = &rules.plan.placement;
     let mut named = vec![(path(&["default"]), &placement.default)];
@@ -77,7 +77,7 @@ fn address(rules: &mut Rules<'_>, name: &str, address: &str) {
     }
 }
 
-/// Checks that pins are a chip and three of its lines.
+/// Checks that the pins of an agent are a chip and three of its lines.
 fn gpio(rules: &mut Rules<'_>, name: &str, pins: &str) {
     let lines = |lines: &str| -> Option<[u32; 3]> {
         let lines: Result<Vec<u32>, _> = lines.split(',').map(str::parse).collect();
@@ -96,7 +96,7 @@ fn gpio(rules: &mut Rules<'_>, name: &str, pins: &str) {
     }
 }
 
-/// Checks that the group is an IPv4 multicast address with a port, and that no agent has an IPv6
+/// Checks that the group is an IPv4 multicast address with a port, and that every agent has an IPv4
 /// address.
 fn group(rules: &mut Rules<'_>) {
     let placement = &rules.plan.placement;
@@ -121,7 +121,7 @@ fn group(rules: &mut Rules<'_>) {
     }
 }
 
-/// Checks that placed parts and their agents exist.
+/// Checks that the parts that are placed, and their agents, exist.
 fn places(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let placement = &plan.placement;
@@ -167,7 +167,8 @@ fn places(rules: &mut Rules<'_>) {
     }
 }
 
-/// Checks that a device and its plant are on one agent: they do not communicate over a network.
+/// Checks that a device and its plant are on the same agent, because they exchange no messages over
+/// a network.
 fn together(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let placement = &plan.placement;
@@ -185,7 +186,7 @@ fn together(rules: &mut Rules<'_>) {
     }
 }
 
-/// Reports features that cannot be distributed yet.
+/// Reports features that cannot be distributed over agents yet.
 fn alike(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let real = "agents share only real time between pauses";
@@ -205,7 +206,7 @@ fn alike(rules: &mut Rules<'_>) {
     }
 }
 
-/// Checks that a simulated network has an engine on each agent.
+/// Checks that a simulated network has an engine for each agent.
 fn network(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let Some(network) = &plan.network else {

@@ -1,4 +1,4 @@
-//! Checks of signals that only a running plant knows, as named by devices and records.
+//! Checks of the signals that devices and records name. Only a running plant knows its signals.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::error::Report;
 use crate::plan::Plan;
 use crate::tree::Node;
 
-/// Checks the signals of an otherwise valid plan. `known_signals` has the signals of plants, by
-/// plant name.
+/// Checks the signals of a plan that is valid otherwise. `known_signals` has the signals of each
+/// plant, by the plant's name.
 pub(crate) fn check(
     plan: &Plan,
     root: &Node,

@@ -1,4 +1,4 @@
-//! Checks of programs and simulators: commands and start-up dependencies.
+//! Checks of programs and simulators: their commands, and the order in which they start.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         command(rules, &path, &plant.run);
         environment(rules, &path, &plant.env);
     }
-    // An unread list of programs would make its names seem unknown.
+    // If a list of programs could not be read, the names in it would seem unknown.
     if rules.was_read(&["system", "hosts", "*", "programs", "*", "name"])
         && rules.was_read(&["system", "openflow", "controller", "name"])
         && rules.was_read(&["attack", "*", "programs", "*", "name"])
@@ -49,7 +49,7 @@ fn waits(rules: &mut Rules<'_>, programs: &[Placed<'_>]) {
         .enumerate()
         .map(|(index, placed)| (placed.program.name.as_str(), index))
         .collect();
-    // A virtual machine is a program without dependencies, and so is a bundle's process.
+    // A virtual machine is a program that depends on no other, and so is the process of a bundle.
     let hosts = rules.plan.system.hosts.iter();
     let machines = (hosts.clone().filter(|(_, host)| host.machine.is_some()))
         .map(|(name, _)| Host::machine_program(name));
@@ -80,7 +80,7 @@ fn waits(rules: &mut Rules<'_>, programs: &[Placed<'_>]) {
             edges[index].push(other);
         }
     }
-    // Two programs of one name would seem to depend on themselves.
+    // If two programs had the same name, they could seem to depend on themselves.
     if by_name.len() == programs.len() {
         cycles(rules, programs, &edges);
     }
@@ -94,7 +94,8 @@ enum Visit {
     Done,
 }
 
-/// Searches depth first without recursion: a file may hold a chain of any length.
+/// Reports cycles of dependencies. The search is depth-first without recursion, because a file may
+/// have a chain of any length.
 fn cycles(rules: &mut Rules<'_>, programs: &[Placed<'_>], edges: &[Vec<usize>]) {
     let mut visits = vec![Visit::New; programs.len()];
     for start in 0..programs.len() {

@@ -1,4 +1,4 @@
-//! PTP clocks of a simulated network.
+//! Checks of PTP clocks in a simulated network.
 
 use timeloom_time::Duration;
 
@@ -37,7 +37,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
 }
 
-/// Checks an attack by a clock.
+/// Checks the attack that a clock performs.
 fn rogue(rules: &mut Rules<'_>, name: &str, clock: &PtpClock, signed: bool) {
     let Some(rogue) = clock.rogue else { return };
     let path = at(&[], ["network", "clocks", name, "rogue"]);

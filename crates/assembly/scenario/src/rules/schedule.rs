@@ -5,7 +5,8 @@ use timeloom_time::Duration;
 use super::{Rules, at};
 use crate::plan::{Compute, FileTimes, Mode, Tsc};
 
-/// Beyond these, a run would not end, or its clock outruns any program.
+/// Permitted dilations. With a larger one, a run would not end; with a smaller one, its clock would
+/// be too fast for any program.
 const DILATIONS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
@@ -70,11 +71,11 @@ fn events(rules: &mut Rules<'_>) {
     for placed in rules.programs() {
         let path = at(&placed.path, ["ready_timeout"]);
         positive(rules, &path, placed.program.ready_timeout);
-        // A disabled attack takes no time of the run.
+        // The programs of a disabled attack do not start during the run.
         if !placed.runs {
             continue;
         }
-        // A start taken from a faulty `at` is reported there.
+        // If the start of a program comes from a wrong `at`, the mistake is reported there.
         let attack = placed
             .attack
             .map(|number| (number, &rules.plan.attacks[number]));
@@ -117,7 +118,7 @@ fn positive(rules: &mut Rules<'_>, path: &[String], length: Duration) {
     }
 }
 
-/// Checks that a time lies within the run, before its end.
+/// Checks that a time is within the run, before its end.
 fn within(rules: &mut Rules<'_>, path: &[String], moment: Duration) -> bool {
     let duration = rules.plan.time.duration;
     if moment < Duration::ZERO {

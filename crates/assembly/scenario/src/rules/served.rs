@@ -1,4 +1,4 @@
-//! Simulated hosts that serve real programs.
+//! Checks of simulated hosts that serve real programs.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Checks of timelines of hosts: the daemon must accept them.
+//! Checks of timelines of hosts, with the rules of the daemon.
 
 use timeloom_time::Duration;
 use timeloom_timeline::config::{DaemonConfig, SourceConfig};
@@ -43,7 +43,7 @@ fn lengths(rules: &mut Rules<'_>, timeline: &TimelineSpec, path: &[String]) {
     }
 }
 
-/// Checks that each source is valid.
+/// Checks each source. Returns true if all are valid.
 fn sources(rules: &mut Rules<'_>, timeline: &TimelineSpec, path: &[String]) -> bool {
     if !rules.part_was_read(path, "sources") {
         return false;
@@ -75,7 +75,7 @@ fn sources(rules: &mut Rules<'_>, timeline: &TimelineSpec, path: &[String]) -> b
     good
 }
 
-/// Applies the daemon's own checks of combinations of values.
+/// Checks combinations of values with the daemon's own code.
 fn whole(rules: &mut Rules<'_>, name: &str, timeline: &TimelineSpec, path: &[String]) {
     let config = timeline
         .to_table(name)

@@ -1,15 +1,15 @@
-//! Faults of a plan's network, with their positions in the file.
+//! Faults of a plan's network, with their positions in the tree of the file.
 
 use timeloom_net::BuildError;
 
 use crate::plan::Plan;
 
-/// Reason why a network cannot be built: position, message and fix.
+/// Reason why a network cannot be built: a position, a message and a fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Path of the wrong value.
+    /// Path of the value that is wrong.
     pub path: Vec<String>,
-    /// True if the path names a table and not a value.
+    /// True if the path leads to a table, false if it leads to a value.
     pub is_table: bool,
     /// Error message.
     pub message: String,
@@ -37,7 +37,7 @@ impl Fault {
         }
     }
 
-    /// Converts a build error to a fault with its position in the file.
+    /// Converts a build error to a fault with its position.
     pub(super) fn locate(plan: &Plan, error: &BuildError) -> Self {
         let nodes = error.nodes();
         let help = match error {
@@ -98,7 +98,7 @@ pub(super) fn is_station(plan: &Plan, name: &str) -> bool {
     plan.system.hosts.contains_key(name) || plan.system.devices.contains_key(name)
 }
 
-/// Returns the name of the table in `system` that contains a station.
+/// Returns the name of the table in `system` that contains the station `name`.
 pub(super) fn table_of(plan: &Plan, name: &str) -> &'static str {
     if plan.system.hosts.contains_key(name) {
         "hosts"

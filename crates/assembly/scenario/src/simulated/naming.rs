@@ -1,5 +1,5 @@
-//! Names of the cables and flows of a simulated network in the results, and their recorded signals:
-//! `net.link.NAME.loss`, `net.flow.NAME.delay`.
+//! Names of the cables and flows of a simulated network in the results, and the names of their
+//! recorded signals: `net.link.NAME.loss`, `net.flow.NAME.delay`.
 
 use std::collections::HashSet;
 
@@ -9,39 +9,40 @@ use super::Parts;
 use crate::plan::{CapturedLink, Plan};
 use crate::suggest;
 
-/// Source of all signals of a simulated network.
+/// Name that stands for the simulated network as the source of signals.
 pub const NETWORK: &str = "net";
 
-/// Recorded signals of each link, always of the direction with the worse value.
+/// Names of the recorded signals of each link. Each is the worse value of the two directions.
 pub const LINK_SIGNALS: [&str; 5] = ["throughput", "load", "loss", "delay", "queue"];
 
-/// Recorded signals of each flow.
+/// Names of the recorded signals of each flow.
 pub const FLOW_SIGNALS: [&str; 3] = ["throughput", "loss", "delay"];
 
-/// Recorded signals of each direction in which packets cross between engines.
+/// Names of the recorded signals of each direction in which packets pass from one engine to
+/// another.
 pub const CUT_SIGNALS: [&str; 3] = ["packets", "late", "lost"];
 
-/// A cable of a simulated network.
+/// Cable of a simulated network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedCable {
-    /// Name.
+    /// Name of the cable in the results.
     pub name: String,
-    /// The nodes that it joins.
+    /// Names of the two nodes that the cable joins.
     pub ends: [String; 2],
-    /// Port at its first end, leading to the second.
+    /// Port at the first node, which leads to the second.
     pub there: PortId,
-    /// Port at its second end, leading to the first.
+    /// Port at the second node, which leads to the first.
     pub back: PortId,
 }
 
 /// Names of cables and flows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkNames {
-    /// Cables: those of `system.links` in that order, then all others.
+    /// Cables: first those of `system.links`, in the same order, then all others.
     pub cables: Vec<NamedCable>,
     /// Flows, in the order of `network.traffic`.
     pub flows: Vec<String>,
-    /// Directions between engines, as in [`Parts::adjacent`].
+    /// Names of the directions between engines, in the order of [`Parts::adjacent`].
     pub cuts: Vec<String>,
 }
 
@@ -69,7 +70,7 @@ impl NetworkNames {
             });
         }
         for cable in world.cables() {
-            // Both directions are present; the first one determines the name.
+            // The list has both directions of a cable; the first one determines the name.
             let back = cable.port.peer();
             if back < cable.port || of_links.contains(&cable.port) {
                 continue;
@@ -99,7 +100,7 @@ impl NetworkNames {
         }
     }
 
-    /// Returns the cable that a capture records.
+    /// Returns the cable that a capture records; `None` if there is no such cable.
     pub fn captured(&self, link: &CapturedLink) -> Option<&NamedCable> {
         match link {
             CapturedLink::Ends(ends) => self.between(ends),
@@ -115,8 +116,7 @@ impl NetworkNames {
         })
     }
 
-    /// Returns the message and the fix for an unknown signal of the network; `None` if the signal
-    /// is recorded.
+    /// Returns a message and a fix if the network does not record `signal`, and `None` if it does.
     pub(crate) fn fault(&self, signal: &str) -> Option<(String, String)> {
         let (kind, rest) = signal.split_once('.').unwrap_or((signal, ""));
         let (name, quantity) = rest.rsplit_once('.').unwrap_or((rest, ""));
@@ -152,7 +152,7 @@ impl NetworkNames {
     }
 }
 
-/// Returns a unique name that is valid in the name of a signal.
+/// Returns a unique name that may be part of the name of a signal.
 fn unique(used: &mut HashSet<String>, wanted: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ':');
     let name: String = (wanted.chars())

@@ -1,4 +1,4 @@
-//! A network in several engines: assignment of its nodes, and the estimated costs.
+//! Division of a network among several engines: assignment of the nodes, and the estimated cost.
 
 use timeloom_net::{Node, Owner, World};
 use timeloom_peering::partition::{self, Proposal};
@@ -8,22 +8,23 @@ use super::{Fault, Maker, Uplinks, addresses};
 use crate::plan::{EngineMode, Engines, Plan};
 use crate::suggest;
 
-/// The parts of a simulated network, each run by its own engine.
+/// Parts of a simulated network, each of which is simulated by an engine.
 #[derive(Clone, Debug)]
 pub struct Parts {
     /// Names of the engines, in order.
     pub names: Vec<String>,
-    /// Assignment of nodes to engines, and each engine's share of the work.
+    /// Assignment of the nodes to engines, and each engine's share of the work.
     pub proposal: Proposal,
 }
 
 impl Parts {
-    /// Returns the cut.
+    /// Returns the cut between the engines.
     pub fn cut(&self) -> &Cut {
         &self.proposal.cut
     }
 
-    /// Returns the directions in which packets cross between engines, in order.
+    /// Returns the directions in which packets pass between engines, in order. Each is a pair of
+    /// sender and receiver.
     pub fn adjacent(&self) -> Vec<(Owner, Owner)> {
         let links = self.cut().links().iter();
         let mut pairs: Vec<_> = links.map(|(_, from, to)| (*from, *to)).collect();
@@ -32,7 +33,7 @@ impl Parts {
         pairs
     }
 
-    /// Returns the name of a direction, as in `net.cut.west-east.late`.
+    /// Returns the name of a direction, such as `west-east` in `net.cut.west-east.late`.
     pub fn cut_name(&self, from: Owner, to: Owner) -> String {
         let name = |owner: Owner| &self.names[usize::from(owner)];
         format!("{}-{}", name(from), name(to))
@@ -66,7 +67,7 @@ impl Maker<'_> {
         }))
     }
 
-    /// Returns the listed nodes with their engines.
+    /// Returns the nodes that the scenario lists, each with its engine.
     fn seeds(&self, world: &World, engines: &Engines) -> Result<Vec<(Node, Owner)>, Fault> {
         let mut seeds: Vec<(Node, Owner)> = Vec::new();
         for (owner, (engine, names)) in (0..).zip(&engines.parts) {
@@ -95,7 +96,7 @@ impl Maker<'_> {
         Ok(seeds)
     }
 
-    /// Assigns the hosts and devices on an agent to the engine of that agent.
+    /// Assigns the hosts and devices of each agent to the agent's engine.
     fn places(
         &self,
         world: &World,
@@ -116,7 +117,7 @@ impl Maker<'_> {
             let owner = (0..)
                 .zip(engines.parts.keys())
                 .find(|(_, engine)| *engine == agent);
-            // An agent without an engine is reported by another rule.
+            // Another rule reports an agent that has no engine.
             let Some(((owner, _), node)) = owner.zip(self.nodes.get(name)) else {
                 continue;
             };
@@ -136,7 +137,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Returns the nodes that match a name or a prefix.
+    /// Returns the nodes whose name is `name` or, with a `*` at the end, begins with it.
     fn matching(&self, world: &World, name: &str) -> Vec<Node> {
         match name.strip_suffix('*') {
             None => self.nodes.get(name).copied().into_iter().collect(),
@@ -151,8 +152,8 @@ impl Maker<'_> {
 }
 
 impl Plan {
-    /// Describes, for users, the cut of a network in several engines and its estimated costs; empty
-    /// if there is one engine.
+    /// Describes for users the cut of a network between several engines, and its estimated cost.
+    /// Returns nothing if there is only one engine.
     pub fn cut_report(&self) -> Vec<String> {
         let built = self.simulated().and_then(Result::ok);
         let Some((built, network)) = built.zip(self.network.as_ref()) else {
@@ -227,5 +228,5 @@ fn fault(path: &[&str], message: String, help: &str) -> Fault {
     }
 }
 
-/// Maximum number of cut links that are listed; a fat tree has hundreds.
+/// Maximum number of cut links that are listed. A fat tree has hundreds.
 const MOST_SHOWN: usize = 8;

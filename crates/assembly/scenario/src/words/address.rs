@@ -6,18 +6,18 @@ use std::str::FromStr;
 
 use super::ParseWordError;
 
-/// An address with the prefix length of its subnet.
+/// Address with the prefix length of its subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interface<A> {
-    /// The address.
+    /// Address without the prefix length.
     pub address: A,
     /// Prefix length of the subnet: 1 … 30 for IPv4, 1 … 126 for IPv6.
     pub prefix: u8,
 }
 
-/// An IPv4 address: `10.0.0.2/24`.
+/// IPv4 address with a prefix length, such as `10.0.0.2/24`.
 pub type Ipv4Interface = Interface<Ipv4Addr>;
-/// An IPv6 address: `fd00::2/64`.
+/// IPv6 address with a prefix length, such as `fd00::2/64`.
 pub type Ipv6Interface = Interface<Ipv6Addr>;
 
 impl Ipv4Interface {
@@ -25,19 +25,19 @@ impl Ipv4Interface {
         u32::MAX << (32 - u32::from(self.prefix.clamp(1, 32)))
     }
 
-    /// Returns the address of the subnet: all host bits 0.
+    /// Returns the address of the subnet, in which all host bits are 0.
     pub fn network(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.address.to_bits() & self.mask())
     }
 
-    /// Returns the broadcast address of the subnet: all host bits 1.
+    /// Returns the broadcast address of the subnet, in which all host bits are 1.
     pub fn broadcast(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.address.to_bits() | !self.mask())
     }
 }
 
 impl Ipv6Interface {
-    /// Returns the address of the subnet: all host bits 0.
+    /// Returns the address of the subnet, in which all host bits are 0.
     pub fn network(self) -> Ipv6Addr {
         let mask = u128::MAX << (128 - u32::from(self.prefix.clamp(1, 128)));
         Ipv6Addr::from_bits(self.address.to_bits() & mask)
@@ -53,7 +53,7 @@ impl Default for Ipv4Interface {
     }
 }
 
-/// Addresses of a host: IPv4, IPv6, or one of each; never empty.
+/// Addresses of a host: an IPv4 address, an IPv6 address, or one of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// IPv4 address.
@@ -84,7 +84,7 @@ impl Addresses {
         v4.into_iter().chain(v6)
     }
 
-    /// Returns the union with `other`; `None` if both have an address of the same kind.
+    /// Returns the addresses of both; `None` if both have an address of the same kind.
     pub(crate) fn and(self, other: Self) -> Option<Self> {
         let twice = self.v4.and(other.v4).is_some() || self.v6.and(other.v6).is_some();
         (!twice).then(|| Self {
@@ -118,7 +118,7 @@ impl From<Ipv6Interface> for Addresses {
     }
 }
 
-/// Parses one address of either kind.
+/// Parses one address, either IPv4 or IPv6.
 impl FromStr for Addresses {
     type Err = ParseWordError;
 

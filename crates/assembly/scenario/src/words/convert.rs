@@ -1,4 +1,4 @@
-//! Conversions of the text values: reading from the file, writing, and schema.
+//! Conversions of the values that are written as text: reading, writing, and schema.
 
 use std::fmt;
 
@@ -52,7 +52,7 @@ as_text!(
     Assertion
 );
 
-/// Reads one address, or a list of one of each kind.
+/// Reads one address, or a list with one address of each kind.
 impl FromNode for Addresses {
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         let read = |text: &str| text.parse::<Self>();
@@ -95,7 +95,7 @@ impl FromNode for Addresses {
 
 const EACH_KIND: &str = "as in `[\"10.0.0.2/24\", \"fd00::2/64\"]`";
 
-/// Writes a single address as a string, two as a list.
+/// Writes a single address as a string, and two addresses as a list.
 impl Serialize for Addresses {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let texts: Vec<String> = self.texts().collect();
@@ -128,7 +128,7 @@ impl schemars::JsonSchema for Addresses {
     }
 }
 
-/// Implements reading from one of a few keywords.
+/// Implements reading of a type whose values are keywords.
 macro_rules! read_from_words {
     ($($type:ty { $($word:literal => $value:expr),* $(,)? })*) => {$(
         impl FromNode for $type {
@@ -251,7 +251,7 @@ pub(crate) fn as_text<T: fmt::Display, S: Serializer>(
     serializer.collect_str(value)
 }
 
-/// For a value that is present whenever this is called.
+/// Writes a value as text. Must be called only if the value is present.
 pub(crate) fn as_optional_text<T: fmt::Display, S: Serializer>(
     value: &Option<T>,
     serializer: S,

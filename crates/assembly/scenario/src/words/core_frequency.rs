@@ -7,7 +7,7 @@ use timeloom_clock::counter::Frequency;
 
 use super::ParseWordError;
 
-/// Frequency of a core, as in `800 MHz`.
+/// Frequency of a core, such as `800 MHz`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CoreFrequency(pub Frequency);
 

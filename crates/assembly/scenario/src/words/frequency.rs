@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use super::ParseWordError;
 
-/// A signed difference of a frequency from nominal, in parts per 10^12.
+/// Difference of a frequency from its nominal value, in parts per 10^12; may be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrequencyError {
     ppt: i64,
 }
 
-/// Units in parts per 10^12, the largest first.
+/// Units with their values in parts per 10^12, the largest first.
 const UNITS: [(&str, i64); 3] = [("ppm", 1_000_000), ("ppb", 1_000), ("ppt", 1)];
 
 impl FrequencyError {
@@ -29,7 +29,8 @@ impl FrequencyError {
 impl FromStr for FrequencyError {
     type Err = ParseWordError;
 
-    /// Parses a signed decimal number, optional blank and unit; exact to 10^-12.
+    /// Parses a signed decimal number and a unit, with an optional blank between them. The result
+    /// is exact to 10^-12.
     fn from_str(text: &str) -> Result<Self, ParseWordError> {
         let fail = || {
             ParseWordError(format!(

@@ -1,5 +1,5 @@
-//! Values written as one string (`10 ms`, `100 Mbit/s`, `10.0.0.2/24`, `tcp:5000`,
-//! `grid.bus.680.v1`), each with its own type and parser.
+//! Values that are written as one string (`10 ms`, `100 Mbit/s`, `10.0.0.2/24`, `tcp:5000`,
+//! `grid.bus.680.v1`). Each kind has its own type and parser.
 
 mod address;
 mod convert;
@@ -26,12 +26,12 @@ pub use rights::{CapabilityName, User};
 pub use size::Size;
 pub(crate) use time::{CivilText, DurationText, parse_duration, utc_as_text};
 
-/// Parse error of a value; the message describes the valid syntax.
+/// Error for a text that is not a valid value. The message describes the syntax.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseWordError(pub(crate) String);
 
-// Defaults shared by several tables, as functions for serde.
+// Defaults that several tables share, as functions for serde.
 
 pub(crate) fn one_nanosecond() -> Duration {
     Duration::from_ns(1)

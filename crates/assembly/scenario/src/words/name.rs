@@ -1,4 +1,4 @@
-//! Names: readiness conditions, signals, attacks.
+//! Names in scenarios: readiness conditions, signals, and hosts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,9 +9,9 @@ use crate::plan::Condition;
 /// Readiness condition of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// A program on its host listens on this TCP port.
+    /// A program on the same host listens on this TCP port.
     Tcp(u16),
-    /// A line of its output contains this text.
+    /// A line of the program's output contains this text.
     Log(String),
 }
 
@@ -46,8 +46,9 @@ impl fmt::Display for Ready {
     }
 }
 
-/// Returns true if `name` can be a host name: labels of letters, digits, `-` and `_`, separated by
-/// dots (RFC 1123, 2.1), that resolvers do not parse as an IPv4 address, such as `10` or `0x7f`.
+/// Returns true if `name` can be a host name. It must consist of labels of letters, digits, `-` and
+/// `_`, separated by dots (RFC 1123, 2.1). Resolvers must not take it for an IPv4 address, as they
+/// do with `10` or `0x7f`.
 pub fn is_host_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let label = |label: &str| {
@@ -59,7 +60,7 @@ pub fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label) && !reads_as_address(name)
 }
 
-/// Returns true if resolvers parse `name` as an IPv4 address instead of looking it up.
+/// Returns true if resolvers take `name` for an IPv4 address, and do not look it up.
 pub(crate) fn reads_as_address(name: &str) -> bool {
     name.split('.').all(is_number)
 }
@@ -74,12 +75,12 @@ fn is_number(text: &str) -> bool {
         }
 }
 
-/// A signal of a plant, `PLANT.SIGNAL`; split at the first dot.
+/// Signal of a plant, written as `PLANT.SIGNAL`. The text is split at the first dot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SignalName {
-    /// The plant.
+    /// Name of the plant.
     pub plant: String,
-    /// Name of the signal, as defined by the plant.
+    /// Name of the signal, as the plant defines it.
     pub signal: String,
 }
 

@@ -11,7 +11,8 @@ pub struct BitRate {
     bits_per_s: u64,
 }
 
-/// Units of a bit rate, the largest first. Decimal, as for links.
+/// Units with their values in bits per second, the largest first. They are decimal, as is usual for
+/// links.
 const BIT_UNITS: [(&str, u64); 4] = [
     ("Gbit/s", 1_000_000_000),
     ("Mbit/s", 1_000_000),
@@ -20,7 +21,8 @@ const BIT_UNITS: [(&str, u64); 4] = [
 ];
 
 impl BitRate {
-    /// Returns a rate of `bits_per_s`; `None` for 0, at which nothing would arrive.
+    /// Returns a rate of `bits_per_s` bits per second. Returns `None` for 0, at which nothing would
+    /// arrive.
     pub const fn from_bits_per_s(bits_per_s: u64) -> Option<Self> {
         if bits_per_s == 0 {
             None
@@ -29,7 +31,7 @@ impl BitRate {
         }
     }
 
-    /// Returns the rate in bits per second; at least 1.
+    /// Returns the rate in bits per second, which is at least 1.
     pub const fn as_bits_per_s(self) -> u64 {
         self.bits_per_s
     }
@@ -38,7 +40,8 @@ impl BitRate {
 impl FromStr for BitRate {
     type Err = ParseWordError;
 
-    /// Parses a decimal number, optional blank and unit; exact to the bit.
+    /// Parses a decimal number and a unit, with an optional blank between them. The result is exact
+    /// to the bit.
     fn from_str(text: &str) -> Result<Self, ParseWordError> {
         let fail = || {
             ParseWordError(format!(

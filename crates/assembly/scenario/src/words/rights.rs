@@ -9,7 +9,7 @@ use timeloom_sys::rights::Capability;
 use super::ParseWordError;
 use crate::suggest;
 
-/// A user of the machine: a name, or `UID` or `UID:GID`.
+/// User of the machine: a name, or `UID`, or `UID:GID`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User(pub UserName);
 
@@ -28,7 +28,7 @@ impl fmt::Display for User {
     }
 }
 
-/// A capability as in capabilities(7), in lower case and without `cap_`.
+/// Capability as in capabilities(7), in lower case and without `cap_`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapabilityName(pub Capability);
 

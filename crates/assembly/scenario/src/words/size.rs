@@ -1,17 +1,17 @@
-//! Sizes of files.
+//! Sizes of files and memory.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::ParseWordError;
 
-/// A size limit in bytes; at least one.
+/// Size in bytes; at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size {
     bytes: u64,
 }
 
-/// Units, the largest first. Binary, as for disks.
+/// Units with their values in bytes, the largest first. They are binary, as is usual for disks.
 const UNITS: [(&str, u64); 5] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
@@ -21,7 +21,7 @@ const UNITS: [(&str, u64); 5] = [
 ];
 
 impl Size {
-    /// Returns a size in bytes; `None` for 0, which would keep nothing.
+    /// Returns a size of `bytes` bytes. Returns `None` for 0, with which nothing would be kept.
     pub const fn from_bytes(bytes: u64) -> Option<Self> {
         if bytes == 0 {
             None
@@ -30,12 +30,12 @@ impl Size {
         }
     }
 
-    /// Returns a size in mebibytes; at least one.
+    /// Returns a size of `mib` mebibytes, which must not be 0.
     pub(crate) const fn from_mib(mib: u64) -> Self {
         Self { bytes: mib << 20 }
     }
 
-    /// Returns the size in bytes; at least 1.
+    /// Returns the size in bytes, which is at least 1.
     pub const fn as_bytes(self) -> u64 {
         self.bytes
     }
@@ -44,7 +44,7 @@ impl Size {
 impl FromStr for Size {
     type Err = ParseWordError;
 
-    /// Parses a whole number, optional blank and unit.
+    /// Parses a whole number and a unit, with an optional blank between them.
     fn from_str(text: &str) -> Result<Self, ParseWordError> {
         let parse = || {
             let (number, factor) = UNITS.iter().find_map(|(unit, factor)| {

@@ -8,7 +8,7 @@ use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
 use crate::tree::{Node, Value};
 
-/// Parses a duration. The length limit is far beyond any valid text.
+/// Parses a duration. A text that is far longer than any valid one is rejected.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, ParseWordError> {
     const LONGEST: usize = 24;
     if text.trim().len() > LONGEST {

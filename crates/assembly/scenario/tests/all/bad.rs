@@ -1,4 +1,4 @@
-//! Invalid files: each mistake is reported at its position, and all of them at once.
+//! Invalid files: each mistake must be reported at its position, and all of them together.
 
 mod containers;
 mod machines;
@@ -17,13 +17,13 @@ fn errors(text: &str) -> ScenarioErrors {
     parse(text, "lab/test.toml", &[]).expect_err("the scenario is wrong")
 }
 
-/// A change to the valid file, a part of the text of the reported line, and the message.
+/// Change to the valid file, with the mistake that it must cause.
 struct Case {
     replace: &'static str,
     with: &'static str,
     line: &'static str,
     message: &'static str,
-    /// Number of mistakes caused by the change.
+    /// Number of mistakes that the change must cause.
     count: usize,
 }
 
@@ -42,12 +42,12 @@ const fn case(
     }
 }
 
-/// Creates a case that is reported at the changed line.
+/// Creates a case whose mistake is reported at the changed line.
 const fn here(replace: &'static str, with: &'static str, message: &'static str) -> Case {
     case(replace, with, with, message)
 }
 
-/// Grouped by the part of a file that they concern.
+/// Cases, grouped by the part of the file that they concern.
 const CASES: [&[Case]; 8] = [
     shape::CASES,
     time::CASES,
@@ -184,7 +184,7 @@ fn of_many_mistakes_a_hundred_are_shown_and_the_others_counted() {
         .map(|it| format!("[[system.hosts.a.programs]]\nname = \"p{it}\"\nrun = [\"p\"]\nafter = [\"q{it}\"]\n"))
         .collect();
     let programs = format!("[system.hosts.a]\naddress = \"10.0.0.1/24\"\n{programs}");
-    // Mistakes of parsing, and mistakes of a rule.
+    // One text with mistakes of parsing, and one with violations of a rule.
     for text in [hosts, programs] {
         let errors = parse(&format!("{HEAD}{text}"), "many.toml", &[]).expect_err("many");
         assert_eq!(errors.count(), many);

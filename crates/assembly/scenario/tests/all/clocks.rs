@@ -1,4 +1,4 @@
-//! PTP clocks in a simulated network: positions, signatures and attacks.
+//! Tests of PTP clocks in a simulated network: their nodes, signatures and attacks.
 
 use timeloom_scenario::parse;
 

@@ -1,4 +1,4 @@
-//! The reference and the examples of the repository agree with the reader.
+//! The reference and the examples of the repository must agree with the reader.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn the_reference_names_every_key() {
     let mut known = BTreeSet::new();
     keys(&json_schema(), &mut known);
     assert!(known.len() > 50, "{known:?}");
-    // In code, as a separate word.
+    // The key must be in code, as a separate word.
     let mut named = BTreeSet::new();
     for code in REFERENCE.split('`').skip(1).step_by(2) {
         let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
@@ -52,7 +52,7 @@ fn the_example_in_the_reference_is_right() {
     assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan));
 }
 
-/// Values from the paper and examples/ieee13/README.md.
+/// The expected values are from the paper and from examples/ieee13/README.md.
 #[test]
 fn the_case_of_the_paper_is_as_published() {
     let plan = example("ieee13/ieee13.toml");

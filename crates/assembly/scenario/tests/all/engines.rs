@@ -1,4 +1,5 @@
-//! Several engines for a simulated network: rejected scenarios, and the estimated cost of the cut.
+//! Tests of several engines for a simulated network: rejected scenarios, and the estimated cost of
+//! the cut.
 
 use timeloom_scenario::{EngineMode, Plan, parse};
 use timeloom_time::Duration;
@@ -37,7 +38,7 @@ fn the_cut_and_its_cost_are_said_before_the_run() {
     assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan.clone()));
     let report = plan.cut_report().join("\n");
     assert!(report.contains("cut: wan (20 ms)"), "the longest: {report}");
-    // 20 ms of virtual time are 80 ms of wall time.
+    // With this dilation, 20 ms of virtual time are 80 ms of wall time.
     let cost = "up to 12 agreements a second of the machine's time";
     assert!(report.contains(cost), "{report}");
     let parts = plan.simulated().unwrap().unwrap().parts.unwrap();

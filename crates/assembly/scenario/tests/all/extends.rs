@@ -1,4 +1,4 @@
-//! A scenario that contains only changes to another.
+//! Tests of scenarios that contain only changes to another.
 
 use std::path::Path;
 
@@ -29,7 +29,8 @@ assert = "min(tank.level) > 1"
 when = "attack.dos"
 "#;
 
-/// Loads `main.toml` from a directory with these files; all directories are created.
+/// Writes these files to a new directory, with all directories that they name, and loads
+/// `main.toml` from there.
 fn load(
     files: &[(&str, &str)],
     sets: &[&str],
@@ -97,7 +98,7 @@ when = "no attack.replay"
         (vec!["./one".to_owned()], Duration::from_s(1))
     );
     assert_eq!((two.name.as_str(), three.name.as_str()), ("two", "three"));
-    // Each path is relative to the file that first named it.
+    // Each path must be relative to the file that first named it.
     let below = scratch.path().join("below");
     assert_eq!((&one.directory, &two.directory), (&below, &below));
     assert_eq!(three.directory, scratch.path());
@@ -236,7 +237,7 @@ fn nothing_is_shown_of_a_file_outside_of_the_scenario_s_directory() {
             assert!(shown.contains("see `timeloom check"), "{shown}");
         }
     }
-    // A valid file may lie anywhere.
+    // A valid file may be anywhere.
     let base = outside.path().join("base.toml");
     std::fs::write(&base, BASE).expect("it can be written");
     let main = format!(
@@ -248,7 +249,7 @@ fn nothing_is_shown_of_a_file_outside_of_the_scenario_s_directory() {
         plan.unwrap_or_else(|errors| panic!("{errors}")).name,
         "other"
     );
-    // A mistake of the extending file itself is shown.
+    // A mistake in the extending file itself must be shown.
     let (plan, _scratch) = load(&[("main.toml", &format!("{main}seed = -1\n"))], &[]);
     let errors = plan.expect_err("a seed is none");
     assert!(errors.to_string().contains("main.toml:3:8"), "{errors}");

@@ -1,11 +1,12 @@
-//! No text makes the reader panic; every accepted text is written and read back.
+//! No text must make the reader panic. Every text that is accepted must be the same after it has
+//! been written and read back.
 
 use proptest::prelude::*;
 use timeloom_scenario::{Assertion, BitRate, Ipv4Interface, Ready, parse};
 
 const EVERYTHING: &str = include_str!("../../examples/everything.toml");
 
-/// Pieces of scenarios, so that random texts get past the first brackets.
+/// Pieces of scenarios, with which random texts get past the first brackets.
 const PIECES: &[&str] = &[
     "schema = \"timeloom/1\"\n",
     "name = \"x\"\n",
@@ -60,7 +61,7 @@ fn try_all(text: &str, sets: &[String]) {
 }
 
 proptest! {
-    // The failing text is printed; a file of seeds would say less.
+    // The text that fails is printed. A file with seeds would give less information.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -75,7 +76,7 @@ proptest! {
 
     #[test]
     fn a_good_file_with_a_hole(at in 0..EVERYTHING.len(), length in 0usize..60, put in ".{0,4}") {
-        // A string slice, so no character is split.
+        // The text is sliced at character boundaries only.
         let boundary = |at: usize| (0..=at).rev().find(|&at| EVERYTHING.is_char_boundary(at)).unwrap_or(0);
         let (at, end) = (boundary(at), boundary((at + length).min(EVERYTHING.len())));
         let text = format!("{}{put}{}", &EVERYTHING[..at], &EVERYTHING[end..]);

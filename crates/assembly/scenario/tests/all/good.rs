@@ -1,4 +1,4 @@
-//! A valid file gives the plan that it describes, and the plan gives the file back.
+//! A valid file must give the plan that it describes, and the plan must give the file back.
 
 use serde_json::Value;
 use timeloom_scenario::{
@@ -160,7 +160,7 @@ fn time_may_be_granted_from_outside() {
     assert_eq!(plan.time.stepping().patience, Duration::from_s(5));
     assert!(plan.time.skips());
     assert_eq!(read(&plan.to_toml()).time, plan.time);
-    // Settings of a mode are kept while another mode is in force.
+    // Settings of a mode must be kept while another mode is in force.
     let other = read(EVERYTHING).time;
     assert!(other.stepped.is_some() && !other.skips());
 }
@@ -260,7 +260,7 @@ fn a_virtual_machine_may_read_timelines_of_its_host() {
     let machine = plan.system.hosts["plc"].machine.as_ref().unwrap();
     assert_eq!(machine.timelines, ["cell"]);
     assert_eq!(read(&plan.to_toml()), plan);
-    // In real time, the machine's counter is not related to its host's timelines.
+    // In real time, the machine's counter has no relation to the host's timelines.
     let real = text.replace("tsc = \"emulate\"", "mode = \"real\"");
     let errors = parse(&real, "lab/real.toml", &[]).unwrap_err().to_string();
     assert!(
@@ -319,15 +319,16 @@ directory = "nowhere"
     assert!(errors.to_string().contains("cannot be read"), "{errors}");
 }
 
-/// The schema, the reader and the writer must know the same keys: every key of the schema is in the
-/// written example and vice versa.
+/// The schema, the reader and the writer must know the same keys: every key of the schema must be
+/// in the written example, and vice versa.
 #[test]
 fn the_schema_names_the_keys_that_are_written() {
     let schema = json_schema();
     let written: toml::Table = toml::from_str(&read(EVERYTHING).to_toml()).unwrap();
     let written = serde_json::to_value(written).unwrap();
     compare(&schema, &schema["else"], &written, "scenario");
-    // A network is either made of kernel objects or simulated, so it takes another file.
+    // A network either consists of kernel objects or is simulated, so the second kind needs another
+    // file.
     let plan = parse(SIMULATED, "lab/simulated.toml", &[]).unwrap();
     let written: toml::Table = toml::from_str(&plan.to_toml()).unwrap();
     let written = serde_json::to_value(written).unwrap();
@@ -355,7 +356,7 @@ fn a_simulated_network_survives_writing_and_reading() {
     assert_eq!(again, Ok(plan));
 }
 
-/// Leaves out the graph, whose file does not exist.
+/// The graph is left out, because its file does not exist.
 #[test]
 fn a_simulated_network_is_built_as_written() {
     let text = SIMULATED.replace("topology = \"backbone.gml\"", "");
@@ -370,7 +371,7 @@ fn a_simulated_network_is_built_as_written() {
     assert_eq!(built.world.prefix(port), 24);
     let gateway = built.world.gateway(plc).unwrap();
     assert!(gateway.to_string().starts_with("192.168.1."), "{gateway}");
-    // Eight hosts on each side of the dumbbell, and its two routers.
+    // The dumbbell has eight hosts on each side, and two routers.
     let generated = built.nodes.keys().filter(|name| name.starts_with("core-"));
     assert_eq!(generated.count(), 18);
 }
@@ -386,7 +387,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
         return compare(root, &either[0], value, path);
     }
     if let Some(items) = value.as_array() {
-        // The first example contains the optional keys, another the mandatory ones.
+        // In a list, the first example has the optional keys, and another has the mandatory ones.
         let Some(first) = items.first() else { return };
         return compare(root, &schema["items"], first, &format!("{path}[]"));
     }

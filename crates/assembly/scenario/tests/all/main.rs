@@ -1,4 +1,4 @@
-//! Valid and invalid scenarios.
+//! Tests of valid and invalid scenarios.
 
 mod bad;
 mod clocks;

@@ -1,4 +1,4 @@
-//! Overrides from the command line.
+//! Tests of overrides from the command line.
 
 use timeloom_scenario::{Plan, ScenarioErrors, parse};
 use timeloom_time::Duration;
@@ -105,7 +105,7 @@ fn a_set_is_shown_with_the_mark_under_it() {
     assert!(shown.contains("time.mode=fast"), "{shown}");
 }
 
-/// The end of the run does not limit disabled events.
+/// Events of a disabled attack may be after the end of the run.
 #[test]
 fn what_a_disabled_attack_says_may_lie_beyond_the_end() {
     let short = "time.duration=3 s";

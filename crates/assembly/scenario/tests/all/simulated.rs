@@ -1,4 +1,5 @@
-//! Simulated networks that cannot be built: rejected before the start, with position and fix.
+//! Simulated networks that cannot be built must be rejected before the start, with position and
+//! fix.
 
 use timeloom_scenario::parse;
 
@@ -27,7 +28,7 @@ address = "10.1.0.2/24"
 address = "10.2.0.1/30"
 "#;
 
-/// Changes the valid file and returns its mistakes with their line.
+/// Changes the valid file. Returns the message of its mistake, and the line.
 fn wrong(change: &str, to: &str) -> (String, String) {
     assert!(GOOD.contains(change), "{change}");
     let text = GOOD.replacen(change, to, 1);
@@ -47,7 +48,7 @@ fn the_good_one_is_good() {
 
 #[test]
 fn each_fault_is_found_where_it_stands() {
-    // Replaced text, new text, a part of the reported line, a part of the message.
+    // Replaced text, new text, a part of the reported line, and a part of the message.
     let cases = [
         (
             r#"["b", "s1"]"#,
@@ -352,7 +353,7 @@ fn simulated_hosts_serve_where_there_is_room_for_them() {
     }
 }
 
-/// Appends these lines to the valid file.
+/// Loads the valid file with these lines appended.
 fn with(more: &str) -> Result<timeloom_scenario::Plan, String> {
     parse(&format!("{GOOD}{more}"), "net.toml", &[]).map_err(|errors| errors.to_string())
 }
@@ -415,7 +416,7 @@ fn a_link_and_a_flow_may_be_given_names() {
 #[test]
 fn generated_links_are_captured_and_misspelt_ones_refused() {
     with("[[capture]]\nlink = [\"g-h1\", \"g-switch\"]\n").unwrap();
-    // The name in the link's signals is accepted, too.
+    // The name in the link's signals must be accepted, too.
     let names = with("").unwrap().simulated().unwrap().unwrap().names;
     let generated = names.between(&["g-h1".to_owned(), "g-switch".to_owned()]);
     let name = &generated.expect("it is there").name;

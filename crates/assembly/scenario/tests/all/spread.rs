@@ -1,4 +1,4 @@
-//! Scenarios that are distributed over agents.
+//! Tests of scenarios that are distributed over agents.
 
 use timeloom_scenario::{Plan, parse};
 
@@ -43,7 +43,7 @@ fn a_spread_scenario_is_read_and_written_alike() {
     assert_eq!(again.placement, plan.placement);
 }
 
-/// Routers, and an engine on each agent.
+/// Simulated network with an engine for each agent.
 const MODELLED: &str = r#"
 [network]
 routers = ["r1", "r2", "r3"]
@@ -51,7 +51,7 @@ routers = ["r1", "r2", "r3"]
 parts = { a = ["r1"], b = ["r3"] }
 "#;
 
-/// Returns [`SPREAD`] with a simulated network, and `parts` of it.
+/// Returns [`SPREAD`] with the text `network`, and with links between the routers of that text.
 fn modelled(network: &str) -> String {
     let links = r#"links = [
     { between = ["meter", "r1"] },

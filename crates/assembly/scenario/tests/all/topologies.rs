@@ -1,5 +1,5 @@
-//! Topologies that a scenario generates or reads from a file: every shape is built, connected to
-//! hosts of the scenario, and has the expected paths.
+//! Topologies that a scenario generates or reads from a file. Every shape must be built and
+//! connected to hosts of the scenario, and must have the expected paths.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,8 @@ use timeloom_net::{Node, Pattern, Size, TrafficConfig, World};
 use timeloom_scenario::{Machine, Simulated, load_for, parse};
 use timeloom_time::{Duration, Instant};
 
-/// Two hosts, each 5 ms from the topology; in one subnet if that is a LAN.
+/// Returns a scenario with two hosts, each of which is 5 ms from the topology. If `lan` is true,
+/// they are in one subnet.
 fn scenario(topology: &str, [east, west]: [&str; 2], lan: bool) -> String {
     let subnet = if lan { 1 } else { 2 };
     format!(
@@ -68,7 +69,7 @@ fn assert_delay(text: &str, base: &Path, from: &str, to: &str, expected_ms: f64)
         let built = plan.simulated().unwrap();
         let built = built.unwrap_or_else(|fault| panic!("{fault:?}\n{text}"));
         let got = delay_ms(built, from, to);
-        // A packet takes some nanoseconds at each link of 1000 Gbit/s.
+        // At each link of 1000 Gbit/s a packet takes some nanoseconds.
         assert!(
             (got - expected_ms).abs() < 0.001,
             "{from} to {to}: {got} ms, not {expected_ms}\n{text}"
@@ -78,8 +79,8 @@ fn assert_delay(text: &str, base: &Path, from: &str, to: &str, expected_ms: f64)
 
 #[test]
 fn every_shape_has_the_paths_it_should_have() {
-    // Shape; attachment points of east and west, true if those are on one LAN, and their distance;
-    // two of the topology's own hosts and their distance.
+    // Each entry has a shape, the attachment points of east and west, true if both are on one LAN,
+    // and their distance; then two of the topology's own hosts, and their distance.
     let shapes = [
         (
             r#"shape = "dumbbell", size = 2"#,
@@ -153,8 +154,7 @@ fn every_shape_has_the_paths_it_should_have() {
     }
 }
 
-/// Three cities in a triangle, of which the direct path is the longer one in milliseconds, not in
-/// hops.
+/// Three cities in a triangle. The direct path is the longer one in milliseconds, but not in hops.
 const GML: &str = r#"graph [
   node [ id 0 label "Kiel" ]
   node [ id 1 label "New York" ]
@@ -181,7 +181,7 @@ const GRAPHML: &str = r#"<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
 </graphml>
 "#;
 
-/// A directory that is removed after the test.
+/// Directory that is removed after the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -220,11 +220,11 @@ fn hosts_are_bound_to_the_nodes_of_a_graph() {
     }
 }
 
-/// Returns the message and the line of the mistake in a scenario whose graph is `graph`.
+/// Returns the message of the mistake in a scenario whose graph is `graph`, and its line.
 fn wrong(scratch: &Scratch, graph: (&str, &str), text: &str) -> (String, String) {
     scratch.write(graph.0, graph.1);
     let file = scratch.write("net.toml", text);
-    // The programs of a scenario are checked as well; they do not exist here.
+    // The programs of a scenario are checked as well, and these do not exist.
     let errors = load_for(&file, &[], Machine::Checked)
         .unwrap_err()
         .to_string();
@@ -245,7 +245,7 @@ fn a_graph_that_does_not_fit_is_refused_where_the_scenario_names_it() {
     load_for(&file, &[], Machine::Checked).unwrap_or_else(|errors| panic!("{errors}"));
     let apart = GML.replace("edge [ source 0 target 2 latency \"7 ms\" ]", "");
     let cases = [
-        // The graph, the scenario, the message, and its line.
+        // Graph, scenario, message, and the line of the mistake.
         (
             GML.to_owned(),
             good.replace("\"Ulm\"", "\"Ulmm\""),

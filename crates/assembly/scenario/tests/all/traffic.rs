@@ -1,10 +1,10 @@
-//! Simulated traffic: every kind, as packets and as fluid.
+//! Tests of simulated traffic: every kind, as packets and as fluid.
 
 use timeloom_scenario::{Background, parse};
 
 use crate::simulated::GOOD;
 
-/// Returns the valid file with this traffic instead.
+/// Returns the valid file, with this traffic instead of its own.
 fn with_traffic(traffic: &str) -> String {
     let plain = r#"{ from = "g-h0", to = "g-h1", kind = "reno" }"#;
     assert!(GOOD.contains(plain));

@@ -1,9 +1,10 @@
-//! Reads, in turn, a timeline and the same time through ClockBound 2 and 3.
+//! Reads the same time alternately from a timeline, ClockBound 2 and ClockBound 3.
 //!
-//! `timeloom-bench-peers PAGE SHM0 SHM1 ROUNDS BATCH CORE` prints a line per round: nanoseconds per
-//! read of our interval, of ClockBound 2.0.3's and of ClockBound 3's client. `timeloom bench
-//! timeline` writes the three files and computes the ratios. A client that rejects its file or
-//! returns no valid interval ends the program: an error path would be measured instead.
+//! `timeloom-bench-peers PAGE SHM0 SHM1 ROUNDS BATCH CORE` prints one line per round: nanoseconds
+//! per read of the timeline's interval, of ClockBound 2.0.3's client, and of ClockBound 3's client.
+//! `timeloom bench timeline` writes the three files and computes ratios. The program ends if a
+//! client rejects its file or returns no valid interval, because it would otherwise measure an
+//! error path.
 
 use std::hint::black_box;
 use std::process::ExitCode;

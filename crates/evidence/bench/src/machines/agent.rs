@@ -1,7 +1,8 @@
-//! The side of a worker that represents one machine: a session on the pause bus, and its processes.
+//! A worker that represents one machine: a session on the pause bus, with its processes.
 //!
-//! Equivalent to `timeloom agent` without its command line: the same crates, with a stopwatch
-//! around the operations ordered by the bus. Commanded by [`super::fleet`], line by line.
+//! The worker does the same as `timeloom agent`, without its command line: it uses the same crates,
+//! with a stopwatch around the operations that the bus orders. [`super::fleet`] sends it commands,
+//! line by line.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
@@ -26,33 +27,34 @@ use crate::remote::{Environment, Remote};
 use crate::scratch::Scratch;
 use crate::ticks;
 
-/// A pause as observed by one machine. Times are readings of the counter, unless their names say
-/// otherwise.
+/// A pause as one machine observes it. Times are readings of the cycle counter, unless the name of
+/// the field ends in a unit.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct PauseStamps {
-    /// On the requesting machine: its own processes were stopped.
+    /// The machine's own processes were stopped; `Some` only on the requesting machine.
     pub(super) alone: Option<u64>,
-    /// Clock and processes were stopped at the agreed time.
+    /// Clock and processes were stopped at the agreed instant.
     pub(super) stood: u64,
-    /// Delay of `stood` after the agreed time, by the line that all clocks follow.
+    /// Delay of `stood` after the agreed instant, by the common line of all clocks.
     pub(super) stood_after_ns: i64,
-    /// The clock ran, and all processes were awake.
+    /// The clock was running, and all processes had been woken.
     pub(super) ran: u64,
-    /// Delay of `ran` after the agreed end.
+    /// Delay of `ran` after the agreed end of the pause.
     pub(super) ran_after_ns: i64,
-    /// The last process has woken for input that arrived during the pause.
+    /// The last process had noticed input that arrived during the pause.
     pub(super) noticed: u64,
-    /// Agreed time of the pause, in virtual time.
+    /// Agreed instant of the pause, in virtual time.
     pub(super) at_ns: i64,
-    /// Agreed end, on the machines' common clock.
+    /// Agreed end of the pause, on the common timeline of the machines.
     pub(super) resumed_ns: i64,
-    /// Distance of the pause ahead of this machine's clock at the time of the request.
+    /// Virtual time from the request to the agreed instant, by this machine's clock.
     pub(super) ahead_ns: i64,
-    /// Offset of this clock from the common line just before.
+    /// Offset of this machine's clock from the common line, immediately before the pause.
     pub(super) off_ns: i64,
 }
 
-/// Runs as a machine until commanded to end. `words` are its name and the key of the run.
+/// Acts as one machine until the command `end`. `words` contains the machine's name and the key of
+/// the run.
 ///
 /// | command | answer |
 /// |---|---|
@@ -82,7 +84,7 @@ pub(crate) fn serve(words: &str, mut stream: UnixStream, lines: impl BufRead) ->
 }
 
 struct Machine {
-    // Fields drop in this order: processes before the session that they are in.
+    // Fields are dropped in this order: the processes before their session.
     processes: Vec<Remote>,
     hold: Option<Hold>,
     bus: Bus,
@@ -121,7 +123,7 @@ impl Machine {
             .wire(move |_, _| wire)
             .build();
         line.wait_for_start().map_err(io::Error::other)?;
-        // The hold before the start is not a pause.
+        // The stop before the start of the run is not a pause.
         seen.recv().map_err(io::Error::other)?;
         let scratch = Scratch::new().map_err(io::Error::other)?;
         let options = Options {
@@ -196,19 +198,19 @@ impl Machine {
     }
 }
 
-/// The session as seen by the bus, with a stopwatch.
+/// Session for the bus, which records times when the bus stops and resumes it.
 struct Watched {
     session: AgreedSession,
     state: Mutex<State>,
     tell: Sender<PauseStamps>,
-    /// Reports of the session at the end of each pause.
+    /// Report of the session at the end of each pause.
     ended: Mutex<Receiver<AgreedPause>>,
 }
 
 #[derive(Default)]
 struct State {
     seen: PauseStamps,
-    /// Wall and virtual time at which all clocks resumed last.
+    /// Wall time and virtual time at which all clocks last resumed.
     line: Option<(Instant<Wall>, Instant<Virtual>)>,
 }
 
@@ -216,7 +218,7 @@ impl Watched {
     fn new(session: &Arc<Session>, tell: Sender<PauseStamps>) -> Self {
         let (end, ended) = channel();
         let hear = move |pause: &AgreedPause| {
-            // The receiver is gone when the machine ends.
+            // The receiver does not exist any more when the machine ends.
             let _ = end.send(*pause);
         };
         Self {
@@ -294,8 +296,8 @@ fn peer(text: &str) -> Option<Peer> {
     })
 }
 
-/// Returns this worker's command line without its last argument, which differs for every worker,
-/// and with the path of the running executable as the program if known.
+/// Returns the command line of this worker, without its last argument, which differs between
+/// workers. The program is the path of the running executable, if known.
 fn own_command() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     words.pop();
@@ -309,5 +311,5 @@ fn wrong(command: &str) -> io::Error {
     io::Error::other(format!("what? {command}"))
 }
 
-/// Longer than any operation on a machine with other load.
+/// Longer than any operation takes on a machine with other load.
 const PATIENCE: Duration = Duration::from_s(60);

@@ -1,4 +1,4 @@
-//! Several machines that agree on pauses, and the measurement of one pause.
+//! Several machines that agree on pauses, and the measurement of a pause.
 
 use super::agent::PauseStamps;
 use crate::Options;
@@ -7,35 +7,36 @@ use crate::remote::{Environment, Remote};
 use crate::scratch::{Scratch, unique};
 use crate::ticks::Scale;
 
-/// Workers that act as the machines of one run.
+/// Workers, each of which represents a machine of the same run.
 pub(super) struct Fleet {
     machines: Vec<Remote>,
     scale: Scale,
     _scratch: Scratch,
 }
 
-/// A pause, in nanoseconds.
+/// Measurements of one pause, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Pause {
-    /// By machine: time until its processes were stopped, since the request on the requesting
-    /// machine, since the agreed time on the others.
+    /// By machine: time until the machine's processes were stopped. It counts from the request on
+    /// the requesting machine, and from the agreed instant on the others.
     pub(super) own_stop: Vec<f64>,
-    /// Time from the request until all were stopped and the hold was granted.
+    /// Time from the request until all machines were stopped and the hold was granted.
     pub(super) stop: f64,
-    /// By machine: time since the agreed end until the clock ran and the processes were awake.
+    /// By machine: time from the agreed end until the clock was running and the processes had been
+    /// woken.
     pub(super) own_resume: Vec<f64>,
-    /// Time from the release until the last machine resumed.
+    /// Time from the release until the last machine had resumed.
     pub(super) resume: f64,
-    /// Time from the release until the last process has noticed.
+    /// Time from the release until the last process had noticed its input.
     pub(super) running: f64,
-    /// Virtual time from the request to the pause.
+    /// Virtual time from the request to the agreed instant of the pause.
     pub(super) ahead: f64,
     /// By machine: absolute offset of its clock from the common line.
     pub(super) off: Vec<f64>,
 }
 
 impl Fleet {
-    /// Starts this many machines with this many processes each; returns when time runs on all.
+    /// Starts so many machines with so many processes each; returns when time runs on all of them.
     pub(super) fn start(
         options: &Options,
         hosts: usize,
@@ -66,10 +67,10 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Lets machine `asks` hold all machines for this duration.
+    /// Makes machine `asks` hold all machines for the given duration.
     ///
     /// # Errors
-    /// Fails if machines are not at the same nanosecond, or if one has failed.
+    /// Fails if the machines did not stop at the same virtual nanosecond, or if one has failed.
     pub(super) fn pause(
         &mut self,
         asks: usize,
@@ -131,14 +132,14 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        // A failed machine is ended, and its supervisor process cleans up.
+        // A failed machine is ended; the process that supervises it cleans up.
         for machine in &mut self.machines {
             let _ = machine.ask("end");
         }
     }
 }
 
-/// Returns 64 random hexadecimal digits.
+/// Returns a key of 64 random hexadecimal digits.
 fn key() -> Result<String, BenchError> {
     let mut bytes = [0; 32];
     std::fs::File::open("/dev/urandom")

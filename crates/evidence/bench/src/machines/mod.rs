@@ -1,11 +1,11 @@
-//! `pause --hosts`: pauses agreed between several machines, as in Figure 7 of Hannon et al. (PADS
-//! 2019), by number of machines and of processes on each.
+//! `pause --hosts`: pauses that several machines agree on, as in Figure 7 of Hannon et al. (PADS
+//! 2019), by number of machines and number of processes on each.
 //!
-//! The machines are child processes that communicate over loopback and share the machine's clock
-//! ([`agent`]); [`fleet`] lets them request pauses in turn. Effects of a network between real
-//! machines are not in the figures. [`sheet`] is the table.
+//! The machines are represented by child processes ([`agent`]), which communicate over loopback and
+//! use the clock of the same machine. [`fleet`] makes them request pauses in turn. The figures
+//! therefore do not include effects of a network between real machines. [`sheet`] makes the table.
 //!
-//! A single machine without a bus is measured by `pause`.
+//! `pause` measures a single machine without a bus.
 
 pub(crate) mod agent;
 mod fleet;
@@ -21,7 +21,7 @@ use crate::error::BenchError;
 use crate::stats::median_interval;
 use crate::{Experiment, Options, median, percentile};
 
-/// Combinations of pauses to measure.
+/// Combinations of machines and processes to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machines {
     /// Numbers of machines.
@@ -32,22 +32,22 @@ pub struct Machines {
     pub pauses: usize,
 }
 
-/// All pauses of one combination.
+/// Measurements of all pauses of one combination.
 struct Cell {
     hosts: usize,
     processes: usize,
     pauses: Vec<Pause>,
 }
 
-/// A duration within a pause.
+/// Duration that is measured in each pause.
 #[derive(Clone, Copy)]
 struct Quantity {
-    /// Key in JSON.
+    /// Key of the quantity in JSON.
     key: &'static str,
     heading: &'static str,
-    /// Nanoseconds; one per machine, or one.
+    /// Returns the values of one pause in nanoseconds: one per machine, or a single one.
     of: fn(&Pause) -> Vec<f64>,
-    /// The corresponding value of the paper.
+    /// Half of a pause to which the paper has a corresponding value; `None` if it has none.
     paper: Option<paper::Side>,
 }
 
@@ -84,11 +84,11 @@ const QUANTITIES: [Quantity; 5] = [
     },
 ];
 
-/// Measures agreed pauses, and requires that in each all machines stopped at one virtual nanosecond
-/// and resumed at one time.
+/// Measures agreed pauses. Requires that in each pause, all machines stop at one virtual nanosecond
+/// and resume at one instant.
 ///
 /// # Errors
-/// Fails if a machine could not be started or failed, or if two stopped at different times.
+/// Fails if a machine cannot be started or fails, or if two machines stop at different instants.
 pub fn pause_of_machines(options: &Options, machines: &Machines) -> Result<Experiment, BenchError> {
     let mut cells = Vec::new();
     for &hosts in &machines.hosts {
@@ -114,7 +114,7 @@ impl Cell {
         fleet.pause(0, Duration::ZERO)?; // warm-up
         let turns = (0..count).map(|turn| {
             std::thread::sleep(Duration::from_millis(1));
-            // Varying lengths of 0 to 3 ms, so that neighbours differ.
+            // The lengths vary from 0 to 3 ms, so that neighbouring pauses differ.
             let length = Duration::from_micros((turn as u64 * 1_103) % 3_000);
             fleet.pause(turn % hosts, length)
         });
@@ -160,7 +160,7 @@ impl Cell {
         times.chain(beside).map(row).collect()
     }
 
-    /// Returns the offsets of clocks from the common line, of all machines at all pauses.
+    /// Returns the offsets of all machines' clocks from the common line, at all pauses.
     fn off(&self) -> Vec<f64> {
         self.pauses
             .iter()

@@ -1,17 +1,17 @@
 //! Measurements of Hannon et al. (PADS 2019, Figure 7): means over the raw logs that they
-//! published, in microseconds. They cover only the handlers of the boards: neither the edge on the
-//! wire nor the latency until the handler runs.
+//! published, in microseconds. They include only the handlers on the boards, and neither the
+//! propagation of the edge on the wire nor the latency until a handler runs.
 
-/// Half of a pause.
+/// Half of a pause: its beginning or its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// SIGSTOP to all processes of a board.
+    /// The board sends SIGSTOP to all its processes.
     Pause,
-    /// SIGCONT to all.
+    /// The board sends SIGCONT to all its processes.
     Resume,
 }
 
-/// Boards, processes on each, pause, resume.
+/// Number of boards, number of processes on each, and mean times of pause and resume in µs.
 const MEASURED: [(usize, usize, f64, f64); 12] = [
     (1, 1, 44.9, 36.2),
     (1, 2, 66.5, 52.6),
@@ -27,8 +27,8 @@ const MEASURED: [(usize, usize, f64, f64); 12] = [
     (4, 4, 71.9, 62.8),
 ];
 
-/// Returns the paper's mean for this many boards with this many processes on each; `None` if they
-/// did not measure it.
+/// Returns the paper's mean for this number of boards and of processes on each, in µs; `None` if
+/// the combination was not measured.
 pub(super) fn mean_us(side: Side, boards: usize, processes: usize) -> Option<f64> {
     let found = MEASURED
         .iter()

@@ -1,4 +1,4 @@
-//! The table and the charts of agreed pauses.
+//! Table and charts of agreed pauses.
 
 use timeloom_results::report::{Chart, Curve, Part, Sheet};
 
@@ -69,7 +69,7 @@ fn times(cells: &[Cell]) -> Part {
     }
 }
 
-/// Returns the cost of a process for each number of machines and each duration.
+/// Returns the cost per process, for each number of machines and each quantity.
 fn slopes(cells: &[Cell]) -> Part {
     let mut rows = Vec::new();
     let mut hosts: Vec<usize> = cells.iter().map(|cell| cell.hosts).collect();
@@ -103,7 +103,7 @@ fn slopes(cells: &[Cell]) -> Part {
     }
 }
 
-/// Fits a straight line through the pauses of each round; returns intercepts and slopes.
+/// Fits a straight line to the pauses of each round. Returns the intercept and slope of each line.
 fn fits(line: &[&Cell], quantity: Quantity) -> Vec<(f64, f64)> {
     let counts: Vec<f64> = line.iter().map(|cell| cell.processes as f64).collect();
     let samples: Vec<Vec<f64>> = line.iter().map(|cell| cell.samples(quantity)).collect();
@@ -115,7 +115,7 @@ fn fits(line: &[&Cell], quantity: Quantity) -> Vec<(f64, f64)> {
     (0..rounds).map(fit_of).collect()
 }
 
-/// Fits a line by least squares.
+/// Fits a straight line by least squares; returns intercept and slope.
 fn fit(xs: &[f64], ys: &[f64]) -> (f64, f64) {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (x, y) = (mean(xs), mean(ys));
@@ -208,7 +208,8 @@ fn chart(cells: &[Cell], quantity: Quantity, name: &str, side: Side) -> Chart {
     }
 }
 
-/// Formats the median and its 95 % confidence interval, divided by `unit`, as `median [low, high]`.
+/// Formats the median and its 95 % confidence interval, in units of `unit`, as `median [low,
+/// high]`.
 fn with_interval(samples: &[f64], unit: f64) -> String {
     let (low, high) = median_interval(samples);
     let (middle, low, high) = (median(samples) / unit, low / unit, high / unit);
@@ -227,7 +228,8 @@ mod tests {
         assert!((start - 7.0).abs() < 1e-9 && (slope - 3.0).abs() < 1e-9);
     }
 
-    /// 284.6 µs for 16 and 44.9 for one on one board: a slope of 15.7 by these two points.
+    /// Stopping 16 processes takes 284.6 µs and stopping one 44.9 µs, on one board; the slope is
+    /// about 15.7 µs per process.
     #[test]
     fn the_papers_slope_is_that_of_its_means() {
         let cell = |processes| Cell {

@@ -1,9 +1,9 @@
-//! Compression of the payload of real packets between two engines: savings and cost, by the size of
+//! Compression of real packets between two engines: its savings and its cost, by the size of
 //! datagrams.
 //!
-//! Packets of simulated hosts have no payload: they are coded by their differences (`wire`). Real
-//! packets are sent with all their bytes, several to a datagram, and LZ4 removes their common
-//! parts: headers, and data repeated by the program.
+//! Simulated packets have no payload, and are encoded by their differences (`wire`). Real packets
+//! are sent with all their bytes, several in a datagram; LZ4 removes what they have in common:
+//! headers, and data that the program repeats.
 
 use timeloom_engine::Random;
 use timeloom_net::{Kind, Packet, PortId};
@@ -14,14 +14,14 @@ use timeloom_time::{Duration, Instant};
 use super::model::thread_cpu_s;
 use super::plot::Table;
 
-/// Data sent by programs.
+/// Kind of payload that programs send.
 #[derive(Clone, Copy)]
 enum Payload {
     /// Responses of a field device to a read of ten registers.
     Registers,
     /// Lines of JSON as written by a service.
     Json,
-    /// Encrypted: nothing repeats.
+    /// Encrypted data, in which nothing repeats.
     Random,
 }
 
@@ -93,13 +93,13 @@ fn measure(payload: Payload, datagram: usize, compress: bool) -> Measured {
     }
 }
 
-/// Returns a packet from its IP header on: 40 bytes of headers and the payload.
+/// Returns a packet from its IP header on, with 40 bytes of headers and the payload.
 fn packet(payload: Payload, number: usize, random: &mut Random) -> Vec<u8> {
     let mut bytes = vec![
         0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, //
         0x13, 0x89, 0xc3, 0x50, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x18, 1, 0xf6, 0, 0, 0, 0,
     ];
-    // Identification, checksums and the sequence number change.
+    // Identification, checksums and sequence number differ from packet to packet.
     bytes[4..6].copy_from_slice(&(number as u16).to_be_bytes());
     bytes[10..12].copy_from_slice(&(random.bits() as u16).to_be_bytes());
     bytes[24..28].copy_from_slice(&((number * 840) as u32).to_be_bytes());

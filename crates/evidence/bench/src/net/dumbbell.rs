@@ -1,4 +1,4 @@
-//! The dumbbell against ns-3: equal model, equal window.
+//! The dumbbell compared with ns-3: the same model, over the same simulated time.
 
 use super::model::{self, Outcome, Shape};
 use super::ns3::Ns3;
@@ -32,8 +32,8 @@ fn against(
     ns3: Option<&Ns3>,
     figure: &mut dyn FnMut(Figure),
 ) -> Result<(), BenchError> {
-    // The window is long for ns-3 and short for us: several of our runs are on each side of one of
-    // theirs.
+    // The simulated time is long for ns-3 and short for Timeloom, so several of Timeloom's runs are
+    // made before and after each of ns-3's.
     let ours =
         || -> Result<Vec<Outcome>, BenchError> { (0..3).map(|_| model::run(shape)).collect() };
     let speed = |outcomes: &[Outcome]| {
@@ -77,8 +77,8 @@ fn against(
     Ok(())
 }
 
-/// Measures the goodput of the flows, in a window that is long enough. Both simulators are
-/// deterministic, so once is enough.
+/// Compares the goodput of the flows over a sufficiently long time. Both simulators are
+/// deterministic, so one run is enough.
 fn goodput(ns3: &Ns3, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     for flows in [16, 64] {
         let shape = Shape::paper(flows, 300, 500);
@@ -102,7 +102,7 @@ fn goodput(ns3: &Ns3, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> 
     Ok(())
 }
 
-/// Measures wall time over simulated time, from one flow to one per host.
+/// Measures wall time per simulated time, from a single flow to one per host.
 fn over_flows(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     for flows in [1, 2, 4, 8, 16, 32, 64] {
         let shape = Shape::paper(flows, 200, options.pick(200, 800));

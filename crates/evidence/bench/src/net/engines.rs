@@ -1,9 +1,9 @@
-//! Gain of a second engine for real packets, and throughput of a real TCP over a link that is cut:
+//! Gain by a second engine for real packets, and throughput of real TCP over a link that is cut:
 //! `timeloom bench net --only engines`.
 //!
-//! All variants run in turn, so that other load of the machine affects all of them alike. The first
-//! measurement needs two cores of its own. The second is in virtual time, dilated, so that the
-//! machine keeps up, and reports late packets.
+//! All variants run in turn, so that other load of the machine affects them alike. The first
+//! measurement needs two cores of its own. The second is in dilated virtual time, so that the
+//! machine keeps up, and reports packets that were late.
 
 use timeloom_time::Duration;
 
@@ -35,8 +35,8 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     across_a_cut(options, figure)
 }
 
-/// Measures fourteen TCP flows on each side and two across, and eight streams of real packets
-/// across.
+/// Measures two engines with fourteen TCP flows on each side and two across the cut, and with eight
+/// streams of real packets across.
 fn two_over_one(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let simulated = Duration::from_ms(options.pick(200, 500));
     for (name, bar) in [
@@ -89,7 +89,7 @@ fn two_over_one(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(),
 /// Wall seconds per virtual second.
 const DILATION: f64 = 5.0;
 
-/// Measures iperf3 over a link of 1 Gbit/s within one engine, or cut between two.
+/// Measures iperf3 over a 1 Gbit/s link that is within one engine, or cut between two.
 fn across_a_cut(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     for (delay_name, delay) in [
         ("100us", Duration::from_us(100)),

@@ -1,7 +1,8 @@
-//! Effect of free-running engines on results: one seeded experiment, exact and free.
+//! Effect of free-running engines on results: one seeded experiment with exact and with free
+//! engines.
 //!
-//! The datagrams of Poisson sources leave at the same times in both runs, so each can be found
-//! again; TCP flows share the bottleneck with them.
+//! The datagrams of Poisson sources are sent at the same instants in both runs, so that each can be
+//! identified in both. TCP flows share the bottleneck with them.
 
 use std::collections::HashMap;
 
@@ -15,21 +16,22 @@ use crate::Options;
 use crate::error::BenchError;
 use crate::figure::Figure;
 
-/// Differences between two runs of one experiment.
+/// Differences between an exact and a free run of one experiment.
 pub(super) struct Difference {
-    /// Time differences of the datagrams that arrived in both runs, ns.
+    /// Differences of the arrival times of datagrams that arrived in both runs, in ns.
     pub(super) apart_ns: Vec<f64>,
-    /// Fraction of neighbours of the exact run that arrived in the other order.
+    /// Fraction of consecutive arrivals in the exact run that were in opposite order in the free
+    /// run.
     pub(super) inversions: f64,
-    /// Payload delivered, free over exact, minus one.
+    /// Delivered payload of the free run divided by that of the exact run, minus one.
     pub(super) goodput: f64,
-    /// Fraction of datagrams that arrived in one run only.
+    /// Fraction of datagrams that arrived in one of the runs only.
     pub(super) missing: f64,
-    /// Fraction of packets that came late to the other engine.
+    /// Fraction of packets that reached the other engine after their due time.
     pub(super) late: f64,
 }
 
-/// Eight flows and sixteen sources across a bottleneck link (the bar) of this delay.
+/// Returns a model with eight flows and sixteen sources across a bottleneck link with delay `bar`.
 pub(super) fn model(bar: Duration) -> Model {
     Model {
         flows: 8,

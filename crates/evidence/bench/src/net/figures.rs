@@ -1,4 +1,4 @@
-//! The figures of the paper, measured here: tables (CSV) and plots (SVG).
+//! The paper's figures, measured on this machine, as tables (CSV) and plots (SVG).
 
 use std::path::Path;
 
@@ -11,9 +11,10 @@ use super::plot::Table;
 use super::{compress, errors, plan, sdn, staircase, waiting};
 use crate::error::BenchError;
 
-/// A figure; the inner error is the reason why it cannot be measured here.
+/// Result of measuring a figure; the inner error is the reason for which this machine cannot
+/// measure it.
 type Made = Result<Result<Table, String>, BenchError>;
-/// Measures a figure; the argument is true for a quick look.
+/// Function that measures a figure; the argument is true for a quick version.
 type Maker = fn(bool) -> Made;
 
 const MAKERS: [(&str, Maker); 12] = [
@@ -31,7 +32,7 @@ const MAKERS: [(&str, Maker); 12] = [
     ("plan", |quick| made(plan::table(quick))),
 ];
 
-/// Wraps a figure that can be measured anywhere.
+/// Converts the result of a figure that every machine can measure.
 fn made(table: Result<Table, BenchError>) -> Made {
     table.map(Ok)
 }
@@ -47,12 +48,13 @@ pub const NET_FIGURES: [&str; MAKERS.len()] = {
     names
 };
 
-/// Measures figures, all or the one named `only`, and writes them into `directory`; `say` reports
-/// progress. With `quick`, the steps of staircases are a tenth of a second instead of ten.
+/// Measures all figures, or the one named `only`, and writes them into `directory`. `say` is called
+/// with messages about the progress. With `quick`, a step of a staircase takes a tenth of a second,
+/// not ten.
 ///
 /// # Errors
 ///
-/// Fails if something could not be measured or written.
+/// Fails if a figure cannot be measured or written.
 pub fn net_figures(
     directory: &Path,
     only: Option<&str>,
@@ -85,12 +87,13 @@ pub fn net_figures(
 }
 
 const FLOWS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Delay of the dumbbell's bar, which is cut: long enough for packets to arrive in time.
+/// Delay of the dumbbell's bottleneck link, which is cut. It is long enough for packets to arrive
+/// in time.
 const BAR: Duration = Duration::from_us(100);
 const SPAN: Duration = Duration::from_ms(400);
 
-/// Duration of the runs of Figure 7: engines that wait, by threads and, if available, over MPI as
-/// in the paper.
+/// Measures Figure 7: the run time of engines that wait for each other, as threads and, if
+/// available, over MPI as in the paper.
 fn conservative() -> Made {
     let mpi = Mpi::find();
     let mut rows = Vec::new();
@@ -141,7 +144,7 @@ fn cost(model: &Model, how: &Free) -> Result<Vec<f64>, BenchError> {
 
 const COST: [&str; 3] = ["bytes per packet", "us of CPU per packet", "late, per cent"];
 
-/// Measures batches by size.
+/// Measures the effect of the size of batches.
 fn batches() -> Made {
     let rows = [200, 400, 700, 1_400, 4_000, 9_000, 32_000].map(|bytes| {
         let how = Free {
@@ -162,7 +165,7 @@ fn batches() -> Made {
     }))
 }
 
-/// Measures batches by hold time, at both ends.
+/// Measures the effect of the time for which packets are held, at sender and receiver.
 fn holds() -> Made {
     let rows = [1, 5, 10, 20, 50, 100, 200].map(|us| {
         let hold = Duration::from_us(us);
@@ -185,7 +188,7 @@ fn holds() -> Made {
     }))
 }
 
-/// Measures the distribution of the differences of arrivals from those of the exact run.
+/// Measures the distribution of the differences between arrival times and those of the exact run.
 fn differences() -> Made {
     let bars = [10, 50, 100, 1_000].map(Duration::from_us);
     let found = bars.map(|bar| errors::compare(bar, SPAN));

@@ -1,5 +1,5 @@
-//! Background traffic as fluid against the same in packets, in turn: the cost, and the effect on a
-//! TCP of packets and a few probes beside it.
+//! Background traffic as fluid, compared with the same traffic as packets: its cost, and its effect
+//! on a TCP flow of packets and on a few probes.
 
 use std::time;
 
@@ -18,7 +18,7 @@ use crate::error::BenchError;
 use crate::figure::Figure;
 
 const GBIT: u64 = 1_000_000_000;
-/// Of each flow with a rate: 60 % of the link together.
+/// Rate of each flow with a fixed mean rate, in bit/s. Together, the flows use 60 % of the link.
 const RATE_BPS: u64 = 60_000_000;
 
 #[derive(Clone, Copy)]
@@ -173,7 +173,7 @@ fn background(
     world.add_traffic(from, to, config).map(drop)
 }
 
-/// Runs 10,000 flows of this rate; returns processor time over simulated time.
+/// Runs 10,000 flows with this rate; returns processor time per simulated time.
 fn many(rate_bps: u64) -> Result<f64, BenchError> {
     let mut network = NetworkBuilder::new(1);
     let link = ppp(100 * GBIT, Duration::from_ms(1));

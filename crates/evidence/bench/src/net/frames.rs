@@ -1,10 +1,10 @@
-//! Emulation portals between two engines, as in the paper's second arrangement: each packet is a
-//! whole frame of its size on a cable between two interfaces, written and read by a raw packet
-//! socket, with a call for each, or by libpcap ([`super::libpcap`]).
+//! Emulation portals between two engines, as in the paper's second arrangement. Each packet is a
+//! whole frame with its full size on a cable between two interfaces. A raw packet socket, with one
+//! call per frame, or libpcap ([`super::libpcap`]) writes and reads the frames.
 //!
-//! The frame's payload identifies the packet of the model and its due time, which a portal to real
-//! machines could not know. Lateness is therefore counted as for the peering portal, and the
-//! baseline has an advantage over the paper's.
+//! The payload of a frame contains the number of the model's packet and its due time. A portal to
+//! real machines could not know the due time. With it, lateness can be counted as for the peering
+//! portal, and this baseline has an advantage over the paper's.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -23,7 +23,7 @@ use super::free::{Came, Counted};
 use super::libpcap::PcapPort;
 use crate::error::BenchError;
 
-/// A veth pair with both ends in a namespace of its own.
+/// A pair of veth interfaces in a namespace of its own.
 pub(super) struct Cable(Namespace);
 
 const ENDS: [(&str, u8); 2] = [("left", 1), ("right", 2)];
@@ -41,7 +41,7 @@ impl Cable {
         Ok(Self(namespace))
     }
 
-    /// Opens a raw socket at each end.
+    /// Opens a raw packet socket at each end.
     pub(super) fn sockets(&self) -> Result<Vec<PacketPort>, BenchError> {
         let options = PacketOptions {
             offloads: false,
@@ -63,7 +63,7 @@ fn broken(error: impl std::fmt::Display) -> BenchError {
     BenchError::Worker(format!("two engines on a cable: {error}"))
 }
 
-/// An engine's end of the cable.
+/// One engine's end of the cable.
 pub(super) struct Frames<P> {
     port: P,
     messages: Messages,
@@ -76,10 +76,10 @@ pub(super) struct Frames<P> {
     lateness: Lateness,
 }
 
-/// Destination, source and type of Ethernet; the type is for local experiments (IEEE 802), so no
-/// kernel answers it.
+/// Ethernet header: destination, source and Ethertype. The Ethertype is that for local experiments
+/// (IEEE 802), so that no kernel answers.
 const ETHERNET: [u8; 14] = [2, 0, 0, 0, 9, 9, 2, 0, 0, 0, 9, 8, 0x88, 0xb5];
-/// Maximum number of frames read before the engine runs.
+/// Maximum number of frames that are read before the engine runs.
 const BUDGET: usize = 64;
 
 impl<P: Port> Frames<P> {
@@ -157,7 +157,7 @@ impl<P: Port> Gateway for Frames<P> {
                 rest: &[],
                 offload: Offload::default(),
             };
-            // A full queue drops frames, as for any raw socket.
+            // If its queue is full, a raw socket drops the frame.
             let (TxStatus::Done | TxStatus::Refused) = self.port.send(&frame)?;
         }
         crossings.clear();

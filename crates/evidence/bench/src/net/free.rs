@@ -1,7 +1,7 @@
-//! A dumbbell in two engines that share only a clock.
+//! A dumbbell in two free-running engines, which share only a clock.
 //!
-//! They communicate through peering portals, or through emulation portals as in the second
-//! arrangement of the paper's Figure 8 (`frames`).
+//! The engines exchange packets through peering portals, or through emulation portals as in the
+//! second arrangement of the paper's Figure 8 (`frames`).
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -25,9 +25,9 @@ use crate::error::BenchError;
 /// Transport of packets between the engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carrier {
-    /// UDP on loopback, as between processes and machines.
+    /// UDP on loopback, as used between processes and machines.
     Udp,
-    /// Shared memory, as between threads of one process.
+    /// Shared memory, as used between threads of one process.
     Ring,
 }
 
@@ -35,15 +35,15 @@ pub(super) enum Carrier {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Free {
     pub(super) carrier: Carrier,
-    /// Simulated time over wall time.
+    /// Simulated time per wall time.
     pub(super) rate: f64,
-    /// Maximum time for which bulk packets wait for others at the sender.
+    /// Maximum time for which the sender holds bulk packets to send them together.
     pub(super) hold: Duration,
-    /// Size of datagrams.
+    /// Maximum size of datagrams, in bytes.
     pub(super) bytes: usize,
     /// Maximum time for which received packets may wait at the receiver.
     pub(super) receiver_hold: Duration,
-    /// Records all arrivals.
+    /// True if all arrivals are recorded.
     pub(super) note: bool,
 }
 
@@ -61,18 +61,19 @@ impl Default for Free {
     }
 }
 
-/// Additional results of such a run.
+/// Results of a free run, in addition to the common ones.
 #[derive(Debug, Default)]
 pub(super) struct FreeOutcome {
     pub(super) common: Outcome,
-    /// Number of packets from the other engine, and of those after their due time.
+    /// Number of packets from the other engine; the item below is the number that came after their
+    /// due time.
     pub(super) taken: u64,
     pub(super) late: u64,
-    /// 99th percentile of their lateness, ns.
+    /// 99th percentile of the lateness of these packets, in ns.
     pub(super) late_p99_ns: f64,
-    /// Fraction of events handled later than 1 ms after their due time.
+    /// Fraction of events that were handled more than 1 ms after their due time.
     pub(super) behind: f64,
-    /// Counters of peering portals.
+    /// Counters of the peering portals.
     pub(super) peers: Vec<PeerStats>,
 }
 
@@ -82,7 +83,7 @@ impl FreeOutcome {
     }
 }
 
-/// Packets received through a gateway.
+/// Number of packets that a gateway has received, and their lateness.
 pub(super) struct Came {
     pub(super) taken: u64,
     pub(super) late: u64,
@@ -90,7 +91,7 @@ pub(super) struct Came {
     pub(super) peer: Option<PeerStats>,
 }
 
-/// A gateway of a benchmark.
+/// Gateway that counts received packets.
 pub(super) trait Counted: Gateway {
     fn is_open(&self) -> bool;
     fn came(&self) -> Came;
@@ -112,7 +113,7 @@ impl Counted for Portal {
     }
 }
 
-/// Runs two engines that communicate through peering portals.
+/// Runs two engines that exchange packets through peering portals.
 pub(super) fn free(
     model: &Model,
     simulated: Duration,
@@ -135,7 +136,8 @@ pub(super) fn free(
         };
         let config = PeerConfig {
             bulk,
-            // Only a crashed engine counts as silent: a benchmark starves engines at times.
+            // Only a crashed engine may count as silent; a benchmark leaves engines without
+            // processor time at times.
             silence: Duration::from_s(10),
             ..PeerConfig::default()
         };
@@ -145,13 +147,13 @@ pub(super) fn free(
     through(model, simulated, how, endpoints, open)
 }
 
-/// Runs two engines that communicate through emulation portals: whole frames on a cable, by raw
-/// sockets.
+/// Runs two engines that exchange packets through emulation portals: whole frames on a cable, by
+/// raw sockets.
 pub(super) fn by_frames(model: &Model, simulated: Duration) -> Result<FreeOutcome, BenchError> {
     on_cable(model, simulated, Cable::sockets)
 }
 
-/// Runs two engines that communicate through emulation portals: whole frames on a cable, by
+/// Runs two engines that exchange packets through emulation portals: whole frames on a cable, by
 /// libpcap.
 pub(super) fn by_libpcap(model: &Model, simulated: Duration) -> Result<FreeOutcome, BenchError> {
     on_cable(model, simulated, Cable::captures)
@@ -190,7 +192,7 @@ fn through<T: Send, D: Counted>(
             let opened = wait_for(&mut gateway, &mut engine);
             begin.wait();
             if here == 0 {
-                // A moment ahead, so that neither starts late.
+                // The start is slightly in the future, so that neither engine starts late.
                 let start = wall_now() + Duration::from_ms(2);
                 origin.store(start.as_ns(), Ordering::SeqCst);
             }
@@ -235,7 +237,7 @@ fn through<T: Send, D: Counted>(
     Ok(outcome)
 }
 
-/// Waits until the other engine is present.
+/// Waits until the other engine is connected.
 fn wait_for(gateway: &mut impl Counted, engine: &mut Engine<World>) -> Result<(), BenchError> {
     let failed = || BenchError::system("the gateway between two engines");
     let asked = time::Instant::now();

@@ -1,9 +1,9 @@
-//! Access to an interface through libpcap, as in the paper's emulation portal. The machine's
-//! library is used (Debian's `libpcap0.8`); it is loaded on demand, without linking to it.
+//! Access to a network interface by libpcap, as in the paper's emulation portal. The library of the
+//! machine (Debian's `libpcap0.8`) is loaded when needed, without linking to it.
 //!
-//! The mode is the one that serves a portal best: frames are delivered immediately, and waits use
-//! the descriptor. libpcap reads frames from a ring that it shares with the kernel, and sends each
-//! with a call.
+//! The mode is the best one for a portal: frames are delivered immediately, and waiting uses the
+//! descriptor. libpcap reads frames from a ring buffer that it shares with the kernel, and sends
+//! each frame with a system call.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::io;
@@ -18,7 +18,7 @@ use timeloom_portal::{Port, Received, TxStatus};
 
 use crate::error::BenchError;
 
-/// A frame that was captured: `struct pcap_pkthdr`.
+/// Description of a captured frame, `struct pcap_pkthdr`.
 #[repr(C)]
 struct Header {
     at: libc::timeval,
@@ -26,7 +26,7 @@ struct Header {
     length: u32,
 }
 
-/// `struct pcap_stat` of Linux.
+/// Counters of Linux, `struct pcap_stat`.
 #[repr(C)]
 #[derive(Default)]
 struct Counts {
@@ -38,7 +38,7 @@ struct Counts {
 type Handle = NonNull<c_void>;
 type Set = unsafe extern "C" fn(Handle, c_int) -> c_int;
 
-/// The libpcap functions used here, as documented in `pcap(3pcap)`.
+/// The functions of libpcap used here; `pcap(3pcap)` documents them.
 struct Functions {
     create: unsafe extern "C" fn(*const c_char, *mut c_char) -> *mut c_void,
     set_snaplen: Set,
@@ -57,7 +57,7 @@ struct Functions {
 }
 
 impl Functions {
-    /// Loads the functions of this machine's library; fails with the missing part.
+    /// Loads the functions of the machine's library; fails with the name of a missing part.
     fn get() -> Result<&'static Self, BenchError> {
         static FUNCTIONS: OnceLock<Result<(Library, Functions), String>> = OnceLock::new();
         let found = FUNCTIONS.get_or_init(|| Self::load().map_err(|error| error.to_string()));
@@ -70,7 +70,7 @@ impl Functions {
     fn load() -> Result<(Library, Self), libloading::Error> {
         // SAFETY: libpcap has no initialisers with preconditions.
         let library = unsafe { Library::new("libpcap.so.0.8") }?;
-        /// Looks up a function by its name, with the type of its field.
+        /// Loads a function by its name, with the type of its field.
         macro_rules! function {
             ($name:literal) => {
                 // SAFETY: the types above are those of libpcap's headers for this name; the library
@@ -98,14 +98,15 @@ impl Functions {
     }
 }
 
-/// `PCAP_D_IN`: frames sent by this process are not captured.
+/// `PCAP_D_IN`: frames that this process sends are not captured.
 const ONLY_ARRIVALS: c_int = 1;
-/// `PCAP_ERRBUF_SIZE`.
+/// `PCAP_ERRBUF_SIZE`: length of the buffer for error messages.
 const ERROR_BYTES: usize = 256;
-/// Size of the raw socket's buffer, with which it is compared.
+/// Size of the ring buffer in bytes, equal to that of the raw socket with which libpcap is
+/// compared.
 const RING_BYTES: c_int = 8 << 20;
 
-/// An interface opened for capturing and sending.
+/// A network interface that is open for capturing and sending.
 pub(super) struct PcapPort {
     functions: &'static Functions,
     handle: Handle,
@@ -116,7 +117,7 @@ pub(super) struct PcapPort {
 unsafe impl Send for PcapPort {}
 
 impl PcapPort {
-    /// Opens one on `interface` of `namespace`.
+    /// Opens `interface` of `namespace`.
     pub(super) fn open(namespace: &Namespace, interface: &str) -> Result<Self, BenchError> {
         let functions = Functions::get()?;
         let failed = |error: timeloom_fabric::KernelError| BenchError::Worker(error.to_string());
@@ -155,7 +156,7 @@ impl PcapPort {
         Ok(port)
     }
 
-    /// Returns libpcap's error message if `status` is an error; warnings are above zero.
+    /// Returns libpcap's error message if `status` is an error. Warnings are above zero.
     fn check(&self, status: c_int) -> Result<(), BenchError> {
         if status >= 0 {
             return Ok(());
@@ -201,7 +202,7 @@ impl Port for PcapPort {
         let bytes = frame.head;
         // SAFETY: valid bytes, which are only read.
         match unsafe { (self.functions.inject)(self.handle, bytes.as_ptr().cast(), bytes.len()) } {
-            // It gives no reason; mostly a queue is full.
+            // libpcap gives no reason; usually a queue is full.
             ..0 => Ok(TxStatus::Refused),
             _ => Ok(TxStatus::Done),
         }
@@ -251,7 +252,7 @@ mod tests {
             )];
             poll(&mut wanted, None).expect("a descriptor");
             match ports[1].receive(&mut buffer).expect("open") {
-                // The kernel may send frames of its own when an interface comes up.
+                // A kernel may send frames of its own when an interface comes up.
                 Received::Frame(length, _) if buffer[..length] != sent => {}
                 Received::Frame(..) => break,
                 other => assert_eq!(other, Received::Nothing),

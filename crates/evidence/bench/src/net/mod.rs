@@ -1,14 +1,15 @@
-//! `net`: the network engine, its portals, and what they are compared with.
+//! `net`: the network engine, its portals, and alternatives to compare them with.
 //!
-//! Each group of figures has a file. `dumbbell` and `scale` measure the engine alone, `fluid` rates
-//! instead of packets. `realtime` measures real programs through the engine, and `virtual_time`
-//! real programs in virtual time. `ns3` compiles and runs the same models in ns-3. `wire` measures
-//! the transport of the peering portal, `parallel` the gain of a second engine: `pair` runs one
-//! network in one engine or in two that wait for each other, `free` in two that do not, by peering
-//! portals or by `frames`, optionally with `libpcap`; `mpi` is the paper's baseline. `engines` does
-//! the same for real packets, `errors` measures the effect of free-running engines on results,
-//! `plan` estimates a thousand engines. `figures` writes the paper's plots, `tcp_models` compares
-//! the models of TCP with the kernel's.
+//! Each group of figures has its own file. `dumbbell` and `scale` measure the engine alone, `fluid`
+//! rates instead of packets. `realtime` measures real programs through the engine, and
+//! `virtual_time` does the same in virtual time. `ns3` compiles the same models for ns-3, and runs
+//! them. `wire` measures the transport of the peering portal, and `parallel` the gain by a second
+//! engine. `pair` runs one network in a single engine, or in two that wait for each other. `free`
+//! runs it in two that do not wait, through peering portals or through `frames`, optionally with
+//! `libpcap`. `mpi` is the paper's baseline. `engines` measures a second engine for real packets,
+//! `errors` the effect of free-running engines on results, and `plan` estimates a thousand engines.
+//! `figures` writes the paper's plots, and `tcp_models` compares the models of TCP with the
+//! kernel's TCP.
 
 mod compress;
 mod dumbbell;
@@ -49,7 +50,7 @@ const BENCH: Name = Name::Net;
 
 type Group = fn(&Options, &mut dyn FnMut(Figure)) -> Result<(), BenchError>;
 
-/// `scale` comes first, before the process has grown: it measures memory.
+/// `scale` is first, because it measures memory and the process has not grown yet.
 const GROUPS: [(&str, Group); 10] = [
     ("scale", scale::run),
     ("dumbbell", dumbbell::run),
@@ -63,10 +64,10 @@ const GROUPS: [(&str, Group); 10] = [
     ("engines", engines::run),
 ];
 
-/// Groups that depend on the machine's wake-up latency.
+/// Groups whose figures depend on the machine's wake-up latency.
 const IN_REAL_TIME: [&str; 4] = ["parallel", "errors", "realtime", "engines"];
 
-/// The groups of `net`'s figures, each of which can be measured alone.
+/// Names of the groups of figures, each of which can be measured alone.
 pub const NET_GROUPS: [&str; 10] = {
     let mut names = [""; 10];
     let mut index = 0;
@@ -91,7 +92,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// Returns the load average of the last minute.
+/// Returns the machine's load average of the last minute.
 fn load() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let first = text.split_whitespace().next();

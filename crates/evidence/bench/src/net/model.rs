@@ -1,5 +1,5 @@
-//! The dumbbell of the paper's Figure 6 with ns-3's links, in our engine. `peers/ns3_dumbbell.cc`
-//! is the same model; change both together.
+//! The dumbbell of the paper's Figure 6 with ns-3's links, for Timeloom's engine.
+//! `peers/ns3_dumbbell.cc` is the same model for ns-3; both must be changed together.
 
 use std::time;
 
@@ -13,12 +13,12 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::cores::{allowed, pin};
 use crate::error::BenchError;
 
-/// Parameters of the simulation.
+/// Parameters of the dumbbell and its simulation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// Hosts on each side.
+    /// Number of hosts on each side.
     pub(super) hosts: u32,
-    /// TCP flows, from the left to the right.
+    /// Number of TCP flows, all from left to right.
     pub(super) flows: u32,
     /// Simulated time before goodput is counted.
     pub(super) warm: Duration,
@@ -27,7 +27,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Returns the paper's shape: 64 hosts on each side.
+    /// Returns the paper's dumbbell, with 64 hosts on each side.
     pub(super) fn paper(flows: u32, warm_ms: i64, window_ms: i64) -> Self {
         Self {
             hosts: 64,
@@ -48,7 +48,7 @@ pub(super) struct Outcome {
     pub(super) hops: u64,
     pub(super) cpu_s: f64,
     pub(super) wall_s: f64,
-    /// Goodput by flow, bits per second within the window.
+    /// Goodput of each flow in bits per second, within `window`.
     pub(super) goodput_bps: Vec<f64>,
 }
 
@@ -61,7 +61,7 @@ impl Outcome {
         self.goodput_bps.iter().sum()
     }
 
-    /// Returns Jain's index: 1 if all flows have the same goodput.
+    /// Returns Jain's fairness index: 1 if all flows have the same goodput.
     pub(super) fn fairness(&self) -> f64 {
         let sum = self.goodput();
         let squares: f64 = self.goodput_bps.iter().map(|rate| rate * rate).sum();
@@ -69,11 +69,11 @@ impl Outcome {
     }
 }
 
-/// Time between the starts of two flows: with simultaneous starts, a drop-tail queue would penalise
-/// the last one.
+/// Time in ns between the starts of two flows. If all started simultaneously, a drop-tail queue
+/// would disadvantage the last one.
 const STAGGER_NS: i64 = 370_000;
 
-/// Returns a link with the overhead of ns-3's point-to-point links: 2 bytes of PPP per packet.
+/// Returns a link with the overhead of ns-3's point-to-point links, 2 bytes of PPP per packet.
 pub(super) fn ppp(rate_bps: u64, delay: Duration) -> LinkConfig {
     LinkConfig {
         overhead_bytes: 2,
@@ -105,7 +105,7 @@ pub(super) fn refused(error: BuildError) -> BenchError {
     BenchError::Worker(format!("building the network: {error}"))
 }
 
-/// Runs the dumbbell as fast as possible on this thread.
+/// Runs the dumbbell on this thread as fast as possible.
 pub(super) fn run(shape: &Shape) -> Result<Outcome, BenchError> {
     let (world, flows) = build(shape)?;
     let mut engine: Engine<World> = Engine::new(world);
@@ -131,23 +131,23 @@ pub(super) fn run(shape: &Shape) -> Result<Outcome, BenchError> {
     })
 }
 
-/// Raises this thread's priority above that of ordinary threads, if permitted, so that the engine
-/// is measured and not the machine's other load. For threads that end soon.
+/// Gives this thread a higher priority than ordinary threads, if permitted, so that other load of
+/// the machine is not measured. Only for threads that end soon.
 pub(super) fn go_first() {
-    // Without the permission, the thread keeps its policy.
+    // Without the permission, the thread keeps its scheduling policy.
     let _ = set_policy(Policy::First(1));
 }
 
-/// Pins this thread to the n-th core that the process may use, if there are so many. Of two
-/// high-priority threads, the kernel can leave one waiting behind the other if the second core was
-/// busy at the wrong moment. For threads that end soon.
+/// Restricts this thread to the n-th processor of the process, if there are so many. Otherwise the
+/// kernel may leave one of two high-priority threads waiting behind the other, if the second
+/// processor was busy at the wrong moment. Only for threads that end soon.
 pub(super) fn own_core(number: usize) {
     if let Some(core) = allowed().get(number) {
         pin(*core);
     }
 }
 
-/// Returns the CPU time of this thread, s.
+/// Returns the CPU time of this thread, in seconds.
 pub(super) fn thread_cpu_s() -> f64 {
     thread_time().as_s_f64()
 }

@@ -1,9 +1,9 @@
-//! Free-running engines against the paper's baseline: conservative engines over MPI (`make
-//! test-mpi` builds the program; skipped if it is missing).
+//! Free-running engines compared with the paper's baseline, engines that wait for each other over
+//! MPI (`make test-mpi` builds the program; the comparison is skipped without it).
 //!
-//! The paper's engines ran on two workstations, so its messages went through TCP. Both transports
-//! are measured: OpenMPI's shared memory, available only between processes of one machine, and its
-//! TCP, here over loopback, which is faster than any cable.
+//! The paper's engines ran on two workstations, with messages over TCP. Two transports are measured
+//! here: OpenMPI's shared memory, which is possible only between processes of one machine, and its
+//! TCP, over loopback, which is faster than any cable.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -17,8 +17,8 @@ use crate::figure::Figure;
 
 const PROGRAM: &str = "timeloom-peering-mpi";
 
-/// Transports between ranks, by OpenMPI's names, and the transports compared with them: UDP, as
-/// between machines, or shared memory.
+/// Transports between MPI ranks, by OpenMPI's names, each with the transport of the free-running
+/// engines to compare it with: UDP, as between machines, or shared memory.
 const TRANSPORTS: [(&str, &[&str], &str); 2] = [
     ("shared_memory", &[], "not waiting, shared memory"),
     (
@@ -77,7 +77,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// A line of the program's output for one `way`.
+/// Results of one mode of the program, a line of its output.
 #[derive(Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ModeResult {
@@ -94,23 +94,23 @@ struct Compared {
     free: ModeResult,
 }
 
-/// The program, and `mpirun`.
+/// The MPI program, which `mpirun` starts.
 pub(super) struct Mpi(PathBuf);
 
 impl Mpi {
-    /// Finds the program and `mpirun`; `None` if one is missing.
+    /// Finds the program and `mpirun`; returns `None` if one of them is missing.
     pub(super) fn find() -> Option<Self> {
         let program = std::env::current_exe().ok()?.with_file_name(PROGRAM);
         let there = Command::new("mpirun").arg("--version").output();
         (there.is_ok() && program.exists()).then_some(Self(program))
     }
 
-    /// Runs conservative engines over TCP, as in the paper.
+    /// Runs engines that wait for each other over TCP, as in the paper.
     pub(super) fn conservative(&self, flows: u32, cut_us: i64) -> Result<ModeResult, BenchError> {
         self.conservative_for(flows, cut_us, "60")
     }
 
-    /// Runs conservative engines for this many simulated ms.
+    /// Runs engines that wait for each other for so many simulated ms.
     pub(super) fn conservative_for(
         &self,
         flows: u32,
@@ -121,8 +121,8 @@ impl Mpi {
         Ok(self.compare(tcp, free, flows, cut_us, ms)?.mpi)
     }
 
-    /// Returns the packet hops per second of free-running engines, over those of engines that wait,
-    /// by TCP and by shared memory.
+    /// Returns the packet hops per second of free-running engines divided by those of waiting
+    /// engines: over TCP, and over shared memory.
     pub(super) fn ratios(&self, cut_us: i64) -> Result<[f64; 2], BenchError> {
         let mut ratios = [0.0; 2];
         let [memory, tcp] = TRANSPORTS;
@@ -144,7 +144,7 @@ impl Mpi {
         let output = Command::new("mpirun")
             .args(["--allow-run-as-root", "--oversubscribe"])
             .args(["--bind-to", "none"])
-            // Rank 1 must not take a core while rank 0 runs threads.
+            // Rank 1 must not use a core while rank 0 runs threads.
             .args(["--mca", "mpi_yield_when_idle", "1"])
             .args(transport)
             .args(["-n", "2"])
@@ -159,7 +159,7 @@ impl Mpi {
         let lines = text
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
-        // The lines of the proof have ways, too, but no speeds.
+        // Lines of the self-check also have a field `way`, but no speeds.
         let lines: Vec<ModeResult> = lines
             .filter(|line: &ModeResult| line.simulated_over_wall > 0.0)
             .collect();

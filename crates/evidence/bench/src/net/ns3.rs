@@ -1,4 +1,4 @@
-//! Our dumbbell in ns-3: compiled if ns-3 is installed, skipped otherwise.
+//! The dumbbell in ns-3: compiled if ns-3 is installed, and skipped otherwise.
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
@@ -22,10 +22,10 @@ const LIBRARIES: [&str; 6] = [
     "traffic-control",
 ];
 
-/// The compiled model.
+/// The compiled model of the dumbbell.
 pub(super) struct Ns3(Program);
 
-/// A compiled ns-3 program of ours.
+/// A program for ns-3 that was compiled here.
 pub(super) struct Program {
     program: PathBuf,
     _scratch: Scratch,
@@ -40,7 +40,8 @@ struct NsRun {
 }
 
 impl Program {
-    /// Compiles the program; the inner error is the reason why that is not possible here.
+    /// Compiles the program. The inner error is the reason for which this machine cannot compile
+    /// it.
     pub(super) fn compile(
         name: &str,
         text: &str,
@@ -53,7 +54,7 @@ impl Program {
             .map_err(BenchError::system(format!("writing {}", source.display())))?;
         let mut compiler = Command::new("g++");
         compiler.arg("-O2").arg("-o").arg(&program).arg(&source);
-        // Debian's libraries reference GSL, whose development files they do not need.
+        // Debian's ns-3 libraries need symbols of GSL, whose development files are not installed.
         compiler.arg("-Wl,--allow-shlib-undefined");
         compiler.args(libraries.iter().map(|name| format!("-lns3-{name}")));
         let output = match compiler.output() {
@@ -72,8 +73,8 @@ impl Program {
         }))
     }
 
-    /// Starts the program with these descriptors inherited, and waits until it reports that it is
-    /// ready.
+    /// Starts the program, which inherits these file descriptors, and waits until it reports that
+    /// it is ready.
     pub(super) fn start_with(
         &self,
         arguments: &[String],
@@ -103,13 +104,13 @@ impl Program {
 }
 
 impl Ns3 {
-    /// Compiles the model; the inner error is the reason why that is not possible here.
+    /// Compiles the model. The inner error is the reason for which this machine cannot compile it.
     pub(super) fn compile() -> Result<Result<Self, String>, BenchError> {
         let compiled = Program::compile("dumbbell", SOURCE, &LIBRARIES)?;
         Ok(compiled.map(Self))
     }
 
-    /// Runs the model once.
+    /// Runs the model once with this shape.
     pub(super) fn run(&self, shape: &Shape) -> Result<Outcome, BenchError> {
         let output = Command::new(&self.0.program)
             .arg(format!("--flows={}", shape.flows))

@@ -17,23 +17,24 @@ use super::real_packets;
 use super::staircase::{Sample, Stairs};
 use crate::error::BenchError;
 
-/// A dumbbell of 2 × 64 hosts whose bottleneck link (the bar) is cut.
+/// A dumbbell with 64 hosts on each side, whose bottleneck link (the bar) is cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Model {
-    /// TCP flows from left to right.
+    /// Number of TCP flows from left to right.
     pub(super) flows: u32,
-    /// TCP flows within each side.
+    /// Number of TCP flows within each side.
     pub(super) local: u32,
-    /// Number of UDP sources from left to right, and the rate of each.
+    /// Number of UDP sources from left to right; the item below is the rate of each.
     pub(super) sources: u32,
     pub(super) source_bps: u64,
-    /// Sends at random times instead of at a constant rate.
+    /// True if sources send at random instants, and not at a constant rate.
     pub(super) poisson: bool,
-    /// Pairs of hosts that exchange packets with all their bytes (`real_packets`).
+    /// Number of pairs of hosts that exchange packets with all their bytes (`real_packets`).
     pub(super) real: u32,
-    /// Delay of the bar.
+    /// Propagation delay of the bottleneck link.
     pub(super) bar: Duration,
-    /// Flows and sources start step by step, and delivered data is sampled.
+    /// Staircase by which flows and sources start and delivered data is sampled; `None` if all
+    /// start at once.
     pub(super) stairs: Option<Stairs>,
 }
 
@@ -51,14 +52,15 @@ impl Model {
         }
     }
 
-    /// Returns the start time of flow or source number `index`.
+    /// Returns the start of flow or source number `index`; `apart_ns` is the time between two
+    /// starts.
     fn start(&self, index: u32, apart_ns: i64) -> Instant<Virtual> {
         let apart = Instant::from_ns(i64::from(index) * apart_ns);
         self.stairs
             .map_or(apart, |stairs| apart + stairs.start(index))
     }
 
-    /// Returns the times up to `simulated` at which delivered data is sampled.
+    /// Returns the instants up to `simulated` at which delivered data is sampled.
     pub(super) fn marks(&self, simulated: Duration) -> Vec<Instant<Virtual>> {
         let end = || vec![Instant::ZERO + simulated];
         self.stairs
@@ -74,10 +76,10 @@ impl Model {
     }
 }
 
-/// Size of each datagram of a source, bytes.
+/// Size of a source's datagrams in bytes.
 const DATAGRAM: u16 = 1_000;
 
-/// Builds the whole network and its cut at the bar.
+/// Builds the whole network, and its cut at the bottleneck link.
 pub(super) fn build(model: &Model) -> Result<(World, Cut), BenchError> {
     let mut network = NetworkBuilder::new(1);
     let access = ppp(1_000_000_000, Duration::from_ms(1));
@@ -99,12 +101,12 @@ pub(super) fn build(model: &Model) -> Result<(World, Cut), BenchError> {
     for flow in 0..model.local {
         let config = TcpConfig {
             start: Instant::from_ns(i64::from(flow) * 370_000),
-            // Enough to fill the path within a side.
+            // The window is large enough to fill the path within a side.
             receive_window: 512,
             ..TcpConfig::default()
         };
         for side in [&ends.left, &ends.right] {
-            // Pairs of hosts that no other flow uses.
+            // These pairs of hosts are not used by other flows.
             let from = side[side.len() - 1 - 2 * flow as usize];
             let to = side[side.len() - 2 - 2 * flow as usize];
             world.add_tcp(from, to, config.clone()).map_err(refused)?;
@@ -142,20 +144,20 @@ pub(super) fn build(model: &Model) -> Result<(World, Cut), BenchError> {
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) wall_s: f64,
-    /// CPU time by engine.
+    /// CPU time of each engine, in seconds.
     pub(super) cpu_s: Vec<f64>,
     pub(super) hops: u64,
     /// Number of packets with bytes that arrived.
     pub(super) real: u64,
     /// Payload bytes of flows and sources that arrived.
     pub(super) delivered: u64,
-    /// Arrivals at the right side, by time.
+    /// Arrivals on the right side, in order of time.
     pub(super) arrivals: Vec<Arrival>,
-    /// Data delivered by each of [`Model::marks`].
+    /// Data delivered by each of the instants of [`Model::marks`].
     pub(super) samples: Vec<Sample>,
 }
 
-/// An engine that has run, with the cost.
+/// An engine after its run, with the cost of the run.
 pub(super) struct Part {
     pub(super) engine: Engine<World>,
     pub(super) wall_s: f64,
@@ -243,13 +245,13 @@ pub(super) fn join(parts: Vec<Part>) -> Outcome {
             all.join(one);
         }
     }
-    // The senders' side has delivered no data.
+    // The side of the senders has delivered no data.
     let last = outcome.samples.last().copied().unwrap_or_default();
     outcome.delivered = last.tcp_bytes + last.udp_bytes;
     outcome
 }
 
-/// Runs `part` on one thread for each of `tools`.
+/// Runs `part` on a thread of its own for each of `tools`.
 pub(super) fn on_threads<T: Send, R: Send>(
     count: Owner,
     part: impl Fn(Owner, Option<T>) -> Result<R, BenchError> + Sync,

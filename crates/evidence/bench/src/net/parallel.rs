@@ -1,4 +1,5 @@
-//! Gain of a second engine, with and without waiting, and the lateness caused by not waiting.
+//! Gain by a second engine, with and without waiting, and the lateness that results from not
+//! waiting.
 
 use timeloom_time::Duration;
 
@@ -16,12 +17,12 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     over_frames(options, figure)
 }
 
-/// Measures two engines over one: each value is compared with the mean of its two neighbours in the
-/// round.
+/// Measures the speed of two engines divided by that of one. Each value is compared with the mean
+/// of its two neighbours in the round.
 fn two_over_one(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let simulated = Duration::from_ms(options.pick(200, 500));
     let across = |bar| Model::tcp(16, bar);
-    // One flow in eight crosses, as in a network that is cut at its thinnest point.
+    // One flow in eight crosses the cut, as in a network that is cut at its thinnest point.
     let local = |bar| Model {
         local: 14,
         ..Model::tcp(2, bar)
@@ -67,7 +68,7 @@ fn lateness(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Ben
         ("late_fraction_1ms", Duration::from_ms(1), 0.0005),
         ("late_fraction_50us", Duration::from_us(50), 0.005),
     ] {
-        // 20,000 packets per second, as in the figures of the plain socket.
+        // The load is 20,000 packets per second, as in the figures of the plain socket.
         let model = Model {
             poisson: true,
             ..Model::udp(20, 8_000_000, bar)
@@ -99,25 +100,26 @@ fn lateness(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Ben
     Ok(())
 }
 
-/// Rates to try: simulated over wall time.
+/// Paces to try, in simulated time per wall time.
 const RATES: [f64; 14] = [
     0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0, 14.0,
 ];
 
-/// The fastest pace sustained by two engines that do not wait for each other.
+/// Greatest pace that two engines sustain which do not wait for each other.
 #[derive(Default)]
 pub(super) struct Fastest {
-    /// Simulated over wall time.
+    /// Simulated time per wall time.
     speed: f64,
-    /// Packet hops per second of wall time. A run at a faster pace simulates more, and more of it
-    /// at full load: simulated time alone is not comparable.
+    /// Packet hops per second of wall time. At a greater pace, a run simulates more time and more
+    /// of it at full load, so that simulated time alone is not comparable.
     pub(super) hops_per_s: f64,
     pub(super) late: f64,
     goodput_gbps: f64,
 }
 
-/// Finds the fastest sustained pace: fewer than one event in ten is more than 1 ms late, since the
-/// kernel withholds the processor from real-time threads for a twentieth of the time.
+/// Finds the greatest sustained pace. A pace is sustained if fewer than one event in ten is more
+/// than 1 ms late. This allows for the kernel, which withholds the processor from real-time threads
+/// for a twentieth of the time.
 pub(super) fn fastest(
     model: &Model,
     simulated: Duration,
@@ -145,8 +147,8 @@ pub(super) fn fastest(
     Ok(best)
 }
 
-/// Measures free-running engines against engines that wait, both within one process: by shared
-/// memory, and by UDP.
+/// Measures free-running engines against waiting engines, both within one process: over shared
+/// memory, and over UDP.
 fn over_conservative(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     for (name, bar) in [
         ("peering_over_conservative", Duration::from_us(1)),
@@ -193,7 +195,7 @@ fn over_conservative(options: &Options, figure: &mut dyn FnMut(Figure)) -> Resul
     Ok(())
 }
 
-/// Transport of whole frames between two engines, as a baseline for the peering portal.
+/// Transport of whole frames between two engines, with which the peering portal is compared.
 struct Baseline {
     metric: &'static str,
     what: &'static str,
@@ -213,8 +215,8 @@ const BASELINES: [Baseline; 2] = [
     },
 ];
 
-/// Measures the peering portal against the paper's alternative, whole frames: the highest
-/// throughput in real time over several demands, since portals carry less when overloaded.
+/// Measures the peering portal against whole frames, the paper's alternative. The figure is the
+/// greatest throughput in real time over several loads, since overloaded portals carry less.
 fn over_frames(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let simulated = Duration::from_ms(options.pick(100, 300));
     let model = |sources| Model::udp(sources, SOURCE_BPS, Duration::from_us(100));
@@ -233,7 +235,8 @@ fn over_frames(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), 
             }
         }
     }
-    // At the best demand of each round; for the peering portals, also the late fraction.
+    // Throughput at the best load of each round; for peering portals, also the fraction of late
+    // packets.
     let (mut peering, mut late) = (vec![], vec![]);
     for _ in 0..options.pick(2, 5) {
         let mut best = (0.0, 0.0);
@@ -276,6 +279,6 @@ fn over_frames(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), 
     Ok(())
 }
 
-/// Number of UDP sources, and the rate of each.
+/// Numbers of UDP sources to try; the item below is the rate of each.
 const DEMANDS: [u32; 5] = [4, 8, 16, 32, 64];
 const SOURCE_BPS: u64 = 150_000_000;

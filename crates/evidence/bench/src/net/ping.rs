@@ -1,7 +1,7 @@
-//! ICMP echo requests, timed; `ping` is not installed on every machine.
+//! Round-trip times of ICMP echo requests, since `ping` is not installed on every machine.
 //!
-//! Like `ping`, it uses the time at which the kernel received the reply, not the later time at
-//! which the thread got the processor back.
+//! As in `ping`, the arrival time is that at which the kernel received the reply. The thread itself
+//! continues later.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -17,8 +17,8 @@ use timeloom_sys::clock::realtime_ns;
 use timeloom_sys::control::{self, Control, ControlMessage};
 use timeloom_sys::stamps;
 
-/// Sends `count` requests of 64 bytes from the calling thread's namespace, `gap` apart, and returns
-/// their round-trip times in ns.
+/// Sends `count` requests of 64 bytes, `gap` apart, from the network namespace of the calling
+/// thread. Returns their round-trip times in ns.
 pub(super) fn ping(target: Ipv4Addr, count: u32, gap: Duration) -> io::Result<Vec<i64>> {
     let socket = open(target)?;
     let mut times = Vec::new();
@@ -35,14 +35,14 @@ pub(super) fn ping(target: Ipv4Addr, count: u32, gap: Duration) -> io::Result<Ve
         }
         std::thread::sleep(gap);
     }
-    // The first includes neighbour discovery.
+    // The first time includes neighbour resolution.
     times.remove(0);
     Ok(times)
 }
 
-/// Returns the next ICMP message and the time at which the kernel received it.
+/// Returns the next ICMP message, and the time at which the kernel received it.
 fn receive(socket: &OwnedFd) -> io::Result<([u8; 64], i64)> {
-    // A raw socket receives the IP header, too.
+    // A raw socket also receives the IP header.
     let mut answer = [0u8; 84];
     let mut control = Control::default();
     control::receive(socket, &mut answer, &mut control, RecvFlags::empty())?;

@@ -1,12 +1,13 @@
-//! Projection to a thousand engines, each on its own machine, by simulation.
+//! Estimate of the speed of a thousand engines, each on its own machine, by simulation.
 //!
-//! A network of a thousand sites is cut into more and more parts, which run here one after the
-//! other in one thread, window by window as in `timeloom_peering::exact`. The events, sent and
-//! received packets of each engine in each window are counted; only the unit costs are measured:
-//! one event, one packet and one datagram between engines, and an agreement of two threads.
+//! A network of a thousand sites is cut into more and more parts. The parts run one after the other
+//! in one thread, window by window as in `timeloom_peering::exact`, and the events, sent packets
+//! and received packets of each engine in each window are counted. Only unit costs are measured:
+//! those of one event, one packet between engines, one datagram, and one agreement of two threads.
 //!
-//! Not included: the delay that a network between the machines adds to that of a cable, and clock
-//! differences. Both are taken from the millisecond of a packet between two sites.
+//! The estimate does not include the delay that a network between machines adds to that of a cable,
+//! and differences between clocks. Both reduce the millisecond that a packet takes between two
+//! sites.
 
 use std::time;
 
@@ -24,23 +25,24 @@ use super::plot::Table;
 use super::wire;
 use crate::error::BenchError;
 
-/// Size of the network, and the simulated duration.
+/// Size of the network, and the simulated time.
 struct Extent {
     sites: u32,
     hosts: u32,
     simulated: Duration,
 }
 
-/// Delay between sites, and therefore the lookahead.
+/// Delay of cables between sites, which is the lookahead of the engines.
 const BETWEEN: Duration = Duration::from_ms(1);
-/// Rate of each host and size of its datagrams; one in ten goes to another site.
+/// Rate of each host in bit/s; the item below is the size of its datagrams. One datagram in ten
+/// goes to another site.
 const SOURCE_BPS: u64 = 1_000_000;
 const DATAGRAM: u16 = 500;
 const FAR: u32 = 10;
 const SEED: u64 = 18;
 
-/// Returns a ring of sites, each with a cable to one more, drawn at random: path lengths grow with
-/// the logarithm of the number of sites.
+/// Returns a ring of sites, each with a cable to one more site that is chosen at random. The length
+/// of paths then grows with the logarithm of the number of sites.
 fn network(size: &Extent) -> Result<World, BenchError> {
     let mut random = Random::new(SEED, 0);
     let mut network = NetworkBuilder::new(SEED);
@@ -91,20 +93,20 @@ fn network(size: &Extent) -> Result<World, BenchError> {
     Ok(world)
 }
 
-/// Counts of one engine.
+/// Events and packets of one engine.
 #[derive(Clone, Default)]
 struct Count {
     events: u64,
-    /// Packets sent, by neighbour.
+    /// Number of packets sent, by neighbour.
     sent: Vec<u64>,
     heard: u64,
 }
 
-/// Counts of all engines.
+/// Events and packets of all engines.
 struct Counts {
     engines: Vec<Count>,
     windows: u64,
-    /// Sum over all windows of the events of the busiest engine.
+    /// Number of events of the busiest engine of each window, summed over all windows.
     busiest: u64,
 }
 
@@ -114,7 +116,7 @@ impl Counts {
     }
 }
 
-/// Runs all parts in one thread and counts.
+/// Runs all parts in one thread, and counts events and packets.
 fn count(world: &World, cut: &Cut, simulated: Duration) -> Counts {
     let number = usize::from(cut.engines());
     let mut parts: Vec<Engine<World>> = (0..cut.engines())
@@ -164,11 +166,11 @@ fn count(world: &World, cut: &Cut, simulated: Duration) -> Counts {
 /// Unit costs on this machine, in seconds.
 struct Costs {
     event: f64,
-    /// A packet sent to, or received from, another engine, in a datagram with others.
+    /// Cost of a packet in a datagram with others: for sending, and for receiving.
     packet: [f64; 2],
-    /// A datagram, sent and received.
+    /// Cost of a datagram, for sending and receiving together.
     datagram: f64,
-    /// An agreement of two threads, without other work.
+    /// Cost of an agreement of two threads without other work.
     agreement: f64,
 }
 
@@ -212,12 +214,12 @@ fn agreement() -> Result<f64, BenchError> {
     Ok(on_threads(2, run, Shared::new(2))?[0])
 }
 
-/// Returns the whole network for one engine.
+/// Returns the whole network, for a single engine.
 fn whole(world: &World) -> World {
     world.part(&vec![0; world.nodes()].into(), 0)
 }
 
-/// Measures two threads over one.
+/// Measures the speed of two threads divided by that of one.
 fn two_over_one(world: &World, cut: &Cut, simulated: Duration) -> Result<f64, BenchError> {
     let end = Instant::ZERO + simulated;
     let one = |_, whole: Option<World>| {
@@ -247,31 +249,32 @@ fn two_over_one(world: &World, cut: &Cut, simulated: Duration) -> Result<f64, Be
     Ok(crate::median(&ratios))
 }
 
-/// Returns the datagrams per second that carry this many packets per second to one neighbour: the
-/// first packet waits for others for `hold`, and all that arrive meanwhile are sent with it.
+/// Returns the number of datagrams per second to one neighbour for this number of packets per
+/// second. The first packet waits for `hold`, and packets that arrive meanwhile are sent in the
+/// same datagram.
 fn datagrams_per_s(packets_per_s: f64, hold: Duration) -> f64 {
     packets_per_s / (1.0 + packets_per_s * hold.as_s_f64())
 }
 
-/// Returns the share of a processor used by an engine that follows real time.
+/// Returns the fraction of a processor that an engine needs to keep up with real time.
 fn load(count: &Count, costs: &Costs, simulated_s: f64) -> f64 {
     let hold = PeerConfig::default().bulk.hold;
     let datagrams = |packets: u64| datagrams_per_s(packets as f64 / simulated_s, hold);
     let sent: u64 = count.sent.iter().sum();
     let out: f64 = count.sent.iter().map(|packets| datagrams(*packets)).sum();
-    // Traffic is symmetric: as many packets arrive as are sent.
+    // Traffic is symmetric, so as many packets arrive as are sent.
     let packets = sent as f64 * costs.packet[0] + count.heard as f64 * costs.packet[1];
     (count.events as f64 * costs.event + packets) / simulated_s + 2.0 * out * costs.datagram
 }
 
-/// Returns the row of one number of engines, and prints it on stderr.
+/// Returns the row for one number of engines, and prints it to stderr.
 fn row(counts: &Counts, costs: &Costs, simulated_s: f64) -> Vec<f64> {
     let events = counts.events() as f64;
     let number = counts.engines.len() as f64;
     let most = counts.engines.iter().map(|one| one.events).max();
     let neighbours = |one: &Count| one.sent.iter().filter(|packets| **packets > 0).count();
     let crossing: u64 = counts.engines.iter().map(|one| one.heard).sum();
-    // A tree of agreements, each between two threads.
+    // Agreements form a tree, each between two threads.
     let agreeing = counts.windows as f64 * costs.agreement * number.log2().ceil();
     let busiest = counts
         .engines
@@ -297,7 +300,7 @@ const COLUMNS: [&str; 7] = [
     "two threads over one, measured",
 ];
 
-/// Computes the rows from one engine to one per site.
+/// Returns the rows from a single engine to one per site.
 pub(super) fn table(quick: bool) -> Result<Table, BenchError> {
     let size = match quick {
         true => Extent {
@@ -355,8 +358,8 @@ pub(super) fn table(quick: bool) -> Result<Table, BenchError> {
 mod tests {
     use super::*;
 
-    /// The counts do not depend on the cut, and the busiest engine of a window has at least its
-    /// share.
+    /// The counts do not depend on the cut, and the busiest engine of a window has at least the
+    /// mean number of events.
     #[test]
     fn what_is_counted_is_the_network_and_not_the_cut() {
         let size = Extent {

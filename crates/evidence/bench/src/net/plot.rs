@@ -1,29 +1,29 @@
-//! Tables over a common x, as CSV and as SVG.
+//! Tables with a common x column, as CSV and as SVG plots.
 
 use std::fmt::Write as _;
 
-/// Named columns over a common x.
+/// Named columns over a common x column.
 pub(super) struct Table {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) x: &'static str,
     pub(super) y: &'static str,
-    /// Uses a logarithmic x axis.
+    /// True if the x axis is logarithmic.
     pub(super) log: bool,
     pub(super) columns: Vec<&'static str>,
-    /// Number of last columns with another unit, such as lateness: they have a panel below with an
-    /// axis of its own.
+    /// Number of columns at the end that have another unit, such as lateness. They are drawn in a
+    /// panel of their own below the others.
     pub(super) beside: usize,
-    /// Values that were not measured are NaN.
+    /// Rows: x and the values of all columns. A value that was not measured is NaN.
     pub(super) rows: Vec<(f64, Vec<f64>)>,
 }
 
 const COLOURS: [&str; 7] = [
     "#1f5fa8", "#c8501e", "#2e8540", "#7a3e9d", "#8a6d00", "#555555", "#b3246b",
 ];
-/// Left edge and width of panels.
+/// Left edge of the panels; the item below is their width.
 const LEFT: f64 = 70.0;
-/// Maximum number of labels below.
+/// Maximum number of labels on the x axis.
 const LABELS: usize = 14;
 const WIDTH: f64 = 400.0;
 
@@ -73,7 +73,7 @@ impl Table {
         svg
     }
 
-    /// Draws these columns between these heights, from zero up.
+    /// Draws these columns in a panel between two heights, with a y axis from zero.
     fn panel(
         &self,
         svg: &mut String,

@@ -1,12 +1,13 @@
-//! Packets with all their bytes between hosts of the model, as received from portals: residents
-//! that send datagrams, and residents that count them.
+//! Packets with all their bytes between hosts of the model, like packets from portals. Residents
+//! send datagrams, and other residents count them.
 
 use std::net::Ipv4Addr;
 
 use timeloom_net::{FrameView, Node, Outgoing, ReceivedFrame, Resident, World};
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// Size of a packet in bytes, from the IP header on, and the interval: 100 Mbit/s.
+/// Size of a packet in bytes from the IP header on; the item below is the interval between two
+/// packets, which gives 100 Mbit/s.
 const BYTES: u16 = 1_000;
 const EVERY: Duration = Duration::from_us(80);
 
@@ -21,7 +22,7 @@ struct Listener {
     packets: u64,
 }
 
-/// Lets `from` send to `to` continuously.
+/// Makes host `from` send datagrams to host `to` continuously.
 pub(super) fn send(world: &mut World, from: Node, to: Node) {
     let address = |node| world.port_of(node).map(|port| world.address(port));
     let (Some(source), Some(target)) = (address(from), address(to)) else {
@@ -35,7 +36,7 @@ pub(super) fn send(world: &mut World, from: Node, to: Node) {
     world.attach(to, Box::new(Listener::default()));
 }
 
-/// Returns the number of packets received by the nodes of this world.
+/// Returns the number of such packets that nodes of this world have received.
 pub(super) fn received(world: &World) -> u64 {
     let nodes = (0..world.nodes() as u32).map(Node);
     let listeners = nodes.filter_map(|node| {
@@ -45,7 +46,8 @@ pub(super) fn received(world: &World) -> u64 {
     listeners.map(|listener| listener.packets).sum()
 }
 
-/// Returns an IPv4 packet (RFC 791) with a UDP datagram (RFC 768) without a checksum, to port 9.
+/// Returns an IPv4 packet (RFC 791) with a UDP datagram (RFC 768) to port 9, without a UDP
+/// checksum.
 fn datagram(source: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
     let mut packet = vec![0; usize::from(BYTES)];
     packet[0] = 0x45;

@@ -1,8 +1,8 @@
-//! Real programs through the engine: iperf3 and pings between two namespaces, with a thousand
-//! simulated hosts beside them, against ns-3 in real time.
+//! Real programs through the engine: iperf3 and pings between two namespaces, with and without a
+//! thousand simulated hosts, compared with ns-3 in real time.
 //!
-//! Every figure includes the engine's lateness meanwhile. On a machine with other load, lateness is
-//! what suffers first.
+//! Every figure also states the engine's lateness during the measurement. On a machine with other
+//! load, lateness becomes worse first.
 
 use std::process::Command;
 use std::time::Duration as StdDuration;
@@ -132,11 +132,12 @@ fn tcp(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchErr
     Ok(())
 }
 
-/// Linux limits a socket's buffers to 4 MiB for sending and 6 MiB for receiving, half of it data:
-/// too little for 10 Gbit/s and 2 ms with any queueing.
+/// Size of socket buffers in bytes. Linux limits them to 4 MiB for sending and 6 MiB for receiving,
+/// of which half is data. That is too little for 10 Gbit/s and 2 ms with queueing.
 const LARGE_BUFFERS: u32 = 16 << 20;
 
-/// Raises the buffer limits of both namespaces, as an administrator would on two machines.
+/// Raises the limits of socket buffers in both namespaces, as an administrator would on two
+/// machines.
 fn large_buffers(fabric: &Fabric) -> Result<(), BenchError> {
     let set = |name: &str, usual: u32| {
         let path = format!("/proc/sys/net/ipv4/{name}");
@@ -151,7 +152,7 @@ fn large_buffers(fabric: &Fabric) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Returns the settings before frames were batched and turns spaced by load: the control.
+/// Returns settings without batches of frames and without load-dependent intervals, for comparison.
 fn frame_by_frame() -> Serving {
     Serving {
         join: false,
@@ -197,19 +198,20 @@ fn udp(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchErr
     Ok(())
 }
 
-/// Offered load on a link of 10 Gbit/s, so that the link itself loses nothing.
+/// Arguments for UDP: an offered load that a 10 Gbit/s link carries without loss.
 const UDP: &[&str] = &["-u", "-b", "1G", "-l", "1400"];
-/// Burst lengths of iperf3, in time: its default, of which one burst fills the socket buffer of its
-/// receiver, and a tenth of it.
+/// Lengths of iperf3's bursts, in time. By default, one burst fills the socket buffer of the
+/// receiver; the second value is a tenth of the default.
 const UDP_BURSTS: &[(&str, &str); 2] = &[
     ("realtime_udp_1g_loss", "1000"),
     ("realtime_udp_1g_loss_small_bursts", "100"),
 ];
 
-/// Measures rounds of pings, each with its mean and 99th percentile.
+/// Measures rounds of pings; each round has a mean and a 99th percentile.
 fn rtt(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let (rounds, count) = (options.pick(1, 5), options.pick(200, 500));
-    // Both directions; 98 bytes and Ethernet's 24 at 1 Gbit/s each.
+    // Delay of both directions, and the transmission of 98 bytes plus Ethernet's 24 at 1 Gbit/s for
+    // each.
     let configured = 2 * DELAY.as_ns() + 2 * (84 + 38) * 8;
     let (mut means, mut p99s, mut least, mut cores) = (vec![], vec![], vec![], vec![]);
     for _ in 0..rounds {

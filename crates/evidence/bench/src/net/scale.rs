@@ -1,4 +1,4 @@
-//! Scaling of the engine's build time, memory and speed with the network's size.
+//! Growth of the engine's build time, memory and speed with the size of the network.
 
 use std::time;
 
@@ -31,13 +31,13 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     let built = built.collect::<Result<Vec<_>, _>>()?;
     figure(Figure::new(BENCH, "build_10000_links_ns", "ns", &built).bar(2e9));
 
-    // Alternating, so that a slower machine slows both.
+    // Sizes alternate, so that a machine that becomes slower affects all of them.
     let ports = [16, 32, 64, 128];
     let mut speeds = vec![Vec::new(); ports.len()];
     for round in 0..rounds + 1 {
         for (ports, speeds) in ports.iter().zip(&mut speeds) {
             let run = measure(ports * 2, 16, Duration::from_ms(options.pick(200, 500)))?;
-            // The first round has cold caches.
+            // The first round is not counted, because caches are cold.
             if round > 0 {
                 speeds.push(run.hops as f64 / run.cpu_s);
             }
@@ -78,7 +78,7 @@ struct Run {
     hops: u64,
     cpu_s: f64,
     wall_s: f64,
-    /// Kept until memory has been measured.
+    /// Keeps the engine in memory until its size has been measured.
     _engine: Engine<World>,
 }
 
@@ -103,13 +103,13 @@ fn build_10_000_links() -> Result<f64, BenchError> {
     Ok(took)
 }
 
-/// Runs a dumbbell of this many hosts and flows for this duration.
+/// Runs a dumbbell with so many hosts and flows for the given simulated time.
 fn measure(hosts: u32, flows: u32, simulated: Duration) -> Result<Run, BenchError> {
     let (network, pairs) = network(hosts);
     let mut world = network.build().map_err(refused)?;
     for index in 0..flows {
         let (from, to) = pairs[index as usize % pairs.len()];
-        // Spread over 10 ms, so that not all start at one time.
+        // Starts are spread over 10 ms, so that flows do not start at the same time.
         let begin = Duration::from_ns(10_000_000 / i64::from(flows) * i64::from(index));
         let config = TcpConfig {
             start: Instant::ZERO + begin,
@@ -131,7 +131,7 @@ fn measure(hosts: u32, flows: u32, simulated: Duration) -> Result<Run, BenchErro
     })
 }
 
-/// Returns the resident memory of this process, bytes.
+/// Returns the resident memory of this process, in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split_whitespace().nth(1);

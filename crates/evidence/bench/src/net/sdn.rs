@@ -1,9 +1,10 @@
-//! Figure 11 of the paper: real switches under an OpenFlow controller on both sides of a simulated
-//! network, and iperf3 across it, half TCP and half UDP.
+//! Figure 11 of the paper: real switches with an OpenFlow controller on both sides of a simulated
+//! network, and iperf3 across the network, half TCP and half UDP.
 //!
-//! The experiment has the size of the paper's, but runs on one machine: two binary trees of Open
-//! vSwitch with 64 hosts each, and two engines. The switches take most of the processors' time, so
-//! throughput saturates early; the engines' lateness shows if the simulated part is the cause.
+//! The experiment is as large as the paper's, but runs on one machine: two binary trees of Open
+//! vSwitch with 64 hosts each, and two engines. The switches use most of the processors' time, so
+//! throughput saturates early. The lateness of the engines shows if the simulated part is the
+//! cause.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -25,11 +26,11 @@ use crate::error::BenchError;
 /// Size of the experiment.
 #[derive(Clone, Copy)]
 struct Extent {
-    /// Hosts of each tree, a power of two; there is one switch fewer.
+    /// Number of hosts of each tree, a power of two; a tree has one switch less than hosts.
     hosts: usize,
-    /// Flows of each kind.
+    /// Number of flows of each kind, for each step.
     steps: &'static [usize],
-    /// Duration of each step.
+    /// Duration of each step in seconds.
     seconds: &'static str,
 }
 
@@ -51,8 +52,8 @@ fn broken(error: impl std::fmt::Display) -> BenchError {
     BenchError::Worker(format!("the software-defined network: {error}"))
 }
 
-/// Measures the figure, or a quick version; the inner error is the reason why that is not possible
-/// here.
+/// Measures the figure, or a quick version of it. The inner error is the reason for which this
+/// machine cannot measure it.
 pub(super) fn figure(quick: bool) -> Result<Result<Table, String>, BenchError> {
     for (program, argument) in [
         ("iperf3", "--version"),
@@ -96,7 +97,7 @@ pub(super) fn figure(quick: bool) -> Result<Result<Table, String>, BenchError> {
     }))
 }
 
-/// Fields drop in this order: programs, emulations, namespaces.
+/// Fields are dropped in this order: programs, emulations, namespaces.
 struct Bed {
     _servers: Vec<Ended>,
     _controller: Ended,
@@ -117,7 +118,7 @@ fn address(tree: usize, number: usize) -> [u8; 4] {
     [10, 0, tree as u8 + 1, number as u8]
 }
 
-/// Uplinks between the trees and the model.
+/// Interfaces that connect the trees with the simulated network.
 const UPLINKS: [&str; 2] = ["aup", "bup"];
 
 fn specification(hosts: usize) -> NetworkSpec {
@@ -133,7 +134,7 @@ fn specification(hosts: usize) -> NetworkSpec {
         rate_bits_per_s: None,
     };
     for (tree, uplink) in UPLINKS.iter().enumerate() {
-        // Switch 1 is the root; switch n has 2n and 2n + 1 below it.
+        // Switch 1 is the root; below switch n are the switches 2n and 2n + 1.
         for number in 1..hosts {
             spec.switches.push(switch(tree, number));
             if number > 1 {
@@ -148,7 +149,7 @@ fn specification(hosts: usize) -> NetworkSpec {
             spec.links
                 .push(link(host(tree, number), switch(tree, leaf)));
         }
-        // The address is not used: a station has to have one.
+        // A station must have an address, but this one is not used.
         spec.stations
             .push(station((*uplink).to_owned(), [169, 254, 1, tree as u8 + 1]));
         spec.links.push(link(switch(tree, 1), (*uplink).to_owned()));
@@ -186,7 +187,7 @@ impl Bed {
             let timing = Timing::Follow(Box::new(Arc::clone(&clock)));
             let serving = Serving {
                 peers: Some(peers),
-                // Otherwise packets between engines would be late.
+                // Without this, packets between the engines would be late.
                 moderation: Duration::ZERO,
                 ..Serving::default()
             };
@@ -207,7 +208,7 @@ impl Bed {
             Ok(Ended(server.spawn().map_err(broken)?))
         });
         let servers = servers.collect::<Result<Vec<_>, BenchError>>()?;
-        // The servers' ports open within milliseconds.
+        // The servers open their ports within milliseconds.
         std::thread::sleep(StdDuration::from_millis(500));
         Ok(Self {
             _servers: servers,
@@ -218,7 +219,7 @@ impl Bed {
         })
     }
 
-    /// Returns the number of events of both engines so far, and of late ones.
+    /// Returns the number of events of both engines so far, and the number of late ones.
     fn events(&self) -> Result<(u64, u64), BenchError> {
         let mut sum = (0, 0);
         for emulation in &self.emulations {
@@ -229,8 +230,8 @@ impl Bed {
         Ok(sum)
     }
 
-    /// Returns the Gbit/s delivered by this many TCP flows and as many UDP flows, each between
-    /// hosts of its own.
+    /// Runs so many TCP flows and as many UDP flows, each between its own pair of hosts. Returns
+    /// the delivered Gbit/s of TCP and of UDP.
     fn carry(&self, flows: usize) -> Result<(f64, f64), BenchError> {
         let client = |number: usize, arguments: &[&str]| -> Result<Child, BenchError> {
             let mut client = Command::new("iperf3");
@@ -259,14 +260,15 @@ impl Bed {
         for (place, client) in clients.into_iter().enumerate() {
             let output = client.wait_with_output().map_err(broken)?;
             let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            // A flow whose control connection failed delivered nothing that could be counted.
+            // A flow whose control connection failed counts as having delivered nothing.
             rates[place % 2] += received(&said).map_or(0.0, |(gbps, _)| gbps);
         }
         Ok((rates[0], rates[1]))
     }
 }
 
-/// Starts the example's controller in the namespace of the switches, and waits for all of them.
+/// Starts the example's controller in the namespace of the switches, and waits until all are
+/// connected.
 fn control(fabric: &Fabric, switches: usize) -> Result<Ended, BenchError> {
     let mut command = Command::new("python3");
     let confined = fabric.fabric_namespace().confine(&mut command);
@@ -280,7 +282,7 @@ fn control(fabric: &Fabric, switches: usize) -> Result<Ended, BenchError> {
     script.write_all(CONTROLLER.as_bytes()).map_err(broken)?;
     drop(script);
     let (say, said) = mpsc::channel();
-    // Ends with the controller. The receiver may be gone.
+    // The thread ends with the controller. The receiver may not exist any more.
     std::thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
             let _ = say.send(line);

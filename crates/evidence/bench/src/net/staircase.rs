@@ -1,5 +1,5 @@
-//! The staircases of the paper's Figures 7 to 10: traffic that doubles in each step, with steps
-//! long enough that slow start does not dominate, and the throughput over time.
+//! The staircases of the paper's Figures 7 to 10: the number of flows doubles in each step, and
+//! throughput is measured over time. Steps are long enough that slow start does not dominate.
 
 use timeloom_net::{FlowId, SourceId, World};
 use timeloom_time::{Duration, Instant, Virtual};
@@ -10,7 +10,7 @@ use super::pair::{self, Model};
 use super::plot::Table;
 use crate::error::BenchError;
 
-/// Length of a step and sampling interval, in simulated time.
+/// Length of a step, and sampling interval, in simulated time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stairs {
     pub(super) step: Duration,
@@ -18,7 +18,7 @@ pub(super) struct Stairs {
 }
 
 impl Stairs {
-    /// Returns the staircase of a figure, or of a quick look.
+    /// Returns the staircase of a figure, or of its quick version.
     pub(super) fn of(quick: bool) -> Self {
         let (step, sample) = if quick { (100, 50) } else { (10_000, 1_000) };
         Self {
@@ -27,39 +27,39 @@ impl Stairs {
         }
     }
 
-    /// Returns the start time of flow number `index`: one from the first step on, two from the
-    /// second, four from the third.
+    /// Returns the start of flow number `index`: one flow starts with the first step, one with the
+    /// second so that there are two, two with the third so that there are four, and so on.
     pub(super) fn start(&self, index: u32) -> Duration {
         let step = u32::BITS - index.leading_zeros();
         Duration::from_ns(self.step.as_ns() * i64::from(step))
     }
 
-    /// Returns the end of the step with 64 flows.
+    /// Returns the end of the last step, which has 64 flows.
     fn length(&self) -> Duration {
         Duration::from_ns(self.step.as_ns() * STEPS)
     }
 
-    /// Returns the sampling times up to `end`.
+    /// Returns the sampling instants up to `end`.
     pub(super) fn marks(&self, end: Duration) -> Vec<Instant<Virtual>> {
         let count = end.as_ns() / self.sample.as_ns();
         let at = |mark| Instant::from_ns(self.sample.as_ns() * mark);
         (1..=count).map(at).collect()
     }
 
-    /// Returns the number of flows during the sample that ends at `at`.
+    /// Returns the number of flows during the sampling interval that ends at `at`.
     fn flows(&self, at: Duration) -> f64 {
         let step = (at.as_ns() - 1) / self.step.as_ns();
         f64::from(1 << step)
     }
 }
 
-/// 1, 2, 4 … 64 flows.
+/// Number of steps: 1, 2, 4 … 64 flows.
 const STEPS: i64 = 7;
 
-/// Data delivered by a given time.
+/// Data delivered up to an instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
-    /// Wall time of the sample, since the start.
+    /// Wall time of the sample since the start, in seconds.
     pub(super) wall_s: f64,
     pub(super) tcp_bytes: u64,
     pub(super) udp_bytes: u64,
@@ -77,7 +77,7 @@ impl Sample {
         }
     }
 
-    /// Adds the sample of another part of the network at the same time.
+    /// Adds the sample of another part of the network for the same instant.
     pub(super) fn join(&mut self, other: &Self) {
         self.wall_s = self.wall_s.max(other.wall_s);
         self.tcp_bytes += other.tcp_bytes;
@@ -85,13 +85,13 @@ impl Sample {
     }
 }
 
-/// Gbit/s between consecutive samples.
+/// Throughput between two consecutive samples, in Gbit/s.
 #[derive(Clone, Copy)]
 struct Rates {
-    /// By simulated time.
+    /// Throughput by simulated time: TCP, then UDP.
     simulated: [f64; 2],
-    /// By wall time, but limited to real-time speed: programs in the network could not run faster
-    /// than real time.
+    /// Throughput by wall time, limited to that of real time: programs in the network could not run
+    /// faster than real time.
     real: [f64; 2],
 }
 
@@ -115,12 +115,12 @@ impl Rates {
     }
 }
 
-/// Delay of the paper's bar.
+/// Delay of the bottleneck link in the paper.
 const BAR: Duration = Duration::from_us(1);
-/// The rate of a host's link, and of the bar, Gbit/s.
+/// Rate of a host's link in Gbit/s; the item below is the rate of the bottleneck link.
 const LINK_GBPS: f64 = 1.0;
 const BAR_GBPS: f64 = 10.0;
-/// Rate of a source, in runs with sources only and beside TCP.
+/// Rate of a source in bit/s in runs with sources only; the item below is that in runs with TCP.
 const SOURCE_BPS: u64 = 150_000_000;
 const BESIDE_BPS: u64 = 50_000_000;
 
@@ -131,17 +131,17 @@ fn tcp_only(stairs: Stairs) -> Model {
     }
 }
 
-/// Measures engines that wait, at full speed.
+/// Measures engines that wait for each other, as fast as possible.
 fn waiting(model: &Model, stairs: &Stairs) -> Result<Vec<Rates>, BenchError> {
     let found = pair::conservative(model, stairs.length(), false)?;
     Ok(Rates::between(stairs, &found.samples))
 }
 
-/// Throughputs of portals of engines that do not wait, with the late fraction.
+/// Throughputs with portals between engines that do not wait; also the fraction of late packets.
 struct Portals {
-    /// Whole frames by libpcap; `None` if the library is not installed.
+    /// Throughput with whole frames by libpcap; `None` if the library is not installed.
     libpcap: Option<Vec<Rates>>,
-    /// Whole frames by raw sockets.
+    /// Throughput with whole frames by raw sockets.
     frames: Vec<Rates>,
     peering: Vec<Rates>,
 }
@@ -165,8 +165,8 @@ impl Portals {
         })
     }
 
-    /// Returns the Gbit/s of TCP (0) or UDP (1) in one sample: libpcap, raw sockets, peering
-    /// portals.
+    /// Returns the Gbit/s of TCP (`of` = 0) or UDP (`of` = 1) in one sample: by libpcap, by raw
+    /// sockets, and by peering portals.
     fn real(&self, index: usize, of: usize) -> [f64; 3] {
         let libpcap = self.libpcap.as_ref();
         [
@@ -200,7 +200,7 @@ fn table(
     }
 }
 
-/// Figure 7: engines that wait, by simulated time and by wall time.
+/// Measures Figure 7: engines that wait for each other, by simulated time and by wall time.
 pub(super) fn conservative(quick: bool) -> Result<Table, BenchError> {
     let stairs = Stairs::of(quick);
     let found = waiting(&tcp_only(stairs), &stairs)?;
@@ -235,13 +235,14 @@ pub(super) fn conservative(quick: bool) -> Result<Table, BenchError> {
     ))
 }
 
-/// Figure 8: TCP in real time, by the paper's three arrangements and by threads that wait.
+/// Measures Figure 8: TCP in real time, with the paper's three arrangements and with threads that
+/// wait.
 pub(super) fn tcp(quick: bool) -> Result<Table, BenchError> {
     let stairs = Stairs::of(quick);
     let model = tcp_only(stairs);
     let wait = waiting(&model, &stairs)?;
     let portals = Portals::measure(&model, &stairs)?;
-    // Each step is a separate, shorter run: a simulated second takes many wall seconds.
+    // Each step is a shorter run of its own, because a simulated second takes many wall seconds.
     let mpi = Mpi::find();
     let of_mpi = |step: u32| {
         let ms = if quick { "20" } else { "500" };
@@ -271,7 +272,7 @@ pub(super) fn tcp(quick: bool) -> Result<Table, BenchError> {
     ))
 }
 
-/// Figure 9: datagrams at constant rates.
+/// Measures Figure 9: datagrams at constant rates.
 pub(super) fn udp(quick: bool) -> Result<Table, BenchError> {
     let stairs = Stairs::of(quick);
     let model = Model {
@@ -300,7 +301,7 @@ pub(super) fn udp(quick: bool) -> Result<Table, BenchError> {
     ))
 }
 
-/// Figure 10: TCP beside UDP, each separately.
+/// Measures Figure 10: TCP together with UDP; the throughput of each is separate.
 pub(super) fn mixed(quick: bool) -> Result<Table, BenchError> {
     let stairs = Stairs::of(quick);
     let model = Model {
@@ -357,8 +358,8 @@ mod tests {
         assert_eq!(stairs.marks(stairs.length()).len(), 70);
     }
 
-    /// The data delivered by engines that wait depends on the model alone: all datagrams of each
-    /// step, once those of the previous step have arrived.
+    /// The data delivered by waiting engines depend only on the model: each step delivers all its
+    /// datagrams, once those of the previous step have arrived.
     #[test]
     fn all_that_is_sent_gets_across_where_engines_wait() {
         let stairs = Stairs::of(true);

@@ -1,5 +1,5 @@
-//! Real programs in virtual time through the engine: a dilated link that is too fast for this
-//! machine in real time, and packets in flight that are frozen by pauses.
+//! Real programs in virtual time through the engine: a dilated link that would be too fast for this
+//! machine in real time, and pauses that freeze packets in flight.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     paused(options, figure)
 }
 
-/// Wall seconds for one second of 10 Gbit/s.
+/// Wall seconds per virtual second of the 10 Gbit/s link.
 const DILATION: f64 = 20.0;
 
 fn dilated(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
@@ -64,7 +64,7 @@ fn dilated(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Benc
     Ok(())
 }
 
-/// Measures a stream of datagrams while the testbed is paused ten times a second.
+/// Measures a stream of datagrams while the testbed is paused ten times per second.
 fn paused(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let (mut losses, mut rates, mut stood) = (Vec::new(), Vec::new(), Vec::new());
     let (mut full, mut dropped, mut between) = (Vec::new(), Vec::new(), Vec::new());
@@ -75,7 +75,7 @@ fn paused(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Bench
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     std::thread::sleep(StdDuration::from_millis(70));
-                    // A session that cannot be paused shows in the figures.
+                    // If the session cannot be paused, the figures show it.
                     let _ = stage.session.pause();
                     std::thread::sleep(StdDuration::from_millis(30));
                     let _ = stage.session.resume();
@@ -119,8 +119,8 @@ fn paused(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Bench
     Ok(())
 }
 
-/// A session whose clock the network follows. Fields drop in this order: programs, network,
-/// session.
+/// A session with a network that follows the session's clock. Fields are dropped in this order:
+/// programs, network, session.
 pub(super) struct Stage {
     bed: Bed,
     pub(super) session: Session,
@@ -135,7 +135,7 @@ impl Follow for SessionClock {
     }
 }
 
-/// A program that is ended with its benchmark.
+/// A program that is ended when the benchmark ends.
 struct Running(Guest);
 
 impl Drop for Running {
@@ -148,7 +148,7 @@ impl Drop for Running {
 impl Stage {
     pub(super) fn new(options: &Options, between: Between) -> Result<Self, BenchError> {
         let session = session(options)?;
-        // Paused while the network is built, which would start late otherwise.
+        // The session is paused while the network is built; otherwise the network would start late.
         session.pause()?;
         let follow = || SessionClock(Arc::clone(session.clock()));
         let bed = Bed::build_at(between, || Timing::Follow(Box::new(follow())))?;
@@ -168,7 +168,7 @@ impl Stage {
         report.ok_or_else(|| broken("the emulation died"))
     }
 
-    /// Starts iperf3 in `station`; its output goes to the file.
+    /// Starts iperf3 in `station`. Returns the program and the file with its output.
     fn start(&self, station: &str, arguments: &[&str]) -> Result<(Running, String), BenchError> {
         let path = self.scratch.path().join(unique(station));
         let file = std::fs::File::create(&path).map_err(broken)?;
@@ -177,14 +177,15 @@ impl Stage {
         let spec = CommandSpec {
             output: Output::To(file.into()),
             network: Some(network),
-            // Higher priority than other processes of the machine, which the figure is not about.
+            // The program gets a higher priority than other processes of the machine, which are not
+            // measured.
             ..CommandSpec::new(["nice", "-n", "-10", "iperf3"].iter().chain(arguments))
         };
         let guest = Running(self.session.spawn(&spec)?);
         Ok((guest, path.to_string_lossy().into_owned()))
     }
 
-    /// Returns the fraction of events more than 1 ms late, of the worst engine.
+    /// Returns the greatest fraction of events that were more than 1 ms late, over the engines.
     pub(super) fn late_fraction(&self) -> Result<f64, BenchError> {
         let mut worst = 0.0f64;
         for emulation in self.bed.emulations() {
@@ -196,7 +197,7 @@ impl Stage {
         Ok(worst)
     }
 
-    /// Runs iperf3 from `a` to `b`; returns Gbit/s and the lost fraction.
+    /// Runs iperf3 from `a` to `b`; returns Gbit/s and the fraction lost.
     pub(super) fn iperf3(&self, arguments: &[&str]) -> Result<(f64, f64), BenchError> {
         let (_server, _) = self.start("b", &["-s"])?;
         for _ in 0..20 {

@@ -1,5 +1,5 @@
-//! Cuts at which not waiting is faster: engines that follow a clock, at the fastest sustained pace,
-//! over engines that wait for each other, for cuts of 1 us to 1 ms.
+//! The speed of engines that follow a clock, at the greatest sustained pace, divided by that of
+//! engines that wait for each other, for delays of the cut link from 1 us to 1 ms.
 
 use timeloom_time::Duration;
 
@@ -19,7 +19,7 @@ const COLUMNS: [&str; 5] = [
     "late, by shared memory",
 ];
 
-/// Measures the curve; prints on stderr the range above 1.
+/// Measures the curve; prints to stderr the range of delays for which the ratio exceeds 1.
 pub(super) fn curve(quick: bool) -> Result<Table, BenchError> {
     let mpi = Mpi::find();
     let simulated = Duration::from_ms(if quick { 20 } else { 60 });

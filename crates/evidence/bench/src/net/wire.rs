@@ -1,7 +1,8 @@
 //! Transport of the peering portal: packet events from one socket to another.
 //!
-//! The packets are those that crossed the bottleneck of a real run. Two alternatives send the same
-//! events as flat messages of 200 bytes: one per datagram, and seven per datagram as in the paper.
+//! The packets are those that crossed the bottleneck in a simulated run. Two alternatives send the
+//! same events as flat messages of 200 bytes: one per datagram, and seven per datagram as in the
+//! paper.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,7 +61,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
             crate::median(&of(|one| one.receiver_ns)),
         )
         .with("lost_fraction", crate::median(&of(|one| one.lost)))
-        // Diagnosis of the slowest round: one with a high loss had no receiver.
+        // This helps to explain the slowest round: if its loss is high, the receiver did not run.
         .with("slowest_sender_cpu_ns_per_message", slowest.sender_ns)
         .with("slowest_receiver_cpu_ns_per_message", slowest.receiver_ns)
         .with("slowest_lost_fraction", slowest.lost)
@@ -95,15 +96,15 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// Cost of carrying packets between engines, in seconds of processor time.
+/// Cost of transporting packets between engines, in seconds of processor time.
 pub(super) struct CarryCosts {
-    /// A packet in a datagram with others: at the sender and at the receiver.
+    /// Cost of a packet in a datagram with others: at the sender, and at the receiver.
     pub(super) packet: [f64; 2],
-    /// A datagram of one packet, sent or received: half of the total.
+    /// Cost of sending or of receiving a datagram with one packet: half of both together.
     pub(super) datagram: f64,
 }
 
-/// Measures the costs quickly, as [`run`] does at length.
+/// Measures the costs quickly; [`run`] measures them at length.
 pub(super) fn costs() -> Result<CarryCosts, BenchError> {
     let (statics, [data, _]) = crossings(&Model::tcp(64, Duration::from_ms(1)), 60)?;
     let span = time::Duration::from_millis(200);
@@ -126,7 +127,7 @@ fn first<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     })
 }
 
-/// Returns the packets that cross the bar of a dumbbell within this many ms, in both directions.
+/// Returns the packets that cross a dumbbell's bottleneck link in so many ms, in both directions.
 fn crossings(model: &Model, ms: i64) -> Result<(Statics, [Vec<Packet>; 2]), BenchError> {
     let (mut engines, mut found) = (Vec::new(), [Vec::new(), Vec::new()]);
     let (world, cut) = pair::build(model)?;
@@ -139,7 +140,7 @@ fn crossings(model: &Model, ms: i64) -> Result<(Statics, [Vec<Packet>; 2]), Benc
         engine.with(|world, agenda| world.start(agenda));
         engines.push(engine);
     }
-    // On one thread, in turns as long as the bar.
+    // Both engines run on one thread alternately, in steps as long as the delay of the link.
     for turn in 1..=ms {
         let end = Instant::ZERO + Duration::from_ms(turn) - Duration::from_ns(1);
         for engine in &mut engines {
@@ -184,8 +185,8 @@ fn sockets() -> Result<(Socket, Socket), BenchError> {
     ))
 }
 
-/// Sends with `send` on this thread and receives with `take` on another, for `span`. Both return
-/// the number of messages.
+/// Sends with `send` on this thread and receives with `take` on another, for the time `span`. Both
+/// return the number of messages.
 fn carry(
     span: time::Duration,
     mut send: impl FnMut() -> Result<u64, BenchError>,
@@ -212,8 +213,8 @@ fn carry(
             }
         });
         own_core(1);
-        // The receiver waits for this thread if the kernel puts it onto the same core, and would
-        // stay there, because this thread never sleeps.
+        // If the kernel puts the receiver on the core of this thread, the receiver waits, and would
+        // stay there because this thread never sleeps.
         ready.wait();
         let (start, cpu) = (time::Instant::now(), thread_cpu_s());
         let mut sent = 0;
@@ -241,7 +242,7 @@ fn carry(
     })
 }
 
-/// Measures the portal's protocol.
+/// Measures the protocol of the peering portal.
 fn portal(
     statics: &Statics,
     packets: &[Packet],
@@ -305,10 +306,10 @@ fn portal(
     carry(span, send, take)
 }
 
-/// Datagrams passed to the kernel at a time: one train of 1,400 bytes each.
+/// Number of datagrams that are passed to the kernel at a time: one train of 1,400 bytes each.
 const TRAIN: usize = 46;
 
-/// Measures flat messages of 200 bytes in datagrams of `datagram` bytes, a call each.
+/// Measures flat messages of 200 bytes in datagrams of `datagram` bytes, with one system call each.
 fn flat(datagram: usize, span: time::Duration) -> Result<Carried, BenchError> {
     let (mut a, mut b) = sockets()?;
     a.set_trains(false);

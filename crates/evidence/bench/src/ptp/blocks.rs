@@ -1,21 +1,21 @@
-//! Samples of variants measured in turn, and their comparison.
+//! Samples of variants that were measured in turn, and their comparison.
 
 use crate::BenchError;
 use crate::stats::{median, percentile};
 
-/// Number of neighbouring Syncs in a round of medians. Deviations are compared run by run: for a
-/// few dozen samples they are mostly noise.
+/// Number of consecutive Syncs in a block, whose medians are compared. Standard deviations are
+/// compared per run, because for a few dozen samples they are mostly noise.
 pub(super) const BLOCK: usize = 32;
 
-/// Returns the deviation of a normal distribution, robust against outliers.
+/// Returns the standard deviation of a normal distribution, estimated robustly against outliers.
 pub(super) fn deviation(samples: &[f64]) -> f64 {
     (percentile(samples, 84.13) - percentile(samples, 15.87)) / 2.0
 }
 
-/// Samples by variant; the n-th samples of all variants were taken together.
+/// Samples of each variant. The n-th samples of all variants were taken together.
 pub(super) struct Blocks {
     pub(super) all: Vec<Vec<f64>>,
-    /// End of each run.
+    /// Number of samples at the end of each run.
     ends: Vec<usize>,
 }
 
@@ -27,10 +27,10 @@ impl Blocks {
         }
     }
 
-    /// Adds whole blocks of one run.
+    /// Adds the whole blocks of one run.
     pub(super) fn add(&mut self, run: Vec<Vec<f64>>) {
         let shortest = run.iter().map(Vec::len).min().unwrap_or(0);
-        // The first Syncs have cold caches.
+        // The first Syncs are left out, because caches are cold.
         let whole = shortest.saturating_sub(BLOCK / 4) / BLOCK * BLOCK;
         for (samples, run) in self.all.iter_mut().zip(run) {
             samples.extend_from_slice(&run[run.len() - whole..]);
@@ -61,12 +61,12 @@ impl Blocks {
             .collect()
     }
 
-    /// Returns medians, signed over plain, block by block.
+    /// Returns the median of `variant` divided by that of the unsigned variant, block by block.
     pub(super) fn ratios(&self, variant: usize) -> Vec<f64> {
         self.compared(variant, |signed, plain| median(signed) / median(plain))
     }
 
-    /// Returns deviations, signed over plain, run by run.
+    /// Returns the deviation of `variant` divided by that of the unsigned variant, run by run.
     pub(super) fn deviations(&self, variant: usize) -> Vec<f64> {
         let starts = [0].iter().chain(&self.ends);
         let runs = starts.zip(&self.ends).map(|(start, end)| *start..*end);
@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn the_deviation_is_sigma_and_does_not_see_rare_outliers() {
-        // The quantiles of a normal distribution with sigma 3: a sum of twelve uniform numbers.
+        // Samples with sigma 3 from an approximately normal distribution: sums of twelve uniform
+        // numbers.
         let mut state = 1u64;
         let mut uniform = || {
             state = state
@@ -105,8 +106,8 @@ mod tests {
     #[test]
     fn blocks_compare_neighbours_of_the_same_run_only() {
         let mut blocks = Blocks::new(2);
-        // Two runs on a machine that was twice as slow in the second; of unequal length, as real
-        // runs are.
+        // Two runs, in the second of which the machine was twice as slow. Like real runs, they
+        // differ in length.
         blocks.add(vec![vec![10.0; 3 * BLOCK + 20], vec![15.0; 2 * BLOCK + 9]]);
         blocks.add(vec![vec![20.0; 2 * BLOCK + 9], vec![30.0; 4 * BLOCK]]);
         assert_eq!(blocks.all[0].len(), 4 * BLOCK);

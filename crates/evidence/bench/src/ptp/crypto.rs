@@ -1,8 +1,9 @@
-//! Cost of signing and verifying, over 0 to 16 hops, and lengths of messages.
+//! Cost of signing and verifying, for 0 to 16 hops, and lengths of messages.
 //!
-//! Figures 3.1 and 3.2 of the thesis. Time is the processor time of the measuring thread
-//! (CLOCK_THREAD_CPUTIME_ID): these operations last milliseconds, and on a shared machine wall time
-//! mostly shows other load. All curves of a round are measured in it, suites in turn.
+//! These are Figures 3.1 and 3.2 of the thesis. Time is the processor time of the measuring thread
+//! (CLOCK_THREAD_CPUTIME_ID). The operations take milliseconds, and on a shared machine, wall time
+//! would mostly show other load. All curves of a round are measured within the round, with suites
+//! in turn.
 
 use std::hint::black_box;
 
@@ -17,23 +18,25 @@ use crate::{BenchError, Options};
 /// Measurements of one suite in one round, in ns.
 #[derive(Default)]
 struct Round {
-    /// A plain scalar multiplication.
+    /// Time of a scalar multiplication alone.
     scalar: f64,
-    /// Verification of a single signature.
+    /// Time of verifying a single signature.
     single: f64,
-    /// By preceding hops: signing, and the whole verification.
+    /// By number of preceding hops: time of signing; the item below is the time of the whole
+    /// verification.
     sign: Vec<f64>,
     verify: Vec<f64>,
 }
 
-/// A signature scheme, and its timed operations.
+/// A signature scheme with the operations to measure.
 #[derive(Clone, Copy)]
 struct Scheme {
     suite: Suite,
     name: &'static str,
-    /// Precomputes what is possible, before the clock is read.
+    /// True if as much as possible is precomputed before the clock is read.
     prepared: bool,
-    /// Reports its verification as a figure: there is no other row of the same suite.
+    /// True if the verification is reported as a figure; false if another row of the same suite
+    /// reports it.
     verified: bool,
 }
 
@@ -69,7 +72,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         let chain = Chain::new(&Keys::new(scheme.suite), EntryForm::Full);
         (scheme, chain, Vec::new())
     });
-    // The first round has cold caches.
+    // The first round is not counted, because caches are cold.
     for round in 0..options.pick(21, 101) + 1 {
         for (scheme, chain, rounds) in &mut schemes {
             let measured = measure(*scheme, chain)?;
@@ -106,7 +109,8 @@ fn measure(scheme: Scheme, chain: &Chain) -> Result<Round, BenchError> {
         }
         round.sign.push(sign);
         round.verify.push(verify);
-        // Spread over the round, so that all see the same machine.
+        // These measurements are spread over the round, so that all of them see the same state of
+        // the machine.
         if hops % 4 == 0 {
             round.scalar += scalar_multiplication(scheme.suite)? / 5.0;
             let (ns, holds) = cpu_ns(&single);
@@ -119,8 +123,8 @@ fn measure(scheme: Scheme, chain: &Chain) -> Result<Round, BenchError> {
     Ok(round)
 }
 
-/// Measures a secret scalar times the generator: in G1 for BLS, which contains the signatures, and
-/// on edwards25519.
+/// Measures the multiplication of the generator by a secret scalar: in G1 for BLS, whose signatures
+/// are there, and on edwards25519.
 fn scalar_multiplication(suite: Suite) -> Result<f64, BenchError> {
     let (ns, ()) = match suite {
         Suite::Bls | Suite::BlsOnce => {
@@ -140,7 +144,7 @@ fn scalar_multiplication(suite: Suite) -> Result<f64, BenchError> {
     Ok(ns)
 }
 
-/// Returns the processor time of `work` on this thread, in nanoseconds, with its result.
+/// Returns the processor time of `work` on this thread in nanoseconds, and its result.
 fn cpu_ns<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let before = thread_time();
     let outcome = black_box(work());
@@ -176,7 +180,7 @@ fn report(scheme: Scheme, rounds: &[Round], figure: &mut dyn FnMut(Figure)) {
         }
     };
     curve("sign", |round| &round.sign);
-    // Prepared or not, an Ed25519 signature is verified in the same way.
+    // An Ed25519 signature is verified in the same way with and without precomputation.
     if !scheme.verified {
         return;
     }
@@ -193,7 +197,7 @@ fn report(scheme: Scheme, rounds: &[Round], figure: &mut dyn FnMut(Figure)) {
     );
 }
 
-/// Reports lengths, taken from messages that were built.
+/// Reports the lengths of messages, which are built for this purpose.
 fn sizes(figure: &mut dyn FnMut(Figure)) {
     const PLAIN: usize = 44;
     let mut size = |metric: &str, octets: usize, bar: Option<f64>| {

@@ -1,16 +1,16 @@
-//! The figures of a run as a page, beside those of the thesis.
+//! Page with the figures of a run, together with those of the thesis.
 //!
-//! Hardware, curve and software differ: only ratios are comparable, and the page says so. Made only
-//! from measured [`Figure`]s.
+//! Hardware, curve and software differ, so that only ratios are comparable, as the page states. The
+//! page is made from measured [`Figure`]s only.
 
 use std::fmt::Write as _;
 
 use super::keys::HOPS;
 use crate::figure::Figure;
 
-/// Returns a page with its two charts: file names with contents.
+/// Returns the page and its two charts, as names and contents of files.
 ///
-/// `machine` describes the machine and its load. Missing figures are shown as a dash.
+/// `machine` describes the machine and its load. A missing figure is shown as a dash.
 pub(super) fn document(figures: &[Figure], machine: &str) -> [(&'static str, String); 3] {
     let figures = Figures(figures);
     [
@@ -44,7 +44,7 @@ pub(super) fn document(figures: &[Figure], machine: &str) -> [(&'static str, Str
 
 struct Figures<'a>(&'a [Figure]);
 
-/// A line of a chart: microseconds by hops.
+/// Curve of a chart: microseconds by number of hops.
 struct Curve {
     name: &'static str,
     us: Vec<f64>,
@@ -79,7 +79,7 @@ impl Figures<'_> {
         }
     }
 
-    /// Returns the cost of as many verifications one after the other.
+    /// Returns the cost of the same number of separate verifications.
     fn one_by_one(&self, name: &'static str, metric: &str) -> Curve {
         let single = self.context_ns(metric, "single_ns").unwrap_or(f64::NAN) / 1e3;
         let signers = 1..=u32::from(HOPS) + 1;
@@ -224,7 +224,8 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 150.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 48.0;
-/// Distinguishable without colour, too: each line is labelled at its end.
+/// Colours of the curves. Each curve also has a label at its end, and can be identified without
+/// colour.
 const COLOURS: [&str; 4] = ["#8a8f98", "#0b6e99", "#6b4fa0", "#c4501b"];
 
 fn chart(title: &str, curves: &[Curve]) -> String {
@@ -290,7 +291,8 @@ fn chart(title: &str, curves: &[Curve]) -> String {
     svg
 }
 
-/// Returns a step of 1, 2 or 5 times a power of ten, and the end of the axis.
+/// Returns a step of 1, 2 or 5 times a power of ten for an axis up to `most`, and the end of the
+/// axis.
 fn ticks(most: f64) -> (f64, f64) {
     let rough = most / 5.0;
     let power = 10f64.powf(rough.log10().floor());

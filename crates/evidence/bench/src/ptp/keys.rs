@@ -15,17 +15,17 @@ use timeloom_wire::{
     ClockIdentity, Header, Message, MessageType, PortIdentity, TimeInterval, Timestamp,
 };
 
-/// Transparent clocks in the longest measured path, as in the thesis.
+/// Number of transparent clocks in the longest measured path, as in the thesis.
 pub(super) const HOPS: u8 = 16;
 
-/// Returns a node's identity. Node 0 is grandmaster, 1 … n are transparent clocks, n + 1 is the
-/// slave.
+/// Returns the identity of a node. Node 0 is the grandmaster, nodes 1 … n are transparent clocks,
+/// and node n + 1 is the slave.
 pub(super) const fn clock(node: u8) -> ClockIdentity {
     ClockIdentity([0, 0x1c, 0x12, 0xff, 0xfe, 0, 0, node + 1])
 }
 
-/// Keys of all nodes. They are the same in every run: the cost does not depend on their value, and
-/// they protect nothing.
+/// Keys of all nodes. They are the same in every run, because the cost does not depend on their
+/// values and they protect nothing.
 pub(super) struct Keys {
     suite: Suite,
     ring: Arc<KeyRing>,
@@ -54,7 +54,7 @@ impl Keys {
 
     pub(super) fn security(&self, node: u8, form: EntryForm) -> Security {
         let secret = Arc::new(secret(self.suite, node));
-        // These keys exist only within this process.
+        // These keys do not outlive the process, so a ledger in memory is sufficient.
         secret.keep(Box::<MemoryLedger>::default());
         Security {
             clock: clock(node),
@@ -77,8 +77,8 @@ fn secret(suite: Suite, node: u8) -> SecretKey {
     SecretKey::from_random(suite, &[node + 1; 32])
 }
 
-/// Returns the octets of a record for the second network, signed with Ed25519: the grandmaster's
-/// and a transparent clock's.
+/// Returns the lengths in octets of two records for the second network, signed with Ed25519: the
+/// grandmaster's, and that of a transparent clock.
 pub(super) fn statements() -> (usize, usize) {
     let keys = Keys::new(Suite::Ed25519);
     let record = |node: u8, role| {
@@ -108,9 +108,9 @@ pub(super) fn statements() -> (usize, usize) {
     (record(0, origin), record(1, hop))
 }
 
-/// A Sync, with its signers in order.
+/// A Sync with its signers, in the order of the path.
 pub(super) struct Chain {
-    /// The 48-bit number of the Sync.
+    /// 48-bit number of the Sync.
     number: Cell<u64>,
     nodes: Vec<Security>,
     ring: Arc<KeyRing>,
@@ -142,7 +142,7 @@ impl Chain {
         }
     }
 
-    /// Starts another Sync: some signers sign each only once.
+    /// Begins the next Sync, because some keys sign each Sync only once.
     pub(super) fn next_sync(&self) {
         self.number.set(self.number.get() + 1);
     }
@@ -154,7 +154,7 @@ impl Chain {
         }
     }
 
-    /// Lets node `node` precompute what is possible.
+    /// Makes node `node` precompute as much as possible for its next signature.
     pub(super) fn prepare(&self, node: u8) {
         let secret = &self.nodes[usize::from(node)].secret;
         let before = Moment::new(&self.header(), 1, self.number.get() - 1);
@@ -179,7 +179,7 @@ impl Chain {
         bytes[..length.expect("a Follow_Up without hops fits")].to_vec()
     }
 
-    /// Returns `message` as extended by node `hop`.
+    /// Returns `message` extended by the entry and signature of node `hop`.
     pub(super) fn extend(&self, hop: u8, message: &[u8]) -> Vec<u8> {
         let facts = Hop {
             ingress: 1,
@@ -193,7 +193,7 @@ impl Chain {
             .expect("the chain is its own and fits a frame")
     }
 
-    /// Returns the verification job of the slave behind `hops` transparent clocks.
+    /// Returns the verification job of a slave behind `hops` transparent clocks.
     pub(super) fn job(&self, hops: u8, message: Vec<u8>) -> VerifyJob {
         VerifyJob::new(
             message,
@@ -206,7 +206,8 @@ impl Chain {
         )
     }
 
-    /// Signs a text of a hop's length; returns a function that verifies it.
+    /// Signs a text with the length of a hop's text. Returns a function that verifies the
+    /// signature.
     pub(super) fn single(&self) -> impl Fn() -> bool + use<'_> {
         let text = vec![7; 80];
         let secret = &self.nodes[1].secret;

@@ -1,8 +1,10 @@
-//! `ptp`: cost of signatures, where it arises, and what it does not affect.
+//! `ptp`: cost of signatures, the places where it arises, and the operations that it does not
+//! affect.
 //!
-//! [`path`] runs the programs of `timeloom ptp` and compares signed and unsigned time on the event
-//! path, in Follow_Ups and at the slave. [`crypto`] measures the operations alone, over 0 to 16
-//! hops, and the lengths of messages. [`document`] shows the figures beside those of the thesis.
+//! [`path`] runs the programs of `timeloom ptp`, and compares signed with unsigned messages: on the
+//! event path, in Follow_Ups, and at the slave. [`crypto`] measures the operations alone, for 0 to
+//! 16 hops, and the lengths of messages. [`document`] shows the figures together with those of the
+//! thesis.
 
 mod blocks;
 mod crypto;
@@ -17,7 +19,7 @@ use crate::error::BenchError;
 use crate::figure::Figure;
 use crate::{Name, Options};
 
-/// Writes the figures of a run of [`Name::Ptp`] as a page with two charts into `directory`:
+/// Writes the figures of a run of [`Name::Ptp`] into `directory`, as a page with two charts:
 /// `ptp-figures.md`, `ptp-signing.svg`, `ptp-verification.svg`.
 ///
 /// # Errors
@@ -29,7 +31,7 @@ pub fn write_ptp_document(directory: &Path, figures: &[Figure]) -> std::io::Resu
     Ok(())
 }
 
-/// Describes the machine and its load.
+/// Returns a description of the machine and its load.
 fn machine() -> String {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);

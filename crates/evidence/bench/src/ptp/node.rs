@@ -1,4 +1,4 @@
-//! A program of `timeloom ptp` at its place in a laboratory, observed.
+//! A program of `timeloom ptp` in a laboratory, with a record of what it does.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use timeloom_wire::{EthernetFrame, Header, MessageType};
 
 use crate::BenchError;
 
-/// An observation of a program.
+/// An event in a program.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    /// A Sync or Follow_Up was sent or received; ns of CLOCK_REALTIME.
+    /// A Sync or Follow_Up was sent or received; times are in ns of CLOCK_REALTIME.
     Passed {
         kind: MessageType,
         sequence: u16,
@@ -25,22 +25,22 @@ pub(super) enum Event {
         octets: usize,
         stamp_ns: i64,
     },
-    /// A grandmaster sent a Sync: start time of that iteration of its event loop.
+    /// A grandmaster sent a Sync; the time is the start of that iteration of its event loop.
     Begun { sequence: u16, at_ns: i64 },
-    /// A slave's offset.
+    /// A slave measured its offset.
     Offset { offset_ns: f64, authenticated: bool },
 }
 
-/// Results of a program.
+/// Events of a program, and its other results.
 pub(super) struct Record {
     pub(super) events: Vec<Event>,
-    /// Violations of authenticated time, by reason; any of them means that the benchmark is broken.
+    /// Number of violations by reason. Any violation means that the benchmark itself is broken.
     pub(super) failures: BTreeMap<String, u64>,
-    /// True if its event loop ran with real-time priority (SCHED_FIFO).
+    /// True if the program's event loop ran with real-time priority (SCHED_FIFO).
     pub(super) fifo: bool,
 }
 
-/// A running program.
+/// A running program on a thread of its own.
 pub(super) struct Node {
     wake: Wake,
     thread: JoinHandle<(bool, Result<Counters, PtpError>)>,
@@ -48,7 +48,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Opens `program` at `place` of the laboratory and runs it on a thread of its own.
+    /// Opens `program` at `place` of the laboratory, and runs it on a new thread.
     pub(super) fn start(stage: &Stage, place: usize, program: Options) -> Result<Self, BenchError> {
         let wake = Wake::new().map_err(BenchError::system("opening a socket pair"))?;
         let events = Arc::<Mutex<Vec<Event>>>::default();
@@ -68,7 +68,7 @@ impl Node {
         })
     }
 
-    /// Ends it.
+    /// Ends the program, and returns its record.
     pub(super) fn finish(self) -> Result<Record, BenchError> {
         self.wake.stop();
         let died = |_| BenchError::Worker("a clock's thread died".to_owned());
@@ -86,7 +86,7 @@ pub(super) fn failed(error: PtpError) -> BenchError {
     BenchError::Worker(error.to_string())
 }
 
-/// Records the actions of the event loop.
+/// Records the actions of a program's event loop.
 struct Watcher {
     events: Arc<Mutex<Vec<Event>>>,
     is_grandmaster: bool,
@@ -95,7 +95,7 @@ struct Watcher {
 
 impl Watcher {
     fn push(&self, event: Event) {
-        // No other thread locks this before the program has ended.
+        // No other thread locks this mutex before the program has ended.
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.push(event);
     }
@@ -165,15 +165,15 @@ impl Observer for Watcher {
     }
 }
 
-/// Delay from a Sync's timestamp until the grandmaster processes it, makes its Follow_Up and sends
-/// it. Normally, each clock has a machine of its own; here they share processors. Without the
-/// delay, an unsigned Follow_Up would arrive while the transparent clock is still busy with the
-/// Sync, and a signed one later; and the grandmaster would sign on one processor (perhaps half of
-/// the same core) while the transparent clock handles the Sync on the other.
+/// Delay between the timestamp of a Sync and the grandmaster's processing, which makes and sends
+/// the Follow_Up. In reality each clock is a machine of its own; here the clocks share processors.
+/// Without the delay, an unsigned Follow_Up would arrive while the transparent clock still handles
+/// the Sync, and a signed one later. In addition, the grandmaster would sign on one processor
+/// (perhaps half of the same core) while the transparent clock handles the Sync on the other.
 const FOLLOW_UP_AFTER: Duration = Duration::from_millis(1);
 
-/// Puts the calling thread into SCHED_FIFO, as usual for a clock's event thread; otherwise the
-/// figures depend on other load. Returns `false` without the permission.
+/// Gives the calling thread the policy SCHED_FIFO, as is usual for a clock's event thread;
+/// otherwise the figures depend on other load. Returns false if that is not permitted.
 fn first_in_line() -> bool {
     set_policy(Policy::First(10)).is_ok()
 }

@@ -1,11 +1,11 @@
 //! Grandmaster, transparent clock and slave on this machine: effects of signatures on the event
 //! path, on Follow_Ups and on the slave's offset.
 //!
-//! The programs of `timeloom ptp` run in laboratories of namespaces, one laboratory per variant
-//! (plain, and signature schemes), with the kernel's timestamps. All timestamps come from one
-//! clock, so that the true offset is zero. The variants take turns within a Sync interval; a round
-//! is a block of neighbouring Syncs of each. The order matters, since each variant leaves the
-//! processor warm or asleep for the next one: therefore there are several runs, one for every order
+//! The programs of `timeloom ptp` run in laboratories of namespaces with the kernel's timestamps.
+//! There is one laboratory per variant (unsigned, and each signature scheme). All timestamps are of
+//! one clock, so the true offset is zero. The variants take turns within a Sync interval, and a
+//! round is a block of consecutive Syncs of each variant. Their order matters, since each variant
+//! leaves the processor warm or asleep for the next one. Therefore there is one run for every order
 //! of the variants.
 
 mod bed;
@@ -27,12 +27,12 @@ use crate::{BenchError, Options};
 use bed::Bed;
 use figures::{handling, offset, residence, starts};
 
-/// A way to protect time; the first of those that take turns is the reference.
+/// A way to protect messages. The first variant of those that take turns is the reference.
 #[derive(Clone, Copy)]
 struct Variant {
     name: &'static str,
     suite: Option<Suite>,
-    /// The transparent clock verifies before it signs.
+    /// True if the transparent clock verifies before it signs.
     watch: bool,
 }
 
@@ -61,9 +61,9 @@ const BLS_ONCE: Variant = Variant {
     suite: Some(Suite::BlsOnce),
     watch: false,
 };
-/// 32 Syncs per second and variant: the work of a variant, the slave's verification and the
-/// preparation for the next Sync are finished before another variant's Sync arrives, which would
-/// find the processor busy otherwise.
+/// Profile with 32 Syncs per second and variant. At this rate, the work of a variant, the
+/// verification by the slave and the preparation for the next Sync are finished before another
+/// variant's Sync arrives, which would otherwise find the processor busy.
 const PROFILE: Profile = Profile {
     log_sync_interval: -5,
     log_announce_interval: -3,
@@ -73,14 +73,14 @@ const PROFILE: Profile = Profile {
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let length = StdDuration::from_millis(options.pick(4_000, 12_000));
-    // Waking a processor may take longer than everything measured here, and would favour the
-    // variant after one that kept it busy.
+    // Waking a processor may take longer than all that is measured here, and would favour the
+    // variant after one that kept the processor busy.
     let awake = Awake::keep();
     if awake.is_none() {
         (options.remark)("the processors may sleep meanwhile: /dev/cpu_dma_latency is refused");
     }
     let variants = [PLAIN, ED25519, BLS, BLS_ONCE];
-    // Sync intervals follow one another: only the cyclic order matters.
+    // Sync intervals follow each other, so that only the cyclic order of the variants matters.
     let orders = [
         [0, 1, 2, 3],
         [0, 1, 3, 2],
@@ -110,7 +110,8 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     let figure = &mut figure;
     let (syncs, follow_ups) = (samples.syncs.ready()?, samples.follow_ups.ready()?);
     residence(syncs, figure);
-    // The bars of BLS apply to the suite that precomputes; the other shows the benefit.
+    // The bars for BLS apply to the suite that precomputes; the other suite shows the benefit of
+    // that.
     for (variant, bars) in [(1, Some((1.6, 1.2))), (2, None), (3, Some((6.0, 2.0)))] {
         handling(follow_ups, variant, variants[variant].name, bars, figure);
     }
@@ -135,14 +136,15 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 
 /// Samples of all runs, by variant.
 struct Samples {
-    /// Time from the kernel's timestamp of arrival to that of departure, ns.
+    /// Time from the kernel's arrival timestamp of a message to that of its departure, in ns.
     syncs: Blocks,
     follow_ups: Blocks,
-    /// Time from the start of the grandmaster's event loop iteration to the Sync's departure, ns.
+    /// Time from the start of the grandmaster's event loop iteration to the Sync's departure, in
+    /// ns.
     starts: Blocks,
-    /// Offsets at the slave, ns.
+    /// Offsets that the slave measured, in ns.
     offsets: Blocks,
-    /// Octets added by a signature to the longest Sync.
+    /// Octets that a signature adds to the longest Sync.
     added: f64,
     fifo: bool,
 }
@@ -185,14 +187,14 @@ impl Samples {
             .zip(variants)
             .map(|(events, variant)| offsets(events, variant));
         self.offsets.add(offsets.collect());
-        // Octets added by a signature to the longest Sync that was sent.
+        // Octets that a signature adds to the longest Sync that was sent.
         let longest: Vec<f64> = leaders().map(longest_sync).collect();
         let added = longest[1..].iter().map(|octets| octets - longest[0]);
         self.added = added.fold(self.added, f64::max);
     }
 }
 
-/// Returns the time from arrival to departure of each message of this kind, ns.
+/// Returns the time from arrival to departure of each message of type `of`, in ns.
 fn passages(events: &[Event], of: MessageType) -> Vec<f64> {
     let mut arrived = HashMap::new();
     let mut passed = Vec::new();
@@ -217,8 +219,8 @@ fn passages(events: &[Event], of: MessageType) -> Vec<f64> {
     passed
 }
 
-/// Returns the time from the start of the grandmaster's event loop iteration to the departure of
-/// each Sync, ns.
+/// Returns the time from the start of the grandmaster's event loop iteration to the departure, in
+/// ns, for each Sync.
 fn beginnings(events: &[Event]) -> Vec<f64> {
     let mut begun = HashMap::new();
     let mut took = Vec::new();
@@ -285,7 +287,7 @@ mod tests {
             passed(2, false, 130),
             passed(2, true, 190),
             passed(1, true, 140),
-            // The arrival of this one was not seen.
+            // The arrival of this message was not recorded.
             passed(3, true, 900),
         ];
         assert_eq!(passages(&events, MessageType::Sync), [60.0, 40.0]);

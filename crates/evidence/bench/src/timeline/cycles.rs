@@ -1,9 +1,10 @@
-//! The processor's counter on which a timeline's pages are based.
+//! The processor's counter on which the pages of timelines are based.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use timeloom_publish::Tsc as Cycles;
 
-/// On other architectures, pages are based on CLOCK_MONOTONIC: there is no such counter.
+/// Type without values: on other architectures there is no such counter, and pages are based on
+/// CLOCK_MONOTONIC.
 #[cfg(not(target_arch = "x86_64"))]
 #[derive(Clone, Copy)]
 pub(super) enum Cycles {}

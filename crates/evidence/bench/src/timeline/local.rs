@@ -1,4 +1,4 @@
-//! Reads in this process.
+//! Measurements of reads in this process.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -19,7 +19,7 @@ use crate::rounds::{Clock, Paired, Rounds};
 use crate::stats::median;
 use crate::ticks::{self, Scale};
 
-/// Measures each clock against the kernel's.
+/// Measures each clock against the kernel's clocks.
 pub(super) fn reads(
     options: &Options,
     published: &Published,
@@ -73,8 +73,8 @@ pub(super) fn reads(
     rvec(options, published, scale, figure)
 }
 
-/// Measures RVEC over the time-stamp counter against CLOCK_MONOTONIC, the paper's own comparison
-/// (Table 3).
+/// Measures RVEC over the time-stamp counter against CLOCK_MONOTONIC, which is the paper's own
+/// comparison (Table 3).
 fn rvec(
     options: &Options,
     published: &Published,
@@ -158,7 +158,7 @@ fn vdso<'a>(clock: libc::clockid_t) -> Clock<'a> {
     })
 }
 
-/// Measures a publication: translation, and the stores of two copies.
+/// Measures the publication of a segment: its conversion, and the stores of two copies.
 pub(super) fn publish(
     options: &Options,
     published: &Published,
@@ -183,9 +183,9 @@ pub(super) fn publish(
     published.publish();
 }
 
-/// Measures a read in as many threads as there are processors, beside a writer of 100 Hz, over a
-/// read in one thread alone. The same is measured for the kernel's clock, which shares nothing with
-/// ours: the mutual slow-down of busy processors in general.
+/// Measures reads in as many threads as there are processors, with a writer at 100 Hz, divided by
+/// reads in one thread alone. The same is measured for the kernel's clock, which shares nothing
+/// with the timeline. Its result shows how much busy processors slow each other down in general.
 pub(super) fn readers(
     options: &Options,
     published: &Published,
@@ -215,8 +215,8 @@ pub(super) fn readers(
     Ok(())
 }
 
-/// Returns ns per read: the median of many batches, so that a batch interrupted by another thread
-/// does not count.
+/// Returns ns per read as the median of many batches, so that a batch that was interrupted by
+/// another thread has no effect.
 fn alone(scale: Scale, read: impl Fn()) -> f64 {
     let batch = || {
         let begun = ticks::now();
@@ -229,7 +229,7 @@ fn alone(scale: Scale, read: impl Fn()) -> f64 {
     median(&batches)
 }
 
-/// Returns the mean ns per read of concurrent readers.
+/// Returns the mean ns per read of readers that run at the same time.
 fn together(published: &Published, threads: usize, scale: Scale, read: &(impl Fn() + Sync)) -> f64 {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -253,5 +253,5 @@ fn together(published: &Published, threads: usize, scale: Scale, read: &(impl Fn
 }
 
 const BATCH: u32 = 5_000;
-/// About 5 ms: long compared with the start of a thread.
+/// Number of batches, which take about 5 ms: long compared with the start of a thread.
 const BATCHES_BESIDE: u32 = 51;

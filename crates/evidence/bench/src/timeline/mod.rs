@@ -1,10 +1,10 @@
-//! `timeline`: cost of reading a time with its interval, compared with one without.
+//! `timeline`: cost of reading a time with its error interval, compared with reading one without.
 //!
-//! In this process: the interval, strictly increasing readings per thread and per process, RVEC
-//! over the time-stamp counter, readers beside a writer, and a publication (`local`). In separate
-//! programs, which interleave their rounds in the same way: the clients of ClockBound on segments
-//! that we write, and Python (`programs`). Programs that are not available are reported and
-//! skipped.
+//! In this process, `local` measures the interval, strictly increasing readings per thread and per
+//! process, RVEC over the time-stamp counter, reads during writes, and a publication. In other
+//! programs, which interleave their rounds in the same way, `programs` measures ClockBound's
+//! clients on segments that Timeloom writes, and Python. Programs that are not available are
+//! reported and skipped.
 
 mod cycles;
 mod local;
@@ -31,7 +31,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     programs::python(options, &published, core, figure)
 }
 
-/// Measures the cost of reading the clocks in this process alone.
+/// Measures only the cost of reading the clocks in this process.
 pub(crate) fn reads(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let published = Published::new()?;
     local_reads(options, &published, Scale::calibrate(), figure)
@@ -44,7 +44,8 @@ fn local_reads(
     figure: &mut dyn FnMut(Figure),
 ) -> Result<(), BenchError> {
     let core = measuring_core();
-    // In a thread, so that the rest of the process keeps its affinity.
+    // The measurement runs in a thread of its own, so that the rest of the process keeps its
+    // affinity.
     std::thread::scope(|scope| {
         let reads = scope.spawn(|| {
             pin(core);

@@ -1,5 +1,5 @@
-//! The measured timeline: a good one, published once and then left unchanged, because readers
-//! mostly meet the good case.
+//! The measured timeline: its status is good, and it is published once and then left unchanged,
+//! because this is the common case for readers.
 
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use timeloom_time::{ClockMap, Duration, Instant};
 use super::cycles::Cycles;
 use crate::error::BenchError;
 
-/// Page in sealed memory, as bound programs receive it, with its writer.
+/// Page in sealed memory, as programs with a binding receive it, together with its writer.
 pub(super) struct Published {
     writer: PageWriter,
     scale: Option<CoreScale>,
@@ -23,8 +23,8 @@ pub(super) struct Published {
 }
 
 impl Published {
-    /// Creates a page over the time-stamp counter, or over the kernel's clock if the kernel does
-    /// not trust the counter; valid for a thousand seconds.
+    /// Creates a page that is valid for a thousand seconds. It is based on the time-stamp counter,
+    /// or on the kernel's clock if the kernel does not trust that counter.
     pub(super) fn new() -> Result<Self, BenchError> {
         let failed = |error: &dyn std::fmt::Display| BenchError::Worker(error.to_string());
         let scale = match Cycles::trusted() {
@@ -49,22 +49,22 @@ impl Published {
             .map_err(|refusal: Refusal| BenchError::Worker(refusal.to_string()))
     }
 
-    /// Returns the path by which other programs open the page while this one runs.
+    /// Returns the path by which other programs can open the page while this program runs.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the line from the time-stamp counter, if that is used.
+    /// Returns the map from the time-stamp counter; `None` if the page is not based on it.
     pub(super) fn scale(&self) -> Option<CoreScale> {
         self.scale
     }
 
-    /// Publishes a segment of the current time.
+    /// Publishes a segment for the present time.
     pub(super) fn publish(&self) {
         self.writer.publish(&self.segment());
     }
 
-    /// Publishes, as [`Self::publish`] does, a segment made before.
+    /// Publishes a segment that was made before.
     pub(super) fn publish_this(&self, segment: &Segment) {
         self.writer.publish(segment);
     }
@@ -96,8 +96,8 @@ impl Published {
         }
     }
 
-    /// Writes the page as segments of ClockBound 2 and 3 beside it. Version 3 needs the time-stamp
-    /// counter's `scale`.
+    /// Writes the page as segments of ClockBound 2 and ClockBound 3. Version 3 needs the map from
+    /// the time-stamp counter, `scale`.
     pub(super) fn clockbound(&self, scale: &CoreScale) -> Result<[PathBuf; 2], BenchError> {
         let segment = self.segment();
         let v2 = SegmentV2 {

@@ -1,4 +1,4 @@
-//! Reads in other programs, which print one line of numbers per round.
+//! Measurements of reads in other programs, which print one line of numbers per round.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,8 +10,8 @@ use crate::error::BenchError;
 use crate::figure::Figure;
 use crate::stats::median;
 
-/// Measures ClockBound's own clients, in the separate program `timeloom-bench-peers`, so that none
-/// of their code is linked into the product.
+/// Measures ClockBound's own clients. They are in the separate program `timeloom-bench-peers`, so
+/// that the product does not link to their code.
 pub(super) fn peers(
     options: &Options,
     published: &Published,
@@ -37,7 +37,7 @@ pub(super) fn peers(
         .arg(published.path())
         .args([v2, v3])
         .args([options.pick(101, 601), BATCH, core].map(|number| number.to_string()));
-    // Interval, ClockBound 2, ClockBound 3: nanoseconds per read.
+    // Columns in nanoseconds per read: the timeline's interval, ClockBound 2, ClockBound 3.
     let rounds = rounds::<3>(command)?;
     let column = |index: usize| rounds.iter().map(|row| row[index]).collect::<Vec<f64>>();
     let ours_ns = column(0);
@@ -60,7 +60,7 @@ pub(super) fn peers(
     Ok(())
 }
 
-/// Measures `timeloom.timeline` against `time.time_ns()`.
+/// Measures `timeloom.timeline` of the Python package against `time.time_ns()`.
 pub(super) fn python(
     options: &Options,
     published: &Published,
@@ -103,7 +103,7 @@ pub(super) fn python(
     Ok(())
 }
 
-/// Runs a program that prints `N` numbers per line.
+/// Runs a program that prints `N` numbers per line, and returns them.
 fn rounds<const N: usize>(mut command: Command) -> Result<Vec<[f64; N]>, BenchError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -131,7 +131,7 @@ fn rounds<const N: usize>(mut command: Command) -> Result<Vec<[f64; N]>, BenchEr
 
 fn beside_us(name: &str) -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
-    // A test program is one directory deeper.
+    // The executable of a test is in a directory one level deeper.
     own.ancestors()
         .skip(1)
         .take(2)

@@ -1,4 +1,4 @@
-//! The worker inside of a guest: obeys commands received over a port of the machine.
+//! Worker in a guest, which receives commands over a port of the virtual machine.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -21,11 +21,11 @@ use super::settled::settled;
 use super::source::{NAME, daemon_config};
 use crate::shared::Shared;
 
-/// Daemons behind the timeline that is read here; dropping this ends them.
+/// Daemons on which the guest's timeline depends; dropping them ends them.
 enum Daemons {
-    /// The host keeps the timeline, relative to which this machine measures its counter.
+    /// The host maintains the timeline, and the guest measures its own counter relative to it.
     Host { _agent: Agent },
-    /// The machine keeps its own timeline, with a chronyd of its own.
+    /// The guest maintains its own timeline, with a chronyd of its own.
     Own { _daemon: Daemon, chronyd: Child },
 }
 
@@ -37,7 +37,7 @@ impl Drop for Daemons {
     }
 }
 
-/// Serves until the port is closed; called by [`crate::worker_main`].
+/// Carries out commands until the port is closed; [`crate::worker_main`] calls this.
 ///
 /// | command | answer |
 /// |---|---|
@@ -59,11 +59,11 @@ pub(crate) fn serve_guest() -> io::Result<()> {
     let mut answers: File = port.try_clone()?;
     let mut lines = BufReader::new(port);
     let (mut line, mut timeline) = (String::new(), None);
-    // The additional load of this guest.
+    // Additional load that this guest generates, if any.
     let mut working: Option<Working> = None;
     loop {
         line.clear();
-        // The other end is not connected yet, or closed.
+        // The host has not connected to the port yet, or has closed it.
         if lines.read_line(&mut line).unwrap_or(0) == 0 {
             std::thread::sleep(SOON);
             continue;
@@ -109,7 +109,7 @@ fn obey(
     }
 }
 
-/// Starts or stops the load given by `words`.
+/// Starts or stops the load that `words` describes.
 fn hunger(words: &str, working: &mut Option<Working>) -> Option<String> {
     if let Some((kind, port)) = words.split_once(' ') {
         let host = SocketAddr::from((GATEWAY, port.parse().ok()?));
@@ -119,7 +119,7 @@ fn hunger(words: &str, working: &mut Option<Working>) -> Option<String> {
     Some("yes".to_owned())
 }
 
-/// Waits until the timeline has an interval, and returns it.
+/// Waits until the timeline has an interval, and returns the timeline.
 fn opened(directory: &Directory) -> Timeline {
     loop {
         if let Some(timeline) = look(directory) {
@@ -129,7 +129,7 @@ fn opened(directory: &Directory) -> Timeline {
     }
 }
 
-/// Returns the timeline, if it has an interval now.
+/// Returns the timeline if it has an interval now.
 pub(super) fn look(directory: &Directory) -> Option<Timeline> {
     let timeline = Timeline::open_in(directory, NAME).ok()?;
     let reading = timeline.read_ns().ok()?;
@@ -142,11 +142,11 @@ fn agent(directory: &Directory) -> io::Result<Agent> {
     Agent::start(link, region.into(), None, directory.clone())
 }
 
-/// Starts the whole stack in the guest: chronyd asks the host over the emulated card, and a daemon
-/// of ours asks chronyd.
+/// Starts the whole stack in the guest: chronyd queries the host over the emulated network card,
+/// and a Timeloom daemon queries chronyd.
 fn own(directory: &Directory, port: &str) -> io::Result<Daemons> {
     fs::create_dir_all("/run/chrony")?;
-    // chronyd checks the permissions of the directory.
+    // chronyd checks the permissions of this directory.
     fs::set_permissions("/run/chrony", fs::Permissions::from_mode(0o750))?;
     let gateway = GATEWAY.to_string();
     fs::write(
@@ -165,7 +165,7 @@ fn own(directory: &Directory, port: &str) -> io::Result<Daemons> {
     })
 }
 
-/// Maps the memory of the PCI device that is a mailbox.
+/// Maps the memory of the PCI device that contains the mailbox.
 fn mailbox() -> io::Result<Shared<Mailbox>> {
     for device in fs::read_dir("/sys/bus/pci/devices")? {
         let path = device?.path();
@@ -194,13 +194,13 @@ fn mailbox() -> io::Result<Shared<Mailbox>> {
     ))
 }
 
-/// Returns the value of `key` in the kernel's command line.
+/// Returns the value of `key` in the kernel's command line; `None` if it is absent.
 fn word<'a>(told: &'a str, key: &str) -> Option<&'a str> {
     told.split_whitespace()
         .find_map(|word| word.strip_prefix(key))
 }
 
-/// Address of the host in the network that QEMU makes.
+/// Address of the host in QEMU's user-mode network.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
 const SOON: Duration = Duration::from_millis(5);

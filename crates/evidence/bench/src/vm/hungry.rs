@@ -1,6 +1,6 @@
-//! Greedy neighbours: guests that compute, receive or send without an end, beside one that reads
-//! the time (QuartzV, Figures 11 and 12). Their traffic may be limited at the host's end (Figures
-//! 13 and 14).
+//! Greedy neighbours: guests that compute, receive or send without end, next to a guest that reads
+//! the time (QuartzV, Figures 11 and 12). The host may limit the rate of their traffic (Figures 13
+//! and 14).
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -13,20 +13,20 @@ use std::time::{Duration, Instant};
 
 use crate::error::BenchError;
 
-/// Kind of load of a neighbour.
+/// Kind of load that a neighbour generates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hunger {
     Processor,
     Receive,
     Send,
-    /// Like [`Self::Receive`], limited to [`LIMIT`].
+    /// Like [`Self::Receive`], with the rate limited to [`LIMIT`].
     ReceiveLimited,
-    /// Like [`Self::Send`], limited to [`LIMIT`].
+    /// Like [`Self::Send`], with the rate limited to [`LIMIT`].
     SendLimited,
 }
 
 impl Hunger {
-    /// In the order of the paper's figures: 11 (a) to (c), 13 (a) and (b).
+    /// All kinds, in the order of the paper's figures: 11 (a) to (c), 13 (a) and (b).
     pub(super) const ALL: [Self; 5] = [
         Self::Processor,
         Self::Receive,
@@ -35,7 +35,7 @@ impl Hunger {
         Self::SendLimited,
     ];
 
-    /// Returns the byte with which a neighbour tells its host the kind of load.
+    /// Returns the byte by which a neighbour informs its host of the kind of load.
     fn as_byte(self) -> u8 {
         match self {
             Self::Processor => b'p',
@@ -80,14 +80,15 @@ impl FromStr for Hunger {
     }
 }
 
-/// A neighbour's load, in a guest, until this is dropped.
+/// Load that a neighbour generates until this is dropped.
 pub(super) struct Working {
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Working {
-    /// Starts the load; `host` is the address that it receives from or sends to ([`Feeder`]).
+    /// Starts the load. `host` is the address of the [`Feeder`], from which it receives or to which
+    /// it sends.
     pub(super) fn begin(hunger: Hunger, host: SocketAddr) -> io::Result<Self> {
         let ended = Arc::new(AtomicBool::new(false));
         let end = ended.clone();
@@ -127,14 +128,15 @@ impl Drop for Working {
     }
 }
 
-/// The host's end: sends to receivers and receives from senders, without an end.
+/// Server on the host that sends to receivers and receives from senders, without end.
 pub(super) struct Feeder {
     pub(super) port: u16,
     moved: Arc<AtomicU64>,
 }
 
 impl Feeder {
-    /// Listens on loopback, to which QEMU's network leads, until this program ends.
+    /// Starts the server on loopback, which guests reach over QEMU's network. It runs until the
+    /// program ends.
     pub(super) fn start() -> Result<Self, BenchError> {
         let failed = |error| BenchError::system("listening for hungry guests")(error);
         let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
@@ -150,13 +152,13 @@ impl Feeder {
         Ok(Self { port, moved })
     }
 
-    /// Returns the bytes transferred in either direction.
+    /// Returns the number of bytes transferred so far, in both directions together.
     pub(super) fn moved(&self) -> u64 {
         self.moved.load(Relaxed)
     }
 }
 
-/// Serves a connection until it is closed.
+/// Serves one connection until it is closed.
 fn feed(mut stream: TcpStream, moved: &AtomicU64) {
     let mut wanted = [0];
     if stream.read_exact(&mut wanted).is_err() {
@@ -179,7 +181,7 @@ fn feed(mut stream: TcpStream, moved: &AtomicU64) {
         };
         moved.fetch_add(length, Relaxed);
         if hunger.is_limited() {
-            // Unused rate is lost: it is not accumulated for a burst.
+            // Unused rate is lost: it does not accumulate for a burst.
             let now = Instant::now();
             let takes = Duration::from_nanos(length * 1_000_000_000 / LIMIT);
             next_at = next_at.max(now) + takes;
@@ -188,7 +190,8 @@ fn feed(mut stream: TcpStream, moved: &AtomicU64) {
     }
 }
 
-/// Bytes per second and direction for each neighbour: the paper's 2 MB/s (its section V-D).
+/// Limit in bytes per second, for each neighbour and direction: 2 MB/s as in the paper's section
+/// V-D.
 const LIMIT: u64 = 2_000_000;
 
 const PIECE: usize = 64 * 1024;
@@ -229,10 +232,10 @@ mod tests {
             while feeder.moved() < 2_000_000 {
                 std::thread::yield_now();
             }
-            // Read before the clock: it can only have grown since.
+            // The count is read before the clock, so it can only have grown since.
             let moved = feeder.moved();
             let most = LIMIT as f64 * begun.elapsed().as_secs_f64();
-            // A piece is counted before the wait for it.
+            // A piece is counted before the server waits because of the limit.
             assert!(moved as f64 <= most + PIECE as f64, "{hunger}: {moved}");
         }
     }

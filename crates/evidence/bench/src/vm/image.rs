@@ -1,5 +1,4 @@
-//! The initial file system of a guest: this program, the libraries that it is linked to, and little
-//! else.
+//! Initial file system of a guest: this program, the libraries that it links to, and little else.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,7 +16,7 @@ pub(super) struct Parts {
     pub(super) kernel: PathBuf,
     modules: PathBuf,
     busybox: PathBuf,
-    /// Needed only by a guest that keeps its own time.
+    /// Path of chronyd, which only a guest with its own timeline needs.
     chronyd: Option<PathBuf>,
 }
 
@@ -48,7 +47,7 @@ impl Parts {
         })
     }
 
-    /// Writes the file system to `to`; `worker` is the program to run in it.
+    /// Writes the file system to `to`. `worker` is the program that runs in the guest.
     pub(super) fn write(&self, worker: &Path, to: &Path) -> Result<(), BenchError> {
         let failed = || format!("making the guest's file system {}", to.display());
         let slim = to.with_extension("slim");
@@ -89,17 +88,17 @@ impl Parts {
     }
 }
 
-/// Returns the path of a program of this name on the PATH.
+/// Returns the path of a program on the PATH or in the directories of services.
 pub(super) fn program(name: &str) -> Option<PathBuf> {
     let places = std::env::var_os("PATH")?;
-    // Some PATHs lack the directories of services.
+    // Some users' PATH lacks the directories of services.
     let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     let places: Vec<_> = std::env::split_paths(&places).chain(more).collect();
     let mut candidates = places.into_iter().map(|place| place.join(name));
     candidates.find(|path| path.is_file())
 }
 
-/// An archive in the format that the kernel unpacks (buffer-format.rst, "newc").
+/// Archive in the format that the kernel unpacks (buffer-format.rst, "newc").
 #[derive(Default)]
 struct Archive {
     bytes: Vec<u8>,
@@ -108,12 +107,12 @@ struct Archive {
 }
 
 impl Archive {
-    /// Adds a program and the libraries that it is linked to.
+    /// Adds a program and the libraries that it links to.
     fn program(&mut self, from: &Path, to: &str) -> io::Result<()> {
         self.file(Path::new(to), 0o755, &fs::read(from)?)?;
         let said = Command::new("ldd").arg(from).output()?;
         let text = String::from_utf8_lossy(&said.stdout).into_owned();
-        // A static program has none, and ldd reports that on stderr.
+        // A static program has no libraries; ldd reports that on stderr.
         for library in text.split_whitespace().filter(|word| word.starts_with('/')) {
             let place = Path::new(library.trim_start_matches('/'));
             let parents: Vec<_> = place.ancestors().skip(1).collect();
@@ -144,7 +143,8 @@ impl Archive {
         self.number += 1;
         let name = path.as_os_str().as_encoded_bytes();
         let length = u32::try_from(content.len()).map_err(io::Error::other)?;
-        // Number, mode, owner, group, links, date, length, devices, name, sum.
+        // Fields: number, mode, owner, group, links, date, length, devices, length of name,
+        // checksum.
         let fields = [
             self.number,
             mode,
@@ -182,7 +182,7 @@ impl Archive {
     }
 }
 
-/// The guest's first process: drivers, the network that QEMU makes, then the worker.
+/// First process of the guest: loads drivers, configures QEMU's network, and starts the worker.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -217,7 +217,8 @@ mod tests {
         let text = String::from_utf8(bytes).unwrap();
         let entries: Vec<_> = text.match_indices("070701").map(|(at, _)| at).collect();
         assert_eq!(entries.len(), 3, "{text}");
-        // Header of 110 bytes, the name with its zero, padded to a multiple of four.
+        // An entry is a header of 110 bytes and the name with its zero, padded to a multiple of
+        // four.
         assert_eq!(&text[entries[0] + 110..entries[0] + 114], "bin\0");
         assert_eq!(entries[1], 116);
         let field = |at: usize, number: usize| {

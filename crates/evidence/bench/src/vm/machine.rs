@@ -1,4 +1,4 @@
-//! A guest as seen from the host: QEMU's emulation with a port for commands and a mailbox.
+//! A guest as the host sees it: a QEMU process, a port for commands, and a mailbox.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -21,24 +21,25 @@ use crate::cores;
 use crate::error::BenchError;
 use crate::shared::Shared;
 
-/// Name of the port by which a guest's worker is commanded.
+/// Name of the virtual port over which the worker in a guest receives commands.
 pub(super) const PORT: &str = "org.timeloom.bench";
 
-/// Source of a guest's time.
+/// Source of time in a guest.
 pub(super) enum Time<'a> {
-    /// The host's daemon, through shared memory.
+    /// The daemon of the host, through shared memory.
     FromHost(&'a Directory, SharedCounter),
-    /// A chronyd in the guest, which asks this port of the host over the emulated card.
+    /// A chronyd in the guest, which queries this UDP port of the host over the emulated network
+    /// card.
     Own(u16),
 }
 
-/// A running guest; it is killed when this is dropped.
+/// A running guest; dropping this kills it.
 pub(super) struct Machine {
     emulator: Child,
     stream: BufReader<UnixStream>,
     pub(super) mailbox: Arc<Shared<Mailbox>>,
     _relay: Option<Relay>,
-    /// Our end of the connection to QEMU's monitor, which is not used.
+    /// This program's end of the connection to QEMU's monitor, which is not used.
     _monitor: UnixStream,
 }
 
@@ -50,7 +51,7 @@ impl Drop for Machine {
 }
 
 impl Machine {
-    /// Starts a guest; `place` is a directory for it alone.
+    /// Starts a guest. `place` is a directory that no other guest uses.
     pub(super) fn start(
         parts: &Parts,
         initrd: &Path,
@@ -136,7 +137,7 @@ impl Machine {
         })
     }
 
-    /// Sends a command.
+    /// Sends a command to the worker.
     pub(super) fn send(&mut self, command: &str) -> Result<(), BenchError> {
         let line = format!("{command}\n");
         let stream = self.stream.get_mut();
@@ -145,7 +146,7 @@ impl Machine {
             .map_err(BenchError::system("commanding a guest"))
     }
 
-    /// Waits for the answer.
+    /// Waits for the worker's answer.
     pub(super) fn answer(&mut self) -> Result<String, BenchError> {
         let mut line = String::new();
         let read = self.stream.read_line(&mut line);
@@ -159,7 +160,7 @@ impl Machine {
         Ok(line)
     }
 
-    /// Sends a command that is answered by `yes`.
+    /// Sends a command that the worker must answer with `yes`.
     pub(super) fn ask(&mut self, command: &str) -> Result<(), BenchError> {
         self.send(command)?;
         let answer = self.answer()?;
@@ -169,7 +170,7 @@ impl Machine {
         Err(BenchError::Worker(format!("a guest answered {answer}")))
     }
 
-    /// Reads the answer as JSON.
+    /// Waits for the worker's answer, which is JSON.
     pub(super) fn read<T: DeserializeOwned>(&mut self) -> Result<T, BenchError> {
         let answer = self.answer()?;
         serde_json::from_str(&answer)
@@ -177,8 +178,8 @@ impl Machine {
     }
 }
 
-/// Starts a command on the last processor that we may use, so that true time is read on another
-/// one: a child inherits the processors of the thread that starts it.
+/// Starts a command on the last processor that this process may use; true time is read on another
+/// one. (A child process inherits the processors of the thread that starts it.)
 fn start_pinned(command: &mut Command) -> Result<Child, BenchError> {
     let before = cores::allowed();
     cores::pin(cores::measuring_core());
@@ -187,5 +188,5 @@ fn start_pinned(command: &mut Command) -> Result<Child, BenchError> {
     started.map_err(BenchError::system("starting qemu-system-x86_64"))
 }
 
-/// A guest's start takes long where its processor is emulated and shared.
+/// Maximum time for an answer. A guest starts slowly if its processor is emulated and shared.
 const PATIENCE: Duration = Duration::from_secs(600);

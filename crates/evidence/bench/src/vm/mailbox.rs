@@ -1,5 +1,5 @@
-//! True time, provided to other processes through shared memory: over its port, a guest would
-//! receive the answer a millisecond later.
+//! True time for other processes, through shared memory. Over its port, a guest would receive the
+//! answer a millisecond later.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use crate::cores;
 use crate::error::BenchError;
 use crate::shared::{Atomics, Shared};
 
-/// First word of a mailbox: "TLBM", little-endian, and a version.
+/// First word of a mailbox: "TLBM" in little-endian order, and a version.
 pub(super) const MAGIC: u64 = 0x0001_4d42_4c54;
 
-/// Mailbox of one client: the first page of a PCI device's memory, for a guest.
+/// Mailbox of one client. For a guest, it is the first page of a PCI device's memory.
 #[repr(C)]
 pub(super) struct Mailbox {
     pub(super) magic: AtomicU64,
-    /// Incremented by the client.
+    /// Number of requests, which the client increments.
     asked: AtomicU64,
-    /// Number of the last answered request.
+    /// Number of the last request that was answered.
     answered: AtomicU64,
-    /// CLOCK_REALTIME of the host as TAI, read between request and answer.
+    /// CLOCK_REALTIME of the host, as TAI, read between that request and its answer.
     tai_ns: AtomicI64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Mailbox {
 unsafe impl Atomics for Mailbox {}
 
 impl Mailbox {
-    /// Returns a time between the call and the return, by the host's clock.
+    /// Returns a reading of the host's clock that was taken between the call and the return.
     pub(super) fn ask(&self) -> i64 {
         let number = self.asked.load(Relaxed) + 1;
         self.asked.store(number, Release);
@@ -41,14 +41,15 @@ impl Mailbox {
     }
 }
 
-/// Answers requests in all mailboxes, by polling, until it is dropped.
+/// Thread that polls all mailboxes and answers requests, until this is dropped.
 pub(super) struct Answering {
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Answering {
-    /// Polls on the first processor that we may use: the measured threads have the others.
+    /// Starts the thread on the first processor that the process may use; measured threads use the
+    /// others.
     pub(super) fn begin(mailboxes: &[Arc<Shared<Mailbox>>]) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
         let (end, mailboxes) = (ended.clone(), mailboxes.to_vec());
@@ -89,11 +90,11 @@ pub(super) fn create(path: &Path) -> Result<Arc<Shared<Mailbox>>, BenchError> {
     Ok(Arc::new(made))
 }
 
-/// Returns CLOCK_REALTIME as TAI.
+/// Returns CLOCK_REALTIME converted to TAI, in ns.
 fn tai_ns() -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |now| now.as_nanos() as i64) + i64::from(TAI_OFFSET_S) * 1_000_000_000
 }
 
-/// Also configured in the benchmark's timelines.
+/// TAI minus UTC in seconds, as also configured in the timelines of the benchmark.
 pub(super) const TAI_OFFSET_S: i16 = 37;

@@ -1,4 +1,4 @@
-//! Measurements in a guest and natively, by the same code.
+//! Measurements that use the same code in a guest and natively.
 
 use std::hint::black_box;
 
@@ -10,20 +10,21 @@ use crate::rounds::{Clock, Rounds};
 use crate::ticks::{self, Scale};
 use crate::timeline::clock_ns;
 
-/// A clock compared with CLOCK_MONOTONIC of the same machine, a value per round.
+/// Cost of a clock compared with CLOCK_MONOTONIC of the same machine, with one value per round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cost {
     pub(super) clock: String,
-    /// Nanoseconds per read by the reader's own counter.
+    /// Nanoseconds per read, by the reader's own counter.
     pub(super) ns: Vec<f64>,
-    /// Ratio to CLOCK_MONOTONIC before and after it.
+    /// Cost divided by that of CLOCK_MONOTONIC immediately before and after.
     pub(super) ratios: Vec<f64>,
 }
 
-/// The clocks of the paper's Table I, except the reference.
+/// Clocks of the paper's Table I, except CLOCK_MONOTONIC, the reference.
 pub(super) const CLOCKS: [&str; 3] = ["tsc", "realtime", "timeline"];
 
-/// Measures the cost of reading each clock, in turn, so that a neighbour affects all alike.
+/// Measures the cost of reading each clock. The clocks take turns, so that a neighbour affects all
+/// alike.
 pub(super) fn costs(timeline: &Timeline, rounds: usize, batch: u32) -> Vec<Cost> {
     let scale = Scale::calibrate();
     let mut monotonic = clock(libc::CLOCK_MONOTONIC);
@@ -64,12 +65,12 @@ pub(super) fn costs(timeline: &Timeline, rounds: usize, batch: u32) -> Vec<Cost>
     costs
 }
 
-/// A reading between two readings of true time.
+/// A reading of the timeline between two readings of true time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sample {
     pub(super) true_before_ns: i64,
     pub(super) true_after_ns: i64,
-    /// Earliest, estimate, latest; `None` if the timeline had no interval.
+    /// Earliest, estimated and latest time in ns; `None` if the timeline had no interval.
     pub(super) reading_ns: Option<[i64; 3]>,
 }
 
@@ -101,12 +102,13 @@ impl Sample {
         })
     }
 
-    /// Returns the uncertainty of true time.
+    /// Returns the uncertainty of true time: the time between its two readings, in ns.
     pub(super) fn truth_ns(&self) -> i64 {
         self.true_after_ns - self.true_before_ns
     }
 
-    /// Returns the difference between the estimate and the middle of the possible true times.
+    /// Returns the estimate minus the middle of the two readings of true time, in ns; `None`
+    /// without an interval.
     pub(super) fn error_ns(&self) -> Option<f64> {
         let middle_ns = self.true_before_ns + self.truth_ns() / 2;
         let [_, estimate, _] = self.reading_ns?;

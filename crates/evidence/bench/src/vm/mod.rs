@@ -1,13 +1,13 @@
 //! `vm`: the quality of time in virtual machines, compared with that of the machine itself
 //! (QuartzV, Table I and Figures 8 to 15).
 //!
-//! A timeline has three readers: this program (*native*), guests that read the host's timeline from
-//! memory (*para-virtual*), and a guest that keeps one of its own by NTP over the emulated card
-//! (*fully virtual*). All share the machine's clock, which is the reference, so each reading can be
-//! compared with true time (`mailbox`).
+//! There are three kinds of readers: this program (*native*), guests that read the host's timeline
+//! from shared memory (*para-virtual*), and a guest that maintains its own timeline by NTP over the
+//! emulated network card (*fully virtual*). All use the machine's clock as reference, so that each
+//! reading can be compared with true time (`mailbox`).
 //!
-//! The guests' processors are emulated. The cost of a read in a guest is therefore given only
-//! relative to the guest's own CLOCK_MONOTONIC, never in nanoseconds.
+//! The processors of the guests are emulated. The cost of a read in a guest is therefore given only
+//! relative to the guest's own CLOCK_MONOTONIC, and never in nanoseconds.
 
 mod guest;
 mod hungry;
@@ -47,10 +47,10 @@ use source::Source;
 
 use crate::shared::Shared;
 
-/// Returns the figures of a run of [`Name::Vm`] as a page with charts.
+/// Returns a page with charts of the figures of a run of [`Name::Vm`].
 pub fn vm_page(figures: &[Figure]) -> Experiment {
     Experiment {
-        // The rows were printed when they were measured.
+        // The rows were already printed when they were measured.
         rows: Vec::new(),
         sheet: sheet::sheet(figures),
     }
@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     }
     let mut own = guests.start("own", &Time::Own(source.port))?;
     bench.fully_virtual(&mut own)?;
-    // The reader is one more than before.
+    // The first machine is the reader; all others are neighbours.
     let neighbours = machines.get_mut(1..).unwrap_or_default();
     bench.beside_hungry(
         "fully_virtual",
@@ -112,7 +112,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 }
 
 impl Bench<'_> {
-    /// Waits until the timelines in `machines` are good; reports if they do not become so.
+    /// Waits until the timelines in `machines` are good; reports if they do not become good.
     fn await_settled(&self, name: &str, machines: &mut [Machine]) -> Result<(), BenchError> {
         for machine in machines.iter_mut() {
             machine.send("settle")?;
@@ -126,7 +126,7 @@ impl Bench<'_> {
     }
 }
 
-/// Parameters of guests.
+/// Parameters with which guests are started.
 struct Guests<'a> {
     parts: &'a Parts,
     initrd: &'a Path,
@@ -139,7 +139,7 @@ impl Guests<'_> {
     }
 }
 
-/// The native reader, and the results so far.
+/// The native reader, with the results so far.
 struct Bench<'a> {
     options: &'a Options,
     figure: &'a mut dyn FnMut(Figure),
@@ -147,7 +147,7 @@ struct Bench<'a> {
     timeline: Timeline,
     mailbox: Arc<Shared<Mailbox>>,
     readings: usize,
-    /// Readings whose interval did not contain true time.
+    /// Number of readings whose interval did not contain true time.
     wrong: usize,
 }
 
@@ -183,7 +183,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Runs `work` in a thread on the guests' processor.
+    /// Runs `work` in a thread on the processor of the guests.
     fn natively<T: Send>(&self, work: impl FnOnce(&Timeline, &Mailbox) -> T + Send) -> T {
         let (timeline, mailbox) = (&self.timeline, self.mailbox.get());
         std::thread::scope(|scope| {
@@ -214,7 +214,7 @@ impl<'a> Bench<'a> {
         self.quality("native", &samples, 1, &NATIVE)
     }
 
-    /// Measures increasing numbers of guests that read memory; they are left running.
+    /// Measures increasing numbers of guests that read shared memory; the guests are left running.
     fn para_virtual(
         &mut self,
         guests: &Guests<'_>,
@@ -277,7 +277,8 @@ impl<'a> Bench<'a> {
         for cost in &all {
             (self.figure)(relative(name, cost, paper)?.with("guests", machines.len()));
         }
-        // True time is served to all; native readings in between, since NTP improves all the time.
+        // True time is served to all readers. Native readings are taken in between, because NTP
+        // improves with time.
         let mut mailboxes: Vec<_> = machines.iter().map(|it| it.mailbox.clone()).collect();
         mailboxes.push(self.mailbox.clone());
         let _answering = Answering::begin(&mailboxes);
@@ -317,7 +318,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Reports the error and interval of readings, and counts wrong ones.
+    /// Reports the errors and intervals of readings, and counts wrong readings.
     fn quality(
         &mut self,
         name: &str,
@@ -365,7 +366,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Returns the figure of a clock over CLOCK_MONOTONIC of the same reader.
+/// Returns the figure for the cost of a clock divided by that of the same reader's CLOCK_MONOTONIC.
 fn relative(name: &str, cost: &Cost, paper: &Paper) -> Result<Figure, BenchError> {
     let place = CLOCKS.iter().position(|clock| *clock == cost.clock);
     let said_ns = match place {
@@ -386,7 +387,7 @@ fn relative(name: &str, cost: &Cost, paper: &Paper) -> Result<Figure, BenchError
     })
 }
 
-/// Returns the absolute errors, where true time is known well enough.
+/// Returns the absolute errors of the samples for which true time is known well enough.
 fn errors_ns(samples: &[Sample]) -> Vec<f64> {
     let known = samples.iter().filter(|it| it.truth_ns() <= TRUTH_NS);
     known
@@ -394,7 +395,7 @@ fn errors_ns(samples: &[Sample]) -> Vec<f64> {
         .collect()
 }
 
-/// Returns true if the machine has room for `more` guests.
+/// Returns true if the machine has enough memory for `more` guests.
 fn fits(more: usize) -> bool {
     let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = told
@@ -404,7 +405,8 @@ fn fits(more: usize) -> bool {
     kib.is_none_or(|kib| kib / 1024 > (more + 1) * GUEST_MIB)
 }
 
-/// Returns the signed error at each twentieth of the readings for which true time is known.
+/// Returns every fifth percentile of the signed errors, for samples for which true time is known
+/// well enough.
 fn twentieths(samples: &[Sample]) -> Vec<f64> {
     let known = samples.iter().filter(|it| it.truth_ns() <= TRUTH_NS);
     let errors: Vec<f64> = known.filter_map(Sample::error_ns).collect();
@@ -412,13 +414,13 @@ fn twentieths(samples: &[Sample]) -> Vec<f64> {
     (0..=20).map(at).collect()
 }
 
-/// The paper's values for one way to read the time.
+/// Values of the paper for one kind of reader.
 struct Paper {
-    /// Averages of Table I: counter, CLOCK_REALTIME, CLOCK_MONOTONIC, timeline.
+    /// Mean read costs of Table I in ns: counter, CLOCK_REALTIME, CLOCK_MONOTONIC, timeline.
     read_ns: [f64; 4],
-    /// Mean of Figure 8.
+    /// Mean error of Figure 8, in ns.
     error_ns: f64,
-    /// Standard deviation of Figure 8.
+    /// Standard deviation of the error of Figure 8, in ns.
     error_spread_ns: f64,
 }
 
@@ -438,15 +440,16 @@ const FULLY_VIRTUAL: Paper = Paper {
     error_spread_ns: 128.28e3,
 };
 
-/// Remark on figures measured without a good timeline.
+/// Remark for figures that were measured without a good timeline.
 const UNSETTLED: &str =
     "the timeline did not get within ±1 ms in two minutes; its figures are of a wider one";
 
 const BATCH: u32 = 5_000;
-/// Emulated reads take longer.
+/// Number of reads per batch in a guest; a read takes longer on an emulated processor.
 const GUEST_BATCH: u32 = 1_000;
 const SAMPLES: usize = 100;
-/// If the uncertainty of true time is larger, a sample only shows if the bound held, but no error.
+/// Greatest uncertainty of true time, in ns, at which a sample shows an error. With more
+/// uncertainty, it shows only if the interval contained true time.
 const TRUTH_NS: i64 = 20_000;
 const GUEST_MIB: usize = 400;
 const PATIENCE: Duration = Duration::from_secs(120);

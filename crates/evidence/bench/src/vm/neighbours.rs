@@ -1,4 +1,4 @@
-//! A guest that reads the time beside greedy neighbours (QuartzV, Figures 11 to 14).
+//! A guest that reads the time next to greedy neighbours (QuartzV, Figures 11 to 14).
 
 use std::time::Instant;
 
@@ -10,8 +10,8 @@ use crate::error::BenchError;
 use crate::figure::Figure;
 
 impl Bench<'_> {
-    /// Measures `reader` beside some of `neighbours`, with each kind of load; the figures' names
-    /// begin with `name`.
+    /// Measures `reader` with different numbers of `neighbours` and each kind of load. The names of
+    /// the figures begin with `name`.
     pub(super) fn beside_hungry(
         &mut self,
         name: &str,

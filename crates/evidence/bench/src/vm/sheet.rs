@@ -1,7 +1,7 @@
-//! The page of `vm --figures`: error, read cost and interval by the number of guests, beside the
-//! paper's values (QuartzV, Table I and Figures 8 to 15).
+//! Page of `vm --figures`: error, read cost and interval by the number of guests, with the paper's
+//! values (QuartzV, Table I and Figures 8 to 15).
 //!
-//! Nothing is measured here: the page is made of the printed figures.
+//! This file measures nothing: the page is made from the figures of a run.
 
 use timeloom_results::report::{Chart, Curve, Part, Sheet};
 
@@ -9,13 +9,14 @@ use super::hungry::Hunger;
 use super::{FULLY_VIRTUAL, NATIVE, PARA_VIRTUAL, Paper};
 use crate::figure::Figure;
 
-/// A reader, identified by the prefix of a figure's name, with the paper's values.
+/// A kind of reader: prefix of its figures' names, and the paper's values.
 struct Reader {
     label: &'static str,
     prefix: &'static str,
     paper: Paper,
-    /// The paper's statements on the error beside neighbours that compute, receive and send, and
-    /// receive and send within a limit, relative to the error without neighbours (its section V-D).
+    /// The paper's statements about the error with neighbours that compute, receive, send, receive
+    /// within a limit, and send within a limit, relative to the error without neighbours (section
+    /// V-D).
     beside: [&'static str; 5],
 }
 
@@ -52,13 +53,13 @@ const READERS: [Reader; 3] = [
     },
 ];
 
-/// A drawn quantity: the suffix of a figure's name, and its presentation.
+/// A quantity to draw: suffix of the figures' names, and how it is presented.
 struct Quantity {
     name: &'static str,
     suffix: &'static str,
     heading: &'static str,
     unit: &'static str,
-    /// Divisor of the figure's own unit.
+    /// Divisor that converts the figure's unit to the unit of the chart.
     per: f64,
     paper: fn(&Reader) -> Option<f64>,
 }
@@ -90,7 +91,7 @@ const QUANTITIES: [Quantity; 3] = [
     },
 ];
 
-/// Returns the figure of a reader, with the number of simultaneous guests.
+/// Returns the figure of a reader together with the number of simultaneous guests.
 fn of<'a>(
     figures: &'a [Figure],
     reader: &Reader,
@@ -107,7 +108,7 @@ fn of<'a>(
     })
 }
 
-/// Returns the page of a run's figures.
+/// Returns the page for the figures of a run.
 pub(super) fn sheet(figures: &[Figure]) -> Sheet {
     let outside = figures
         .iter()
@@ -298,7 +299,8 @@ fn spread(figures: &[Figure], reader: &Reader) -> Option<Chart> {
     })
 }
 
-/// The normal distribution: deviations from the mean, and the share below.
+/// Normal distribution: deviations from the mean in standard deviations, and the fraction below
+/// them.
 const NORMAL: [(f64, f64); 9] = [
     (-2.0, 0.023),
     (-1.5, 0.067),
@@ -311,7 +313,7 @@ const NORMAL: [(f64, f64); 9] = [
     (2.0, 0.977),
 ];
 
-/// Draws error and interval by the number of greedy neighbours, for readers in a guest.
+/// Draws error and interval by the number of greedy neighbours, for the readers in a guest.
 fn crowds(figures: &[Figure]) -> Vec<Chart> {
     let mut charts = Vec::new();
     for reader in &READERS[1..] {
@@ -347,7 +349,7 @@ fn crowds(figures: &[Figure]) -> Vec<Chart> {
     charts
 }
 
-/// Returns a reader's figures by the number of neighbours of one kind, from zero on.
+/// Returns a reader's figures by the number of neighbours with one kind of load, from zero on.
 fn crowd<'a>(
     figures: &'a [Figure],
     reader: &Reader,
@@ -369,7 +371,7 @@ fn named<'a>(figures: &'a [Figure], metric: &str) -> Option<&'a Figure> {
     figures.iter().find(|figure| figure.metric == metric)
 }
 
-/// Compares errors with and without greedy neighbours.
+/// Compares the errors with and without greedy neighbours.
 fn beside(figures: &[Figure]) -> Part {
     let mut rows = Vec::new();
     for reader in &READERS[1..] {

@@ -1,6 +1,6 @@
-//! The time source: two chronyds of this machine, one the reference, one its client, and the
-//! timeline on top of the second. True time is the machine's clock, which both share and neither
-//! steers.
+//! Source of time: two chronyds on this machine, of which one is the reference and the other its
+//! client, and the timeline on top of the client. True time is the machine's clock, which both
+//! chronyds use and neither steers.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -16,7 +16,8 @@ use super::image::program;
 use super::mailbox::TAI_OFFSET_S;
 use crate::error::BenchError;
 
-/// Returns Debian's chronyd: installed, or unpacked by `scripts/chronyd`.
+/// Returns the path of Debian's chronyd, installed or unpacked by `scripts/chronyd`; `None` without
+/// one.
 pub(super) fn chronyd() -> Option<PathBuf> {
     let unpacked = PathBuf::from(".tools/chrony/usr/sbin/chronyd");
     program("chronyd").or_else(|| unpacked.is_file().then_some(unpacked))
@@ -25,10 +26,10 @@ pub(super) fn chronyd() -> Option<PathBuf> {
 /// Name of the timeline, here and in guests.
 pub(super) const NAME: &str = "bench";
 
-/// All processes of the time source; dropping it ends them.
+/// All processes of the source of time; dropping this ends them.
 pub(super) struct Source {
     pub(super) daemon: Daemon,
-    /// Port of the reference, on loopback.
+    /// UDP port of the reference chronyd on loopback.
     pub(super) port: u16,
     _chronyds: [Running; 2],
 }
@@ -43,12 +44,13 @@ impl Drop for Running {
 }
 
 impl Source {
-    /// Starts the time source; `directory` is for sockets, and accessible to this user only.
+    /// Starts the source of time. `directory` is for sockets, and must be accessible to this user
+    /// only.
     pub(super) fn start(chronyd: &Path, directory: &Path) -> Result<Self, BenchError> {
         let place = directory.join("chrony");
         let failed = |error| BenchError::system("preparing chronyd")(error);
         fs::create_dir(&place).map_err(failed)?;
-        // chronyd checks the permissions of the directory.
+        // chronyd checks the permissions of this directory.
         fs::set_permissions(&place, fs::Permissions::from_mode(0o750)).map_err(failed)?;
         let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
         let port = free.map_err(failed)?.port();
@@ -91,7 +93,7 @@ fn chronyd_server(port: u16, place: &Path) -> String {
     )
 }
 
-/// Returns the configuration of a chronyd that asks `server` eight times a second.
+/// Returns the configuration of a chronyd that queries `server` eight times per second.
 pub(super) fn chronyd_client(server: &str, port: &str, place: &str) -> String {
     format!(
         "server {server} port {port} minpoll -3 maxpoll -3\nport 0\n\
@@ -99,7 +101,7 @@ pub(super) fn chronyd_client(server: &str, port: &str, place: &str) -> String {
     )
 }
 
-/// Returns the configuration of a daemon that asks the chronyd whose socket is in `chrony`.
+/// Returns the configuration of a daemon that queries the chronyd whose socket is in `chrony`.
 pub(super) fn daemon_config(directory: &Directory, chrony: &Path) -> String {
     format!(
         "directory = {:?}\n\

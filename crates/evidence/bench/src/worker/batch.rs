@@ -1,12 +1,12 @@
-//! The measured loops.
+//! Loops whose time is measured.
 
 use std::hint::black_box;
 
 use crate::stats::median;
 use crate::ticks;
 
-/// Returns the ticks per read of a clock through the C library, which calls the vDSO that it found
-/// at its start (or libfaketime's function, if that is loaded).
+/// Returns the ticks per read of a clock through the C library. The library calls the vDSO that it
+/// found at its start, or libfaketime's function if that is loaded.
 pub(super) fn clock_read(id: libc::clockid_t, count: u32) -> f64 {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -18,7 +18,7 @@ pub(super) fn clock_read(id: libc::clockid_t, count: u32) -> f64 {
     })
 }
 
-/// Returns the ticks per system call of this name; `None` for an unknown one.
+/// Returns the ticks per system call with this name; `None` for an unknown name.
 pub(super) fn system_call(name: &str, count: u32) -> Option<f64> {
     let ticks = match name {
         // SAFETY: no pointers.
@@ -92,7 +92,7 @@ pub(super) fn read_file(path: &str, count: u32) -> Option<f64> {
     }))
 }
 
-/// Returns the ticks of a sleep: the median of `count`.
+/// Returns the ticks of a sleep of `ns` nanoseconds, as the median of `count` sleeps.
 pub(super) fn sleep(ns: i64, count: u32) -> f64 {
     let wanted = libc::timespec {
         tv_sec: ns / 1_000_000_000,
@@ -110,8 +110,8 @@ pub(super) fn sleep(ns: i64, count: u32) -> f64 {
     median(&lasted)
 }
 
-/// Forks children that do nothing and end with their parent; `None` if the machine cannot run so
-/// many.
+/// Forks children that do nothing and end with their parent. Returns `None` if the machine cannot
+/// run so many.
 pub(super) fn brood(count: u32) -> Option<()> {
     for _ in 0..count {
         // SAFETY: this process has one thread; the child makes system calls only.
@@ -130,7 +130,7 @@ pub(super) fn brood(count: u32) -> Option<()> {
     Some(())
 }
 
-/// Returns the ticks from the fork until /bin/true has been waited for.
+/// Returns the ticks from the fork of /bin/true until its end; `None` if that fails.
 pub(super) fn spawn() -> Option<f64> {
     let arguments = [c"/bin/true".as_ptr(), std::ptr::null()];
     let environment = [std::ptr::null()];
@@ -150,11 +150,11 @@ pub(super) fn spawn() -> Option<f64> {
     (status == 0).then_some((ended - begun) as f64)
 }
 
-/// Returns the median over [`PARTS`] parts of `count` calls in all. A part that was interrupted by
-/// the scheduler does not affect it.
+/// Returns the ticks per call, as the median over [`PARTS`] parts of `count` calls in all. A part
+/// that the scheduler interrupted has no effect.
 fn per_call(count: u32, mut call: impl FnMut()) -> f64 {
     let per_part = (count / PARTS).max(1);
-    // Warm-up, because another process has just run on this core.
+    // Warms up, because another process has just run on this core.
     for _ in 0..per_part {
         call();
     }

@@ -1,7 +1,7 @@
-//! The measured process: obeys commands received over a socket.
+//! Worker: the measured process, which carries out commands that it receives over a socket.
 //!
-//! Each command and each answer is a line; see [`obey`]. Times are given in ticks of the cycle
-//! counter, because the clock may be a virtual one.
+//! Each command and each answer is a line; see [`obey`]. Times are in ticks of the cycle counter,
+//! because the worker's clock may be virtual.
 
 mod batch;
 mod plant;
@@ -18,14 +18,13 @@ use crate::shared::{Board, Shared};
 use crate::ticks;
 use crate::vm::serve_guest;
 
-/// First argument that makes a worker a plant.
+/// Argument that makes a worker process act as a plant.
 pub(crate) const PLANT: &str = "plant";
 
-/// First argument that makes it the worker of a virtual machine.
+/// Argument that makes a worker process the worker in a virtual machine.
 const GUEST: &str = "vm-guest";
 
-/// Main function of a worker process. `argument` is the argument appended to
-/// [`crate::Options::worker`].
+/// Runs a worker process. `argument` is the one that was appended to [`crate::Options::worker`].
 pub fn worker_main(argument: &str) -> ExitCode {
     let done = match argument {
         PLANT => plant::serve(),
@@ -58,7 +57,7 @@ fn serve(socket: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Executes one command. Returns `None` if it is invalid.
+/// Carries out one command, and returns the answer; `None` if the command is invalid.
 ///
 /// | command | answer |
 /// |---|---|
@@ -110,7 +109,7 @@ fn obey(command: &str, woken: u64, stream: &mut UnixStream) -> Option<String> {
     }
 }
 
-/// Spins until killed.
+/// Polls the shared memory until the process is killed.
 fn spin(shared: &Shared<Board>, slot: usize) -> ! {
     let board = shared.get();
     let slot = &board.slots[slot];

@@ -1,4 +1,4 @@
-//! A trivial plant: a tank with an inflow, which implements the part of `timeloom-plant/1`
+//! A trivial plant: a tank with an inflow. It implements the part of `timeloom-plant/1`
 //! (docs/plant-protocol.md) that the benchmark uses.
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -68,7 +68,7 @@ impl Tank {
     }
 }
 
-/// Steps per advance, independent of its length: the work is always the same.
+/// Number of solver steps per request, whatever the length of time, so that the work is constant.
 const STEPS: u32 = 1000;
 const STEP_S: f64 = 1e-6;
 const AREA_M2: f64 = 2.0;

@@ -1,4 +1,4 @@
-//! Checks of the documents: line length, and existing targets of links and paths.
+//! Checks of the documents: length of lines, and existence of the targets of links and paths.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,16 @@ use timeloom_house::Workspace;
 /// Maximum number of characters in a line of prose.
 const WIDTH: usize = 100;
 
-/// Written by programs (`timeloom bench ptp`, the test of the call table), which do not wrap lines.
+/// Documents written by programs (`timeloom bench ptp`, the test of the table of system calls),
+/// which do not wrap lines.
 const WRITTEN_BY_PROGRAMS: [&str; 2] = ["docs/coverage.md", "docs/ptp-figures.md"];
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// Returns the documents at the top, in `docs`, beside the examples and the Python package.
+/// Returns the documents in the root folder, in `docs`, and next to the examples and the Python
+/// package.
 fn documents() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root(), root().join("python")];
@@ -33,7 +35,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// Returns the lines of prose, with their numbers, without code and table rows.
+/// Returns the lines of prose with their numbers, without code blocks and rows of tables.
 fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut in_code = false;
     let lines = text.lines().zip(1..);
@@ -47,7 +49,7 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
         .collect()
 }
 
-/// Returns the targets of the links in `text` within the tree, without anchors.
+/// Returns the targets of links in `text` that are files of the workspace, without anchors.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let after = text.split("](").skip(1);
     after
@@ -67,7 +69,7 @@ fn lines_of_prose_fit() {
     for document in documents().into_iter().filter(by_hand) {
         let text = fs::read_to_string(&document).expect("UTF-8");
         for (number, line) in prose(&text) {
-            // A link or a command cannot be wrapped.
+            // A line without spaces, such as a link or a command, cannot be wrapped.
             if line.chars().count() > WIDTH && line.trim().contains(' ') {
                 wide.push(format!("{}:{number}", document.display()));
             }
@@ -88,7 +90,7 @@ fn links_lead_to_files() {
     assert!(dead.is_empty(), "no such file: {dead:#?}");
 }
 
-/// Adds all files below a folder of the tree.
+/// Adds all files below a folder of the workspace to `found`.
 fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the tree") {
         match entry.expect("an entry").path() {
@@ -98,7 +100,8 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the Rust files named in `text`, as the end of a path: `a/{b,c}.rs` names two.
+/// Returns the Rust files that `text` names, each as the end of a path. `a/{b,c}.rs` names two
+/// files.
 fn named_sources(text: &str) -> Vec<String> {
     let words = text.split('`').skip(1).step_by(2);
     let words = words.filter(|word| word.ends_with(".rs") && !word.contains(char::is_whitespace));
@@ -120,7 +123,7 @@ fn source_files_that_documents_name_are_there() {
     let is_there = |name: &String| sources.iter().any(|path| path.ends_with(name));
     let (mut missing, mut looked_at) = (Vec::new(), 0);
     for document in documents() {
-        // The changelog also names files that no longer exist.
+        // The changelog also names files that do not exist any more.
         if document.ends_with("CHANGELOG.md") {
             continue;
         }
@@ -166,7 +169,7 @@ fn every_document_is_in_the_index() {
     assert!(missing.is_empty(), "docs/index.md lacks {missing:?}");
 }
 
-/// A declared target without a rule does nothing, without an error.
+/// Make ignores a declared target that has no rule, without an error.
 #[test]
 fn every_make_target_has_a_rule() {
     let makefile = root().join("Makefile");

@@ -1,5 +1,5 @@
-//! Checks of the table of faults and its tests: each test exists, each test of a module of faults
-//! is in the table, and each checks that nothing is left behind.
+//! Checks of the table of faults. Each test in the table exists, each test in a module of faults is
+//! in the table, and each checks that it leaves no process or resource behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use crate::documents::root;
 use crate::language::files_below;
 
-/// A test named by the table: a function and its file, from the root of the tree.
+/// Test that the table names: the function, and its file relative to the root folder.
 type Named = (String, PathBuf);
 
-/// Parses [`name`](../file) in the rows of the table.
+/// Returns the tests that rows of the table name, in the form [`name`](../file).
 fn named(table: &str) -> BTreeSet<Named> {
     let rows = table.lines().filter(|line| line.starts_with('|'));
     let links = rows.flat_map(|row| row.split("[`").skip(1));
@@ -56,7 +56,7 @@ fn every_test_in_the_table_of_faults_is_there() {
     }
 }
 
-/// Returns the functions of a file, each with its text up to the next one.
+/// Returns the functions of a file by name, each with its text up to the next function.
 fn functions(text: &str) -> BTreeMap<&str, &str> {
     let pieces = text.split("fn ").skip(1);
     let named = pieces.filter_map(|piece| {
@@ -66,7 +66,7 @@ fn functions(text: &str) -> BTreeMap<&str, &str> {
     named.collect()
 }
 
-/// Returns true if a function contains this word, or calls one of its file that does.
+/// Returns true if function `from` contains `word`, or calls a function of the same file that does.
 fn reaches(functions: &BTreeMap<&str, &str>, from: &str, word: &str) -> bool {
     let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(name) = next.pop() {
@@ -87,7 +87,7 @@ fn reaches(functions: &BTreeMap<&str, &str>, from: &str, word: &str) -> bool {
     false
 }
 
-/// Every test in the table, except for those that it marks.
+/// The check covers all tests in the table, except those that the table marks.
 #[test]
 fn every_test_in_the_table_looks_at_what_is_left() {
     let table = fs::read_to_string(root().join("docs/faults.md")).expect("the table of faults");

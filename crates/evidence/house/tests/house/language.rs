@@ -1,14 +1,15 @@
-//! Language of comments and documents: how doc comments begin, and which subjects they have.
+//! Checks of the language of comments and documents: beginnings of doc comments, and vague
+//! subjects.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::documents::root;
 
-/// Largest share of doc comments whose summary begins with a question word.
+/// Greatest fraction of doc comments whose summary may begin with a question word.
 const MOST_QUESTIONS: f64 = 0.03;
 
-/// Largest number of vague subjects in as many words.
+/// Greatest number of lines with vague words, divided by the number of all words.
 const MOST_VAGUE: f64 = 0.5 / 10_000.0;
 
 const QUESTIONS: [&str; 10] = [
@@ -24,7 +25,7 @@ const VAGUE: [&str; 6] = [
     "whom",
 ];
 
-/// Lists files below a folder whose name has this extension; no build products.
+/// Adds the files below a folder with this extension to `found`, without build products.
 pub(crate) fn files_below(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the tree") {
         let path = entry.expect("an entry").path();
@@ -41,7 +42,7 @@ pub(crate) fn files_below(folder: &Path, extension: &str, found: &mut Vec<PathBu
     }
 }
 
-/// Returns the text of a comment line, and whether it documents an item.
+/// Returns the text of a comment line, and true if it documents an item; `None` for other lines.
 fn comment(line: &str) -> Option<(&str, bool)> {
     let line = line.trim_start();
     let doc = line
@@ -53,7 +54,7 @@ fn comment(line: &str) -> Option<(&str, bool)> {
     }
 }
 
-/// Words of prose: what stands between backticks is a name.
+/// Returns the words of prose in `text`. Text between backticks is a name, and is left out.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let prose = text.split('`').step_by(2);
     let words = prose.flat_map(|part| part.split(|c: char| !c.is_alphanumeric()));

@@ -1,8 +1,9 @@
-//! Checks that the folder is the layer, and that no dependency points upward.
+//! Checks that each package is in the folder of a layer, and that no dependency points to a higher
+//! layer.
 //!
-//! A package is built from packages of its own layer or below. Its tests may use higher ones, to
-//! test it with the code built on it, but not the evidence: no part of the product depends on code
-//! that only demonstrates its correctness.
+//! A package may depend on packages of its own layer and of lower ones. Its tests may also use
+//! higher layers, to test the package together with code that uses it, but not the layer Evidence:
+//! no part of the product may depend on code that only demonstrates correctness.
 
 use timeloom_house::{Kind, Layer, Workspace};
 

@@ -1,9 +1,9 @@
-//! Checks that every manifest states its licence, and that the licence texts exist.
+//! Checks that every manifest states a licence, and that the texts of the licences exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Finds the manifests of the workspace and of separate workspaces.
+/// Adds the manifests of this workspace and of the separate workspaces below `folder` to `into`.
 fn manifests(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the tree") {
         let path = entry.expect("an entry").path();

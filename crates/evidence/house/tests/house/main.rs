@@ -1,4 +1,4 @@
-//! Invariants of the workspace as a whole.
+//! Tests of the invariants of the whole workspace.
 #![forbid(unsafe_code)]
 
 mod documents;

@@ -1,12 +1,13 @@
-//! Checks that scripts run as root open no path at which every user can create a link or a file.
+//! Checks that scripts which run as root open no path where other users can create a link or a
+//! file.
 
 use std::fs;
 use std::path::Path;
 
-/// Directories that every user can write to.
+/// Directories in which every user can create files.
 const SHARED: [&str; 4] = ["/tmp/", "/var/tmp/", "/run/lock/", "/dev/shm/"];
 
-/// Script with parts that run in a separate emulated machine.
+/// Script of which parts run in a separate, emulated machine.
 const ELSEWHERE: &str = "test-aarch64";
 
 #[test]
@@ -35,8 +36,8 @@ fn no_script_opens_a_predictable_path_in_a_shared_directory() {
     );
 }
 
-/// The BPF objects are committed; the checksums pair each object with the source that `scripts/bpf`
-/// compiled.
+/// The compiled BPF objects are committed. A file of checksums assigns each object to the source
+/// from which `scripts/bpf` compiled it.
 #[test]
 fn objects_of_bpf_are_of_their_sources() {
     let machinery = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machinery");

@@ -1,5 +1,5 @@
-//! Checks that every target with tests is built and run as a test, and no other, including
-//! libraries with examples in their documentation, and programs.
+//! Checks that `cargo test` builds and runs exactly those targets that contain tests, and examples
+//! in the documentation.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +34,8 @@ fn what_is_not_run_as_a_test_holds_none() {
             if root.kind != Kind::Product || root.runs_tests {
                 continue;
             }
-            // A library consists of all files of its folder; a program of these packages of one.
+            // A library consists of all files in its folder; a program of these packages is a
+            // single file.
             let there_are = match root.runs_examples {
                 Some(_) => any(&package.folder.join("src"), has_test),
                 None => has_test(&fs::read_to_string(&root.path).expect("UTF-8")),
@@ -50,7 +51,7 @@ fn what_is_not_run_as_a_test_holds_none() {
     );
 }
 
-/// Returns true if `is_so` holds for one of the sources in `folder`.
+/// Returns true if `is_so` is true for any source in `folder`.
 fn any(folder: &Path, is_so: fn(&str) -> bool) -> bool {
     fs::read_dir(folder)
         .expect("a folder of a package")
@@ -68,7 +69,7 @@ fn has_test(source: &str) -> bool {
     source.lines().any(|line| line.trim() == "#[test]")
 }
 
-/// Returns true if a documentation comment has a block that rustdoc compiles as Rust.
+/// Returns true if the documentation contains a code block that rustdoc compiles as Rust.
 fn has_example(source: &str) -> bool {
     let blocks = source.lines().filter_map(|line| {
         let line = line.trim_start();
@@ -77,7 +78,7 @@ fn has_example(source: &str) -> bool {
             .or_else(|| line.strip_prefix("//!"))?;
         text.trim_start().strip_prefix("```")
     });
-    // Every second one ends a block.
+    // Every second marker ends a block.
     let mut beginnings = blocks.step_by(2);
     beginnings.any(|words| {
         words.trim().is_empty()

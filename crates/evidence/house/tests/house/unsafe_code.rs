@@ -1,12 +1,12 @@
-//! Checks that unsafe code is only in the crates named here. The compiler forbids it in all others:
-//! each of their libraries and programs has the attribute.
+//! Checks that only the crates listed here contain unsafe code. In all others, every library and
+//! program has the attribute with which the compiler forbids unsafe code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use timeloom_house::{Kind, Package, Workspace};
 
-/// Crates with unsafe code, and its purpose.
+/// Crates that contain unsafe code, with its purpose.
 const MAY: [(&str, &str); 7] = [
     (
         "timeloom-bench",
@@ -35,7 +35,7 @@ const MAY: [(&str, &str); 7] = [
     ),
 ];
 
-/// Crates with unsafe code only in tests, benches or examples.
+/// Crates that contain unsafe code only in tests, benches or examples, with its purpose.
 const MAY_IN_TESTS: [(&str, &str); 3] = [
     ("timeloom", "signals runs"),
     (
@@ -120,7 +120,7 @@ fn forbids(root: &Path) -> bool {
     text.lines().any(|line| line == "#![forbid(unsafe_code)]")
 }
 
-/// Returns true for files that are not tests, benches or examples.
+/// Returns true if the file is not a test, bench or example.
 fn is_product(package: &Package, path: &Path) -> bool {
     let inside = path
         .strip_prefix(&package.folder)
@@ -136,7 +136,7 @@ fn with_unsafe_code(package: &Package) -> Vec<PathBuf> {
     files
 }
 
-/// Finds all sources below `folder`, except those of a nested package outside the workspace.
+/// Adds all sources below `folder` to `into`, except those of nested packages of other workspaces.
 fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of a package") {
         let path = entry.expect("an entry").path();
@@ -150,11 +150,11 @@ fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// In two parts, so that this file does not match.
+/// The keyword is written in two parts, so that the check does not find it in this file.
 const KEYWORD: &str = concat!("un", "safe");
 
-/// Returns true if `source` has the keyword in a position of code. Comments and strings contain it
-/// in other positions.
+/// Returns true if `source` contains the keyword in a position where it is code, unlike in comments
+/// and strings.
 fn has_unsafe_code(source: &str) -> bool {
     const AFTER: [&str; 6] = [" {", " fn ", " impl", " extern ", " trait ", "("];
     let code = source.lines().filter_map(|line| line.split("//").next());

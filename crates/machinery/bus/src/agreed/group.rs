@@ -1,4 +1,4 @@
-//! IPv4 multicast group for announcements to all hosts.
+//! IPv4 multicast group through which a host sends announcements to all hosts.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use rustix::net::sockopt::{set_ip_add_membership, set_socket_reuseaddr};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
-/// Opens a socket that receives the multicasts to `group` on the interface whose address is `here`.
+/// Opens a socket that receives the multicasts to `group` on the interface with the address `here`.
 ///
-/// Multicasts leave by that interface, since the socket has its address.
+/// Multicasts are sent through that interface too, since the socket has its address.
 pub(super) fn join(here: SocketAddr, group: SocketAddr) -> io::Result<UdpSocket> {
     let (interface, address) = match (here.ip(), group.ip()) {
         (IpAddr::V4(here), IpAddr::V4(group)) if group.is_multicast() => (here, group),
@@ -25,7 +25,7 @@ pub(super) fn join(here: SocketAddr, group: SocketAddr) -> io::Result<UdpSocket>
     }
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
-    // Agents of one machine receive from the same group.
+    // Several agents on one machine may receive multicasts of the same group.
     set_socket_reuseaddr(&socket, true)?;
     bind(&socket, &SocketAddrV4::new(address, group.port()))?;
     set_ip_add_membership(&socket, &address, &interface)?;

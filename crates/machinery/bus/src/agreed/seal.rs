@@ -1,19 +1,20 @@
-//! Sealed datagrams: keyed BLAKE3 of all earlier bytes, 16 bytes.
+//! Sealed datagrams. The seal is the first 16 bytes of keyed BLAKE3 over the datagram.
 
 use timeloom_accord::Datagram;
 
-/// Key of a run, shared by all its hosts and secret to others.
+/// Key of a run, which all hosts of the run share and keep secret from others.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// Creates a key from random bytes of this run.
+    /// Derives a key from random bytes that were drawn for this run.
     pub fn new(bytes: &[u8; 32]) -> Self {
-        // The same bytes may serve other purposes under another context.
+        // The same bytes may be used to derive keys for other purposes, with other context strings.
         Self(blake3::derive_key("timeloom pause bus 1", bytes))
     }
 
-    /// Parses 64 hexadecimal digits, as in a key file.
+    /// Parses 64 hexadecimal digits, the content of a key file; `None` if the text is something
+    /// else.
     pub fn from_hex(text: &str) -> Option<Self> {
         parse_key(text).map(|bytes| Self::new(&bytes))
     }
@@ -26,15 +27,15 @@ impl Key {
         out
     }
 
-    /// Returns the datagram, if it was sealed with this key. Bytes that are not a datagram cost no
-    /// hash.
+    /// Checks the seal and decodes the datagram. The hash is computed only if the bytes have the
+    /// form of a datagram.
     pub(crate) fn open(&self, bytes: &[u8]) -> Result<Datagram, Unopened> {
         let parts = bytes.split_at_checked(Datagram::BYTES);
         let (body, seal) = parts.ok_or(Unopened::NoDatagram)?;
         let datagram = Datagram::from_bytes(body).ok_or(Unopened::NoDatagram)?;
         let hash = blake3::keyed_hash(&self.0, body);
         let expected: &[u8] = &hash.as_bytes()[..SEAL];
-        // Compared in constant time, which does not reveal the position of a difference.
+        // The comparison takes constant time, which does not reveal the position of a difference.
         let same = seal.len() == SEAL
             && seal
                 .iter()
@@ -45,16 +46,17 @@ impl Key {
     }
 }
 
-/// Reason why received bytes are not a sealed datagram.
+/// Reason why received bytes are not a datagram with a valid seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unopened {
-    /// Not a datagram.
+    /// The bytes do not have the form of a datagram.
     NoDatagram,
-    /// Sealed with another key: of another run, or of a sender without a key.
+    /// The seal was made with another key, or by a sender without a key.
     OtherKey,
 }
 
-/// Parses the content of a key file: 64 hexadecimal digits.
+/// Parses the content of a key file, which is 64 hexadecimal digits; `None` if the text is
+/// something else.
 pub fn parse_key(text: &str) -> Option<[u8; 32]> {
     let text = text.trim();
     if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -75,5 +77,5 @@ impl core::fmt::Debug for Key {
 
 const SEAL: usize = 16;
 
-/// Size of a datagram with its seal, in bytes.
+/// Length of a datagram with its seal, in bytes.
 pub(crate) const SEALED: usize = Datagram::BYTES + SEAL;

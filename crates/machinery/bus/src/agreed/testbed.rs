@@ -1,11 +1,11 @@
-//! Commands of the line between machines to the testbed of each.
+//! Testbed of a line between machines, which executes the orders of the agreement.
 
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::testbed::TestbedError;
 
-/// Clock and processes of one machine, as commanded by the agreement. Called by one thread, one
-/// call after the other.
+/// Clock and processes of one machine, as commanded by the agreement. One thread calls these
+/// functions, one after the other.
 pub trait AgreedTestbed: Send + Sync {
     /// Stops the processes; the clock continues.
     ///
@@ -13,8 +13,8 @@ pub trait AgreedTestbed: Send + Sync {
     /// Fails if the processes cannot be stopped.
     fn hold_alone(&self) -> Result<(), TestbedError>;
 
-    /// Sets a ceiling for the clock at `at_least`, or `lead` ahead, and no lower than its present
-    /// value. Returns the ceiling.
+    /// Sets a ceiling that the virtual clock does not pass. The ceiling is at `at_least` or `lead`
+    /// ahead of the clock, and not below the clock's present value. Returns the ceiling.
     ///
     /// # Errors
     /// Fails if the ceiling cannot be set.
@@ -24,18 +24,20 @@ pub trait AgreedTestbed: Send + Sync {
         at_least: Option<Instant<Virtual>>,
     ) -> Result<Instant<Virtual>, TestbedError>;
 
-    /// Raises the ceiling, and returns when the clock is at `at` and the processes are stopped.
+    /// Raises the ceiling to `at`. Returns when the clock has reached `at` and the processes are
+    /// stopped.
     ///
     /// # Errors
-    /// Fails if that cannot be done.
+    /// Fails if the clock or the processes cannot be stopped there.
     fn stand(&self, at: Instant<Virtual>) -> Result<(), TestbedError>;
 
-    /// Continues clock and processes from `from` as of `at`; waits until then.
+    /// Continues the processes at wall time `at`, when the clock continues from `from`. Waits until
+    /// `at`.
     ///
     /// # Errors
-    /// Fails if they cannot be continued.
+    /// Fails if the clock or the processes cannot be continued.
     fn resume(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Result<(), TestbedError>;
 
-    /// Stops clock and processes permanently.
+    /// Stops the clock and the processes permanently.
     fn halt(&self);
 }

@@ -1,4 +1,4 @@
-//! Timeline shared by the hosts, and its error on this machine.
+//! Timeline that the hosts share, and the error with which this machine reads it.
 
 use timeloom_accord::Moment;
 use timeloom_clock::Timeline;
@@ -6,19 +6,20 @@ use timeloom_sys::clock::{CivilOffset, civil_state};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Wall};
 
-/// Timeline that all hosts of a run read.
+/// Timeline that all hosts of a run can read.
 pub trait CommonTimeline: Send + Sync {
-    /// Returns the present time and its error bound.
+    /// Returns the present time of the timeline with its error bound.
     fn read(&self) -> Moment;
 
-    /// Returns the time of this machine's clock at an instant of the timeline, past or future.
+    /// Returns the wall time of this machine at which the timeline shows `at`, past or future.
     fn wall_at(&self, at: Instant<Timeline>) -> Instant<Wall>;
 
-    /// Returns the instant of the timeline at a time of this machine's clock, past or future.
+    /// Returns the time that the timeline shows at the wall time `at` of this machine, past or
+    /// future.
     fn timeline_at(&self, at: Instant<Wall>) -> Instant<Timeline>;
 }
 
-/// CLOCK_MONOTONIC, shared by hosts on one kernel: namespaces of one machine.
+/// CLOCK_MONOTONIC as the timeline, for hosts that are namespaces of one machine.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineTimeline;
 
@@ -39,8 +40,8 @@ impl CommonTimeline for MachineTimeline {
     }
 }
 
-/// Civil clock of the system, with the error that its synchronisation program reports to the
-/// kernel.
+/// The system's CLOCK_REALTIME as the timeline, with the error that the synchronisation daemon
+/// reports to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemTimeline;
 
@@ -63,5 +64,5 @@ impl CommonTimeline for SystemTimeline {
     }
 }
 
-/// Error of an unsynchronised clock: the kernel's own bound.
+/// Error bound of an unsynchronised clock, which is the maximum that the kernel reports.
 const UNKNOWN: Duration = Duration::from_s(16);

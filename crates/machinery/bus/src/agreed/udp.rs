@@ -1,8 +1,8 @@
-//! The line over UDP: one datagram to each peer for each change, and periodically.
+//! Line over UDP. Each host sends a datagram to each peer at every change, and periodically.
 //!
-//! One thread receives and handles timeouts, another receives multicasts. A third executes the
-//! orders for clock and processes, in sequence, since these may take long and must not delay
-//! answers to peers (`udp/threads.rs`).
+//! One thread receives datagrams and handles timeouts, and another receives multicasts. A third
+//! thread executes the orders for clock and processes one after the other, since orders may take
+//! long and must not delay answers to peers (`udp/threads.rs`).
 
 mod halted;
 mod threads;
@@ -27,18 +27,18 @@ use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
 use crate::wire::{Cause, Halted, MachineWire, Wire, wait_or};
 
-/// Another host on the line.
+/// Another host on the line, as configured.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// Unique name of the host.
     pub name: String,
-    /// Address at which it receives.
+    /// Address at which the host receives datagrams.
     pub address: SocketAddr,
     /// True if the host joins while the run is under way.
     pub late: bool,
 }
 
-/// Socket that receives, before the agreement begins.
+/// Socket of a host that receives already, before the agreement begins.
 pub struct Bound {
     socket: UdpSocket,
     key: Key,
@@ -47,7 +47,7 @@ pub struct Bound {
     group: Option<(UdpSocket, SocketAddr)>,
 }
 
-/// This machine's end of the line.
+/// This machine's end of a line over UDP. Clones made by [`Self::handle`] are the same end.
 pub struct Udp(Arc<Shared>);
 
 struct Shared {
@@ -59,7 +59,7 @@ struct Shared {
     testbed: Arc<dyn AgreedTestbed>,
     names: Vec<String>,
     addresses: BTreeMap<HostId, SocketAddr>,
-    /// Time when this end began to take part.
+    /// Reading of the timeline when this end began to take part.
     began: Moment,
     patience: Duration,
     state: Mutex<State>,
@@ -74,41 +74,46 @@ struct State {
     halted: Option<Halt>,
     resumed: bool,
     claims: Claims,
-    /// Hosts from which a datagram was accepted.
+    /// Hosts from which at least one datagram was accepted.
     heard: Hosts,
-    /// Reason of the last refusal, for hosts from which nothing was accepted since.
+    /// Reason for the last refusal of a datagram, by host. The entry is removed when a datagram of
+    /// the host is accepted.
     refusals: BTreeMap<HostId, Refusal>,
-    /// `None` after the end of participation. Orders are sent with the number of the claim.
+    /// Channel to the thread that executes orders, each with the number of the claim; `None` after
+    /// the end of participation.
     orders: Option<Sender<(u64, Order)>>,
 }
 
-/// Claims of this machine to the line between machines: a hold, or a wire that is high.
+/// Reasons why this machine claims the line between machines: a hold, or a wire that is high.
 #[derive(Default)]
 struct Claims {
     hold: bool,
     wire: bool,
     /// True if the member has been informed of the claim.
     told: bool,
-    /// Counts claims, so that a grant for an earlier claim is not used for a later one.
+    /// Number of the present claim, so that a grant for an earlier claim is not used for a later
+    /// one.
     number: u64,
-    /// This machine drives the wire.
+    /// True while this machine drives the wire.
     drives: bool,
-    /// The wire was driven since time last continued.
+    /// True if any machine has driven the wire since time last continued.
     driven: bool,
-    /// Set if a pause has ended and was not yet reported; true if the wire was driven for it.
+    /// Present if a pause has ended and was not reported yet; true if the wire was driven for that
+    /// pause.
     ended: Option<bool>,
 }
 
-/// Reason why there is no line.
+/// Reason why this end of the line could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum UdpError {
-    /// Receiving at the address failed.
+    /// The socket could not be bound to this address.
     #[error("listening on {0}: {1}")]
     Listen(SocketAddr, io::Error),
-    /// Joining the group failed.
+    /// The multicast group could not be joined.
     #[error("joining the group {0}: {1}")]
     Group(SocketAddr, io::Error),
-    /// Two hosts have this name, or there are more than the line supports.
+    /// The names are invalid: two hosts have this name, or there are more hosts than the line
+    /// supports.
     #[error("{0}")]
     Names(String),
     /// A thread could not be started.
@@ -117,10 +122,10 @@ pub enum UdpError {
 }
 
 impl Bound {
-    /// Receives at `address`.
+    /// Opens a socket that receives at `address`.
     ///
     /// # Errors
-    /// Fails if that is not possible.
+    /// Fails if the socket cannot be bound.
     pub fn listen(
         address: SocketAddr,
         key: Key,
@@ -137,10 +142,11 @@ impl Bound {
         })
     }
 
-    /// Sends announcements to all hosts at once, to `group`, and receives those of others there.
+    /// Sends later announcements to all hosts at once through the multicast group `group`, and
+    /// receives those of the other hosts there.
     ///
     /// # Errors
-    /// Fails if `group` is not an IPv4 multicast group, or the machine cannot join it.
+    /// Fails if `group` is not an IPv4 multicast address, or if the machine cannot join the group.
     pub fn join(mut self, group: SocketAddr) -> Result<Self, UdpError> {
         let failed = |error| UdpError::Group(group, error);
         let here = self.address().map_err(failed)?;
@@ -149,12 +155,12 @@ impl Bound {
         Ok(self)
     }
 
-    /// Returns the timeline shared with the others.
+    /// Returns the timeline that this host shares with the others.
     pub fn timeline(&self) -> Arc<dyn CommonTimeline> {
         Arc::clone(&self.timeline)
     }
 
-    /// Returns the local address.
+    /// Returns the local address of the socket.
     ///
     /// # Errors
     /// Fails if the kernel does not report it.
@@ -162,8 +168,9 @@ impl Bound {
         self.socket.local_addr()
     }
 
-    /// Takes part as `me`, from the start or (`joins`) from the next resume on. Hosts are numbered
-    /// by name, so that the numbers are the same on all.
+    /// Takes part under the name `me`, from the start of the run or, if `joins` is true, from the
+    /// next resume on. Hosts are numbered in the order of their names, so that all hosts use the
+    /// same numbers.
     ///
     /// # Errors
     /// Fails if names are not unique, or if no thread can be started.
@@ -246,23 +253,24 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), UdpErro
 }
 
 impl Udp {
-    /// Returns another handle of this end.
+    /// Returns another handle of the same end.
     pub fn handle(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 
-    /// Returns the names of the present members, including this machine's.
+    /// Returns the names of the present members, including that of this machine.
     pub fn members(&self) -> Vec<String> {
         let members = self.0.lock().member.members();
         members.iter().map(|host| self.0.name(host)).collect()
     }
 
-    /// Returns the number of refused datagrams: of another run, without a valid seal, out of date.
+    /// Returns the number of refused datagrams: those of another run, without a valid seal, or out
+    /// of date.
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// Announces that a hold is about to be requested, or has ended, by wire too.
+    /// Informs the other hosts that this machine is about to drive the wire, or does so no longer.
     pub(crate) fn will_drive(&self, drives: bool) {
         let mut state = self.0.lock();
         state.claims.drives = drives;
@@ -270,18 +278,19 @@ impl Udp {
         state.member.drives(drives);
     }
 
-    /// Reports the level of a wire beside this line, which counts as a hold while it is high.
+    /// Records the level of the wire beside this line. While the wire is high, it counts as a hold.
     pub(crate) fn line_is(&self, high: bool) {
         self.0.claim(|claims| claims.wire = high);
     }
 
-    /// Reports that the wire is high although no machine drives it.
+    /// Informs the member that the wire is high although no machine drives it.
     pub(crate) fn line_is_stuck(&self) {
         self.0.tell(Member::line_is_stuck);
     }
 
-    /// Returns true if others report that they drive the wire, once all are present to do so; and,
-    /// if a pause has ended since the last call, true if the wire was driven for it.
+    /// Returns two values for the check of the wire. The first is true if other hosts report that
+    /// they drive it, and `None` before the start of time. The second is present if a pause has
+    /// ended since the last call, and true if the wire was driven for that pause.
     pub(crate) fn of_the_line(&self) -> (Option<bool>, Option<bool>) {
         let mut state = self.0.lock();
         let ended = state.claims.ended.take();
@@ -302,7 +311,7 @@ impl MachineWire for Udp {
         self.0.halted(&self.0.lock())
     }
 
-    /// Ends participation: to the others this host becomes silent.
+    /// Ends participation. To the other hosts, this host becomes silent.
     fn end(&self) {
         self.0.ended.store(true, Ordering::SeqCst);
         self.0.lock().orders = None;
@@ -340,19 +349,20 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes an input to the member, and executes the result.
+    /// Passes an input to the member, and executes the resulting actions.
     fn tell<T>(&self, something: impl FnOnce(&mut Member, Moment) -> T) -> T {
         self.tell_of(&mut self.lock(), something)
     }
 
-    /// Changes the claims of this machine, and informs the member if the result differs.
+    /// Changes the claims of this machine, and informs the member if the line is now claimed but
+    /// was not before, or the reverse.
     fn claim(&self, change: impl FnOnce(&mut Claims)) {
         let mut state = self.lock();
         let claims = &mut state.claims;
         change(claims);
         let claimed = claims.hold || claims.wire;
         if claimed == claims.told {
-            // Others may still have to be informed that this machine drives the wire.
+            // Other hosts may still have to be informed that this machine drives the wire.
             return self.tell_of(&mut state, Member::wake);
         }
         claims.told = claimed;
@@ -376,7 +386,8 @@ impl Shared {
                         None => self.group,
                     };
                     if let Some(address) = address {
-                        // A datagram that cannot be sent is equivalent to one lost on the way.
+                        // A datagram that cannot be sent has the same effect as one that is lost on
+                        // the way.
                         let _ = self.socket.send_to(&self.key.seal(&datagram), address);
                     }
                 }
@@ -394,10 +405,10 @@ impl Shared {
         said
     }
 
-    /// Processes bytes received from `source`.
+    /// Processes the bytes of a datagram that was received from `source`.
     fn hear(&self, bytes: &[u8], source: SocketAddr) {
         let taken = match self.key.open(bytes) {
-            // Multicasts come back to their sender.
+            // The sender of a multicast receives it too.
             Ok(datagram) if datagram.from == self.here => return,
             Ok(datagram) => self.take(&datagram),
             Err(unopened) => {
@@ -429,17 +440,18 @@ impl Shared {
         taken
     }
 
-    /// Checks if a datagram is from another time. A key may serve several runs, and an observer of
-    /// an earlier one may replay its datagrams. The number reveals that only once something newer
-    /// has come from that host; the time of sending reveals it from the start. The timeline may
-    /// have been set back since.
+    /// Returns a reason to refuse a datagram that was sent at another time. A key may be used for
+    /// several runs, and an observer of an earlier run may replay its datagrams. The number of a
+    /// datagram reveals this only after a newer datagram of that host has arrived, while the time
+    /// of sending reveals it from the start. The timeline may have been set back since the earlier
+    /// run.
     fn is_of_another_time(&self, datagram: &Datagram, moment: Moment) -> Option<Refusal> {
         let early = self.began.now - datagram.stamp;
         let ahead = datagram.stamp - moment.now;
         if early > self.began.uncertainty + datagram.uncertainty {
             return Some(Refusal::Earlier(early));
         }
-        // Clocks that differ by slightly more than their bounds do not end a run.
+        // Clocks that differ by slightly more than their error bounds must not end a run.
         let possible = moment.uncertainty + datagram.uncertainty + self.patience;
         (ahead > possible).then_some(Refusal::Ahead(ahead))
     }
@@ -452,8 +464,8 @@ impl Shared {
 
 impl State {
     fn note(&mut self, host: HostId, refusal: Refusal) {
-        // For a host that was heard already, any sender may replay an early datagram, or send
-        // unsealed bytes.
+        // After a host's datagram was accepted, a refusal says little: any sender may replay an
+        // early datagram of that host, or send bytes without a seal.
         if !self.heard.contains(host) || matches!(refusal, Refusal::Ahead(_)) {
             self.refusals.insert(host, refusal);
         }

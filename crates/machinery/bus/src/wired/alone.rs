@@ -1,10 +1,10 @@
-//! The line without a network, as in the paper: each machine pauses at the edge that it sees.
+//! Wired line without a network, as in the paper: each machine pauses at the edge that it detects.
 //!
 //! The machines agree on nothing. A machine's clock stops some time after the edge, when its thread
-//! runs; this delay is known by the kernel's timestamp of the edge, and the clock continues later
-//! than the releasing edge by the same delay. So it is stopped for exactly as long as the line was
-//! high by its timestamps, and the delays of the paper's handlers do not add up. The virtual
-//! instant of the pause differs between machines by those delays.
+//! runs. The kernel's timestamp of the edge tells how long this delay was, and the clock continues
+//! later than the releasing edge by the same delay. The clock is therefore stopped for exactly as
+//! long as the line was high according to the timestamps, and the delays of the paper's handlers do
+//! not add up. The virtual instant of a pause differs between machines by these delays.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use crate::agreed::AgreedTestbed;
 use crate::testbed::TestbedError;
 use crate::wire::{Cause, Halted, MachineWire, Wire, wait_or};
 
-/// This machine's end of a line without a network.
+/// This machine's end of a wired line without a network.
 pub struct Alone {
     shared: Arc<Shared>,
     pump: Pump,
@@ -34,13 +34,15 @@ struct Shared {
 struct State {
     drives: bool,
     high: bool,
-    /// Instant of the pause, and its delay after the edge.
+    /// Virtual instant of the pause, and the delay of the stop after the edge; `None` while the
+    /// clock runs.
     stands: Option<(Instant<Virtual>, Duration)>,
-    /// Time since when the line is low although this machine drives it.
+    /// Wall time from which on the line is low although this machine drives it.
     fell: Option<Instant<Wall>>,
-    /// Time for which it was low while this machine was paused.
+    /// Time for which the line was low while this machine was paused. The other machines ran during
+    /// this time.
     owed: Duration,
-    /// Virtual and wall time at which the clock last continued.
+    /// Virtual time and wall time at which the clock last continued.
     runs: Option<(Instant<Virtual>, Instant<Wall>)>,
     failed: Option<String>,
 }
@@ -52,11 +54,11 @@ impl State {
 }
 
 impl Alone {
-    /// Pauses at virtual zero and drives the line until [`Self::let_go`]: time begins on all
-    /// machines when the last one releases it.
+    /// Pauses the testbed at virtual time zero, and drives the line until [`Self::let_go`]. Virtual
+    /// time begins on all machines when the last one has released the line.
     ///
     /// # Errors
-    /// Fails if the pins cannot be used, or `testbed` cannot be paused.
+    /// Fails if the pins cannot be used, or if `testbed` cannot be paused.
     pub fn start(
         pins: Arc<dyn Pins>,
         settings: LineSettings,
@@ -78,10 +80,10 @@ impl Alone {
         Ok(Self { shared, pump })
     }
 
-    /// Releases the line for the first time.
+    /// Releases the line for the first time, so that virtual time may begin.
     ///
     /// # Errors
-    /// Fails if the output does not obey.
+    /// Fails if the output cannot be set.
     pub fn let_go(&self) -> io::Result<()> {
         self.shared.lets_go();
         self.pump.drive(false)
@@ -102,17 +104,19 @@ impl MachineWire for Alone {
 
     fn end(&self) {
         self.pump.end();
-        // A line that cannot be released now is released with the pins.
+        // If the line cannot be released now, it is released when the pins are closed.
         let _ = self.pump.drive(false);
     }
 }
 
 impl Wire for Alone {
-    /// Returns when this machine is paused. The state of the others is unknown.
+    /// Drives the line, and returns when this machine is paused. The state of the other machines is
+    /// unknown.
     fn raise(&self, _: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
         self.shared.lock().drives = true;
         if let Err(error) = self.pump.drive(true) {
-            // This machine holds nothing, and the holds of others end when those release them.
+            // This machine must not hold the line after a failure. The holds of others end when
+            // they release the line.
             self.shared.lets_go();
             let _ = self.pump.drive(false);
             return Err(failed(error));
@@ -151,7 +155,8 @@ impl Shared {
     fn lets_go(&self) {
         let mut state = self.lock();
         state.drives = false;
-        // The line fell before, during a hold: so it is not held any more.
+        // The line has fallen before, while this machine had a hold, so no machine drives it any
+        // more.
         if let Some(fell) = state.fell.take() {
             self.resume(&mut state, fell);
         }
@@ -166,7 +171,7 @@ impl Shared {
         };
         match stand() {
             Ok(at) => {
-                // Time when the clock would have reached that instant by itself.
+                // Wall time at which the clock would have reached that instant by itself.
                 let there = state.runs.map(|(from, since)| since + (at - from));
                 let after = there.map_or(Duration::ZERO, |there| there - edge);
                 state.stands = Some((at, after));
@@ -206,7 +211,7 @@ impl LineListener for Shared {
                 if state.stands.is_none() {
                     self.stand(&mut state, at);
                 } else if let Some(fell) = state.fell.take() {
-                    // The others ran meanwhile.
+                    // The other machines ran while the line was low.
                     state.owed += at - fell;
                 }
             }
@@ -217,7 +222,7 @@ impl LineListener for Shared {
                     false => self.resume(&mut state, at),
                 }
             }
-            // Holds may be long, and the driver of the line is unknown.
+            // A hold may last long, and it is unknown which machine drives the line.
             LineEvent::Fault(Fault::StuckHigh) | LineEvent::Sound => {}
             LineEvent::Fault(fault) => {
                 let why = format!(

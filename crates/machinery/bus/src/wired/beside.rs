@@ -1,9 +1,9 @@
-//! The line beside a network: the level by wire, the instants by datagrams.
+//! Wired line beside a network: the wire carries the level, and datagrams carry the instants.
 //!
-//! A line that is high counts as one more hold: so machines that are on the line alone are
-//! included, and an edge makes this one close its clock before a datagram has come. The instants of
-//! pause and resume are agreed over the network as without a line. Missing or additional edges are
-//! therefore detected, reported and counted, and put no clock wrong.
+//! A line that is high counts as one more hold. Machines that are connected by the wire alone are
+//! therefore included, and an edge makes this machine close its clock before a datagram arrives.
+//! The instants of pause and resume are agreed over the network, as without a wire. Missing or
+//! additional edges are therefore detected, reported and counted, and do not make any clock wrong.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,14 +18,14 @@ use crate::agreed::Udp;
 use crate::testbed::TestbedError;
 use crate::wire::{Cause, Halted, MachineWire, Wire};
 
-/// This machine's end of a line that has a network beside it.
+/// This machine's end of a wired line that has a network beside it.
 pub struct Wired {
     ear: Arc<Ear>,
     pump: Pump,
     udp: Udp,
 }
 
-/// Callback for a description of a fault.
+/// Function that receives the description of a fault.
 pub type Warn = Box<dyn Fn(&str) + Send + Sync>;
 
 struct Ear {
@@ -38,12 +38,12 @@ struct Ear {
 #[derive(Default)]
 struct Level {
     high: bool,
-    /// Fault during which the level is ignored.
+    /// Fault because of which the level of the wire is ignored at present.
     fault: Option<Fault>,
 }
 
 impl Wired {
-    /// Listens to the line, and reports faults to `warn`.
+    /// Starts to listen to the wire. Faults are reported to `warn`.
     ///
     /// # Errors
     /// Fails if the pins cannot be used.
@@ -64,7 +64,7 @@ impl Wired {
         Ok(Self { ear, pump, udp })
     }
 
-    /// Returns the number of faults.
+    /// Returns the number of faults until now.
     pub fn faults(&self) -> u64 {
         self.ear.faults.load(Ordering::Relaxed)
     }
@@ -81,7 +81,7 @@ impl MachineWire for Wired {
 
     fn end(&self) {
         self.pump.end();
-        // A line that cannot be released now is released with the pins.
+        // If the line cannot be released now, it is released when the pins are closed.
         let _ = self.pump.drive(false);
         self.udp.end();
     }
@@ -89,7 +89,7 @@ impl MachineWire for Wired {
 
 impl Wire for Wired {
     fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
-        // By wire first: it is faster.
+        // The wire is driven first, because it is faster than the network.
         self.udp.will_drive(true);
         if let Err(error) = self.pump.drive(true) {
             self.ear.tell(&format!("the output does not obey: {error}"));
@@ -129,7 +129,8 @@ impl LineListener for Ear {
         }
         let counts = state.high && state.fault.is_none();
         drop(state);
-        // Before the release: a machine that stops for the fault must not continue first.
+        // This is reported before the wire ceases to count as a hold, because a machine that stops
+        // for this fault must not continue first.
         if event == LineEvent::Fault(Fault::StuckHigh) {
             self.udp.line_is_stuck();
         }

@@ -1,11 +1,12 @@
-//! Level of a wired line, derived from its two inputs: edges and readings.
+//! Level of a wired line, derived from the edges and the readings of its two inputs.
 //!
-//! A state machine without pins and threads. The first edge of a change counts at once and with its
-//! kernel timestamp; edges within the debounce time are bounce, and a reading afterwards, or the
-//! next edge, determines the resulting level. The kernel's own debouncing in software rounds 20 µs
-//! up to a tick of its timer, and timestamps the end of it.
+//! This is a state machine without pins and threads. The first edge of a change counts at once,
+//! with its kernel timestamp. Edges within the debounce time after it are bounce; a reading after
+//! that time, or the next edge, determines the resulting level. The kernel's own software
+//! debouncing is not used: it rounds 20 µs up to a tick of its timer, and timestamps the end of the
+//! debounce time.
 //!
-//! Edges and readings check each other: edges have the kernel's numbers, rising and falling ones
+//! Edges and readings check each other: the kernel numbers the edges, rising and falling edges
 //! alternate, and a reading must equal the level after the last edge.
 
 use std::collections::VecDeque;
@@ -13,26 +14,26 @@ use std::fmt;
 
 use timeloom_time::{Duration, Instant, Wall};
 
-/// Tolerances of a line.
+/// Tolerances with which a line is checked.
 #[derive(Clone, Copy, Debug)]
 pub struct LineSettings {
-    /// Time after an edge during which further ones are bounce.
+    /// Time after an edge during which further edges are bounce.
     pub debounce: Duration,
-    /// Time for which the line may differ from the reports of those that drive it. It may differ
-    /// from its edges for a tenth of that.
+    /// Time for which the level may differ from the reports of the machines that drive the line. It
+    /// may differ from the edges for a tenth of that time.
     pub stuck: Duration,
 }
 
 impl LineSettings {
-    /// Returns the time after which a reading counts against the edges: edges come by threads of
-    /// the kernel, which wait for a processor too.
+    /// Returns the time after which a reading that differs from the edges counts. Threads of the
+    /// kernel deliver the edges, and may have to wait for a processor.
     const fn certain(&self) -> Duration {
         Duration::from_ns(self.stuck.as_ns() / 10)
     }
 }
 
 impl Default for LineSettings {
-    /// The paper's 20 µs, and 1 s.
+    /// Returns the paper's 20 µs of debouncing, and 1 s.
     fn default() -> Self {
         Self {
             debounce: Duration::from_us(20),
@@ -41,18 +42,19 @@ impl Default for LineSettings {
     }
 }
 
-/// Edge, as timestamped and counted by the kernel.
+/// Edge of an input, with the kernel's timestamp and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Edge {
-    /// True for the input for rising edges, false for that for falling ones.
+    /// True for an edge of the input for rising edges, false for one of the input for falling
+    /// edges.
     pub rising: bool,
-    /// Time of the edge.
+    /// Kernel's timestamp of the edge.
     pub at: Instant<Wall>,
-    /// Number of the edge on this input.
+    /// Kernel's number of the edge on this input.
     pub number: u32,
 }
 
-/// Readings of the two inputs. They are on one line, so they should agree.
+/// Readings of the two inputs. Both inputs are on the same line, so the readings should be equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Levels {
     /// Reading of the input for rising edges.
@@ -61,12 +63,12 @@ pub struct Levels {
     pub falling: bool,
 }
 
-/// Event of a line.
+/// Event that a line reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LineEvent {
-    /// The line is high from this instant on.
+    /// The line is high since this instant.
     Rose(Instant<Wall>),
-    /// The line is low from this instant on.
+    /// The line is low since this instant.
     Fell(Instant<Wall>),
     /// The line has a fault.
     Fault(Fault),
@@ -77,30 +79,31 @@ pub enum LineEvent {
 /// Fault of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The line has this level without an edge to it.
+    /// The line has changed to this level, but no edge was delivered.
     Missed {
-        /// The level.
+        /// True if the new level is high.
         high: bool,
     },
-    /// An edge to the level that the line had: it is doubled, or the one before it was missed.
+    /// An edge was delivered to the level that the line already had. Either it was delivered twice,
+    /// or the edge before it was missed.
     Doubled {
-        /// Direction of the edge.
+        /// True if the edge is a rising one.
         rising: bool,
     },
-    /// This many edges were dropped before they were read, by their numbers.
+    /// Edges were dropped before they were read, according to their numbers: how many.
     Dropped(u32),
-    /// The line was driven for a pause, and no edge came here.
+    /// The line was driven for a pause, but no edge was delivered here.
     Unheard,
-    /// The two inputs read differently.
+    /// The two inputs have different readings.
     Differ(Levels),
-    /// The line is high, and no machine reports that it drives it.
+    /// The line is high, but no machine reports that it drives the line.
     StuckHigh,
-    /// The line is low, and a machine reports that it drives it.
+    /// The line is low, but a machine reports that it drives the line.
     StuckLow,
 }
 
 impl Fault {
-    /// Returns true if the level of the line is meaningless until it is [`LineEvent::Sound`] again.
+    /// Returns true if the level of the line is meaningless until [`LineEvent::Sound`] is reported.
     pub const fn lasts(self) -> bool {
         matches!(self, Self::Differ(_) | Self::StuckHigh | Self::StuckLow)
     }
@@ -134,33 +137,33 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Wired line as seen by one machine.
+/// State of a wired line as seen by one machine.
 #[derive(Clone, Debug)]
 pub struct Line {
     settings: LineSettings,
     high: bool,
-    /// End of the debounce time.
+    /// End of the present debounce time.
     quiet_until: Instant<Wall>,
     /// Last edge that was ignored as bounce. If a later reading or the next edge shows that the
     /// level did change, this edge gives the time of the change.
     bounced: Option<Edge>,
-    /// The kernel's numbers of the last rising and falling edge.
+    /// Kernel's number of the last falling and of the last rising edge.
     numbers: [Option<u32>; 2],
-    /// Reading that no edge explains, and the time since when.
+    /// Reading that no edge explains, with the time of the first such reading.
     doubt: Option<(Levels, Instant<Wall>)>,
-    /// This machine drives it.
+    /// True while this machine drives the line.
     drives: bool,
-    /// True if another machine reports that it drives the line; unknown without a network.
+    /// True if another machine reports that it drives the line; `None` without a network.
     others: Option<bool>,
-    /// Time since when the level differs from the driven one.
+    /// Time from which on the level has differed from the one that is driven.
     odd_since: Option<Instant<Wall>>,
-    /// Present lasting fault.
+    /// Lasting fault at present, if there is one.
     fault: Option<Fault>,
-    /// Number of rises that were not yet matched with a pause.
+    /// Number of rising edges that were not yet matched with a pause.
     edges: u32,
     rose: Instant<Wall>,
-    /// Set if a pause has ended and was not yet examined, with the number of pauses for which the
-    /// line was driven.
+    /// True if a pause has ended and was not checked yet. The next field is the number of pauses
+    /// for which the line was driven.
     ended: bool,
     owed: u32,
     next_look: Instant<Wall>,
@@ -168,7 +171,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Creates a line with these readings before any edge.
+    /// Creates a line with these readings of its inputs, before any edge.
     pub fn new(settings: LineSettings, levels: Levels, now: Instant<Wall>) -> Self {
         let high = levels.rising;
         let mut line = Self {
@@ -195,40 +198,41 @@ impl Line {
         line
     }
 
-    /// Returns the next event, if any.
+    /// Returns the next event to report; `None` if there is none.
     pub fn poll_event(&mut self) -> Option<LineEvent> {
         self.events.pop_front()
     }
 
-    /// Returns the time of the next [reading](Self::look).
+    /// Returns the time at which the next [reading](Self::look) is due.
     pub fn next_wake(&self) -> Instant<Wall> {
         self.next_look
     }
 
-    /// Returns true if the line is high, as far as known.
+    /// Returns true if the line is high according to the edges and readings until now.
     pub fn is_high(&self) -> bool {
         self.high
     }
 
-    /// Records that this machine drives the line from now on, or no longer.
+    /// Records that this machine drives the line from now on, or does so no longer.
     pub fn drive(&mut self, high: bool, now: Instant<Wall>) {
         self.drives = high;
         self.odd_since = None;
         self.next_look = self.next_look.min(now + LOOK_EVERY);
     }
 
-    /// Records whether any other machine reports that it drives the line.
+    /// Records if any other machine reports that it drives the line.
     pub fn others_drive(&mut self, drive: bool) {
         self.others = Some(drive);
     }
 
-    /// Records the end of a pause. If the line was driven for it, it rose here.
+    /// Records the end of a pause. If the line was driven for that pause, this machine should have
+    /// seen it rise.
     pub fn pause_ended(&mut self, was_driven: bool) {
         self.ended = true;
         self.owed += u32::from(was_driven);
     }
 
-    /// Processes an edge, in the order of the kernel.
+    /// Processes an edge. Edges must be passed in the order in which the kernel delivers them.
     pub fn edge(&mut self, edge: Edge) {
         let last = &mut self.numbers[usize::from(edge.rising)];
         let expected = last.map_or(edge.number, |last| last.wrapping_add(1));
@@ -241,11 +245,12 @@ impl Line {
         self.doubt = None;
         if edge.at < self.quiet_until {
             self.bounced = Some(edge);
-            // It may be delivered after that time, and after the reading at its end.
+            // An edge may be delivered after the debounce time, and after the reading at its end.
             self.next_look = self.next_look.min(self.quiet_until);
             return;
         }
-        // The line was not read since the debounce time. Its level is that of the last edge.
+        // The line was not read since the end of the debounce time. Its level then is that of the
+        // last edge.
         if let Some(last) = self.bounced.take()
             && last.rising != self.high
         {
@@ -262,7 +267,8 @@ impl Line {
         self.next_look = self.next_look.min(self.quiet_until);
     }
 
-    /// Processes a reading of the inputs, taken after all edges delivered until then.
+    /// Processes a reading of the inputs. All edges that were delivered before the reading must
+    /// have been processed.
     pub fn look(&mut self, levels: Levels, now: Instant<Wall>) {
         self.next_look = now + LOOK_EVERY;
         if now < self.quiet_until {
@@ -276,15 +282,15 @@ impl Line {
                 self.events.push_back(LineEvent::Fault(Fault::Unheard));
             }
             // The remaining rises may belong to pauses that have begun since: the next one, and the
-            // one after it, whose holder learned of the end earlier. Otherwise they mean nothing,
-            // since holds that overlap make one pause of several pulls.
+            // one after it, whose requester learned of the end earlier. Other rises mean nothing,
+            // since holds that overlap make a single pause of several rises.
             let left = self.edges.saturating_sub(owed).min(2);
             self.edges = if now - self.rose < RECENT { left } else { 0 };
         }
         self.check(levels, now);
     }
 
-    /// Adopts a reading as the level once it is certain that no edge will explain it.
+    /// Adopts a reading as the level when it is certain that no edge will explain it.
     fn explain(&mut self, levels: Levels, now: Instant<Wall>) {
         let agree = levels.rising == levels.falling;
         if agree && levels.rising == self.high {
@@ -293,7 +299,7 @@ impl Line {
             return;
         }
         if agree && let Some(last) = self.bounced.take() {
-            // A short pulse: there and back within the debounce time.
+            // This was a short pulse: the level changed and changed back within the debounce time.
             return self.becomes(levels.rising, last.at);
         }
         // An edge may have come between the last delivery and the reading.
@@ -325,7 +331,7 @@ impl Line {
         });
     }
 
-    /// Detects lasting faults, and their end.
+    /// Detects the beginning and the end of lasting faults.
     fn check(&mut self, levels: Levels, now: Instant<Wall>) {
         let driven = match (self.drives, self.others) {
             (true, _) => Some(true),
@@ -343,7 +349,7 @@ impl Line {
         };
         let Some((fault, at_once)) = odd else {
             self.odd_since = None;
-            // A machine that drives it now does not release it.
+            // If a machine drives the line now, it still cannot release a line that is stuck.
             if self.fault == Some(Fault::StuckHigh) && levels.rising {
                 return;
             }
@@ -360,9 +366,9 @@ impl Line {
     }
 }
 
-/// Interval of readings without an edge.
+/// Interval between readings when there are no edges.
 const LOOK_EVERY: Duration = Duration::from_ms(10);
 
-/// A rise within this span of a reading may belong to a pause whose end was not reported yet: a
-/// busy machine learns of it late.
+/// Age up to which a rise may belong to a pause whose end was not reported yet. A busy machine
+/// learns late of the end of a pause.
 const RECENT: Duration = Duration::from_s(2);

@@ -1,9 +1,9 @@
-//! A line between machines that is a wire: pins of a GPIO chip, joined by OR.
+//! Line between machines that is a wire: pins of GPIO chips that are joined by OR.
 //!
-//! As in the paper's Figures 5, 6 and 13: one output, one input for rising and one for falling
-//! edges on each machine. A wire carries a level and no instants, so there are two ends: [`Wired`]
-//! has a network beside the line, over which the instants are agreed; [`Alone`] has none, and
-//! pauses at the edge that it sees.
+//! As in the paper's Figures 5, 6 and 13, each machine has one output, one input for rising edges
+//! and one for falling edges. A wire carries a level but no instants, so there are two kinds of
+//! ends. [`Wired`] has a network beside the wire, over which the machines agree on the instants.
+//! [`Alone`] has no network, and pauses at the edge that it detects.
 
 mod alone;
 mod beside;

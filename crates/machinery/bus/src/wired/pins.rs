@@ -1,4 +1,4 @@
-//! The three pins of a machine on the line, by the kernel's character device.
+//! The three pins that connect a machine to the line, used through the kernel's character device.
 
 use std::fmt;
 use std::io;
@@ -15,46 +15,47 @@ use timeloom_time::{Duration, Instant};
 
 use super::line::{Edge, Levels};
 
-/// Output and inputs of a line.
+/// Output and inputs of a machine on the line.
 pub trait Pins: Send + Sync {
     /// Drives the line high, or releases it.
     ///
     /// # Errors
-    /// Fails if that is not possible.
+    /// Fails if the output cannot be set.
     fn drive(&self, high: bool) -> io::Result<()>;
 
     /// Reads both inputs.
     ///
     /// # Errors
-    /// Fails if that is not possible.
+    /// Fails if the inputs cannot be read.
     fn levels(&self) -> io::Result<Levels>;
 
-    /// Returns the next edge, if one comes within this time.
+    /// Returns the next edge; `None` if none comes within this time.
     ///
     /// # Errors
-    /// Fails if that is not possible.
+    /// Fails if the edges cannot be read.
     fn next_edge(&self, within: StdDuration) -> io::Result<Option<Edge>>;
 }
 
-/// Names of the pins: `gpiochip0:17,27,22`.
+/// Names of the three pins, written as `gpiochip0:17,27,22`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinNames {
-    /// Character device, or its name below `/dev`.
+    /// Path of the chip's character device, or its name below `/dev`.
     pub chip: PathBuf,
-    /// The output, the input for rising and that for falling edges.
+    /// Line numbers on the chip: the output, the input for rising edges, and the input for falling
+    /// edges.
     pub lines: [u32; 3],
 }
 
-/// Text that names no pins, with the correct syntax.
+/// Error for a text that does not name three pins; its message shows the syntax.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPins {
-    /// Not a chip and three lines.
+    /// The text is not a chip and three line numbers.
     #[error("write it like {LIKE}")]
     Form,
-    /// A line is not a number.
+    /// A line number is not a number.
     #[error("{0}; write it like {LIKE}")]
     Number(#[from] ParseIntError),
-    /// The same line has two roles.
+    /// The same line number is used twice.
     #[error("three different lines: one has edges of one kind only")]
     Shared,
 }
@@ -94,9 +95,9 @@ impl fmt::Display for PinNames {
     }
 }
 
-/// Pins of a chip of this machine. The output drives high or, as an input, not at all, so that
-/// several on one line are joined by OR: as on the paper's boards, and without requiring
-/// open-source outputs of the chip.
+/// Pins of a chip of this machine. To release the line, the output becomes an input, which does not
+/// drive the line at all. Several outputs on one line are therefore joined by OR, as on the paper's
+/// boards, and the chip need not support open-source outputs.
 pub struct GpioPins {
     output: Request,
     drives: Config,
@@ -106,10 +107,10 @@ pub struct GpioPins {
 }
 
 impl GpioPins {
-    /// Requests the pins from the kernel; the line is not driven.
+    /// Requests the pins from the kernel. The line is not driven.
     ///
     /// # Errors
-    /// Fails if there is no such chip or line, or if it is in use.
+    /// Fails if there is no such chip or line number, or if a pin is in use.
     pub fn open(names: &PinNames) -> io::Result<Self> {
         let [output, rising, falling] = names.lines;
         let chip = &names.chip;
@@ -164,8 +165,8 @@ impl Pins for GpioPins {
         if !self.inputs.wait_edge_event(within).map_err(failed)? {
             return Ok(None);
         }
-        // Space for one: gpiocdev 0.8's `read_edge_event` takes up to eight out of the kernel's
-        // queue and returns the first.
+        // The buffer has space for one edge. `read_edge_event` of gpiocdev 0.8 is not used, because
+        // it takes up to eight edges out of the kernel's queue and returns the first one only.
         let mut room = vec![0; self.inputs.edge_event_u64_size()];
         let read = self.inputs.read_edge_events_into_slice(&mut room);
         let event = self
@@ -182,16 +183,17 @@ impl Pins for GpioPins {
 
 impl Drop for GpioPins {
     fn drop(&mut self) {
-        // A line that is returned to the kernel keeps its level until it is set again.
+        // A pin that is returned to the kernel keeps its level until it is set again.
         let _ = self.drive(false);
     }
 }
 
-/// Drives a line that is low, reads it back by both inputs, and releases it: a test if its three
-/// pins are on one line. Returns `false` if another machine drives it, which proves nothing.
+/// Tests if the three pins are on one line: drives the line while it is low, reads it with both
+/// inputs, and releases it. Returns `false` if another machine drives the line, because the test
+/// would prove nothing.
 ///
 /// # Errors
-/// Fails if the inputs do not follow within `patience`.
+/// Fails if the inputs do not follow the output within `patience`.
 pub fn prove(pins: &dyn Pins, patience: Duration) -> io::Result<bool> {
     let levels = pins.levels()?;
     if levels.rising || levels.falling {
@@ -214,7 +216,7 @@ pub fn prove(pins: &dyn Pins, patience: Duration) -> io::Result<bool> {
     };
     match (risen.rising, risen.falling) {
         (true, true) => {
-            // These edges are its own. Later edges of others are kept.
+            // These edges are caused by the test. Later edges of other machines are kept.
             while pins.next_edge(LOOK_EVERY)?.is_some() {}
             Ok(true)
         }
@@ -228,11 +230,11 @@ fn failed(error: gpiocdev::Error) -> io::Error {
     io::Error::other(error)
 }
 
-/// Interval of readings in a proof.
+/// Interval between readings in the test.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(1);
 
-/// Name of the consumer, as shown by `gpioinfo`.
+/// Name of the pins' user, as `gpioinfo` shows it.
 const CONSUMER: &str = "timeloom";
 
-/// Number of edges that the kernel keeps until they are read.
+/// Number of edges that the kernel stores until they are read.
 const EVENTS: u32 = 256;

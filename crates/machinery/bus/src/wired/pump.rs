@@ -1,4 +1,4 @@
-//! Thread that listens to a line, and handle that drives it.
+//! Thread that listens to a wired line, and the handle that drives the line.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,30 +11,31 @@ use timeloom_sys::wall_now;
 use super::line::{Line, LineEvent, LineSettings};
 use super::pins::Pins;
 
-/// State of a line as known by the network.
+/// State of the wire as known by the network beside it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Beside {
-    /// True if another machine reports that it drives the line; `None` without a network.
+    /// True if another machine reports that it drives the wire; `None` without a network.
     pub(super) others: Option<bool>,
-    /// Set if a pause has ended since the last call; true if the line was driven for it.
+    /// Present if a pause has ended since the last call; true if the wire was driven for that
+    /// pause.
     pub(super) ended: Option<bool>,
 }
 
-/// Receiver of a line's events, in a thread of its own.
+/// Receiver of a line's events. Its functions are called in the listening thread.
 pub(super) trait LineListener: Send + Sync + 'static {
-    /// Handles an event of the line.
+    /// Handles one event of the line.
     fn handle_event(&self, event: LineEvent);
 
-    /// Handles a failure of the pins, after which no more events come.
+    /// Handles a failure of the pins. No more events follow.
     fn broke(&self, error: io::Error);
 
-    /// Returns the state known by the network.
+    /// Returns what the network beside the wire knows.
     fn beside(&self) -> Beside {
         Beside::default()
     }
 }
 
-/// Drives a line and listens to it, until this is dropped.
+/// Drives a line and listens to it, until the value is dropped.
 pub(super) struct Pump(Arc<Shared>);
 
 struct Shared {
@@ -44,7 +45,7 @@ struct Shared {
 }
 
 impl Pump {
-    /// Starts to report the line's events to `ear`.
+    /// Starts a thread that reports the line's events to `ear`.
     pub(super) fn start(
         pins: Arc<dyn Pins>,
         settings: LineSettings,
@@ -75,7 +76,7 @@ impl Pump {
         self.0.pins.drive(high)
     }
 
-    /// Stops listening.
+    /// Ends the listening thread.
     pub(super) fn end(&self) {
         self.0.ended.store(true, Ordering::SeqCst);
     }
@@ -97,10 +98,10 @@ impl Shared {
         let left = (due - wall_now()).as_ns().clamp(0, LONGEST_NS);
         match self.pins.next_edge(StdDuration::from_nanos(left as u64))? {
             Some(edge) => self.lock().edge(edge),
-            // Only a reading with no edge left unread is conclusive.
+            // A reading is conclusive only if no edge is left unread.
             None if wall_now() >= due => {
                 let beside = ear.beside();
-                // A pause that has ended by now may have had its edges since.
+                // The edges of a pause that has ended by now may have arrived meanwhile.
                 while let Some(edge) = self.pins.next_edge(StdDuration::ZERO)? {
                     self.lock().edge(edge);
                 }
@@ -126,5 +127,6 @@ impl Shared {
     }
 }
 
-/// A change of the driver may make the next reading due sooner.
+/// Longest wait for an edge, in nanoseconds. If this machine begins or stops driving the line, the
+/// next reading may be due sooner.
 const LONGEST_NS: i64 = 10_000_000;

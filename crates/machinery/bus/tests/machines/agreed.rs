@@ -1,4 +1,4 @@
-//! The line between machines over UDP that loses, duplicates, delays and forges.
+//! Tests of the line over a UDP path that loses, duplicates, delays and forges datagrams.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use timeloom_time::Duration;
 
 use crate::clock::{CAUSE, Clock};
 
-/// Unreliable path to `to`: datagrams to the address arrive there, or do not.
+/// Unreliable path to `to`: it forwards the datagrams that arrive at its address, or fails to.
 struct Relay {
     address: SocketAddr,
     over: Arc<AtomicBool>,
@@ -46,11 +46,13 @@ impl Relay {
                         its_lost.fetch_add(1, Ordering::SeqCst);
                         continue;
                     }
-                    // Duplicated.
+                    // The datagram is duplicated.
                     3 => drop(socket.send_to(&datagram, to)),
-                    // Delivered after the next, or the one after that.
+                    // The datagram is delivered after the next one, or after the one that follows
+                    // that.
                     4..6 => kept = Some(datagram.clone()),
-                    // Forged: one bit differs; and bytes that are not a datagram.
+                    // The datagram is forged: one bit differs. Bytes that are not a datagram are
+                    // sent too.
                     6 => {
                         let mut forged = datagram.clone();
                         forged[(luck >> 40) as usize % bytes] ^= 1;
@@ -99,7 +101,7 @@ pub(crate) fn listen(address: SocketAddr, key: u8, settings: Settings) -> Bound 
     Bound::listen(address, key, Arc::new(MachineTimeline), settings).expect("a socket")
 }
 
-/// Creates three ends, each reached by relays.
+/// Creates three ends, each of which the others reach through unreliable paths.
 fn line() -> (Vec<Udp>, Vec<Arc<Clock>>, Vec<Relay>) {
     let addresses: Vec<SocketAddr> = NAMES.iter().map(|_| own_address()).collect();
     let mut relays = Vec::new();
@@ -130,12 +132,13 @@ fn a_bad_network_delays_and_changes_nothing() {
     for end in &ends {
         end.wait_for_start().expect("all are there");
     }
-    // All three request at once, repeatedly.
+    // All three machines request holds at the same time, repeatedly.
     thread::scope(|scope| {
         for (index, end) in ends.iter().enumerate() {
             let clocks = &clocks;
             scope.spawn(move || {
-                // On a machine so busy that their pauses merge into one, some more.
+                // On a machine so busy that these pauses merge into one, further holds are
+                // requested.
                 let stood = || clocks[index].state().stood.len();
                 for round in 0.. {
                     if round >= 15 && stood() > 5 {
@@ -170,7 +173,7 @@ fn a_bad_network_delays_and_changes_nothing() {
             .iter()
             .all(|relay| relay.lost.load(Ordering::SeqCst) > 0)
     );
-    // Forgeries were refused.
+    // The forged datagrams were refused.
     assert!(ends.iter().all(|end| end.refused() > 0));
     assert!(ends.iter().all(|end| end.halted().is_none()));
     ends.iter().for_each(Udp::end);

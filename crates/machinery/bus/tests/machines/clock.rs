@@ -1,4 +1,4 @@
-//! Testbed commanded by all ends in these tests, and its recorded state.
+//! Testbed that the ends of the line command in these tests. It records its state.
 
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
@@ -13,17 +13,18 @@ pub(crate) const CAUSE: Cause<'static> = Cause {
     reason: "test",
 };
 
-/// Clock without processes.
+/// Virtual clock without processes.
 #[derive(Default)]
 pub(crate) struct Clock(Mutex<State>);
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// Wall and virtual time at which it last continued; `None` while it is stopped.
+    /// Wall time and virtual time at which the clock last continued; `None` while it is stopped.
     pub(crate) goes: Option<(Instant<Wall>, Instant<Virtual>)>,
     ceiling: Option<Instant<Virtual>>,
     pub(crate) stands: Option<Instant<Virtual>>,
-    /// Instants of all pauses, and the times at which it continued from each.
+    /// Virtual instants of all pauses. The next field has the wall times at which the clock
+    /// continued.
     pub(crate) stood: Vec<Instant<Virtual>>,
     pub(crate) went: Vec<Instant<Wall>>,
     pub(crate) halted: bool,

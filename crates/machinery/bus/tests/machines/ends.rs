@@ -1,4 +1,4 @@
-//! Several ends of one line.
+//! Tests of several ends of one line.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -16,14 +16,14 @@ use timeloom_time::Duration;
 use crate::clock::{CAUSE, Clock};
 use crate::wire::Copper;
 
-/// This wire does not bounce. A thread that is late makes a pulse shorter than any debounce time,
-/// and each of its edges counts.
+/// Settings for a wire that does not bounce. A thread that is late makes a pulse shorter than any
+/// usual debounce time, and each edge of such a pulse must count.
 const CLEAN: LineSettings = LineSettings {
     debounce: Duration::from_ns(1),
     stuck: Duration::from_s(1),
 };
 
-/// Longer than any delay of a thread.
+/// Duration that is longer than any delay of a thread.
 const NEVER: Duration = Duration::from_s(3600);
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -32,7 +32,7 @@ fn short(span_ms: u64) {
     thread::sleep(StdDuration::from_millis(span_ms));
 }
 
-/// Creates four machines with only a wire.
+/// Creates four machines that are connected by a wire only.
 fn alone(copper: &Arc<Copper>, settings: LineSettings) -> Vec<(Alone, Arc<Clock>)> {
     let machines: Vec<(Alone, Arc<Clock>)> = NAMES
         .iter()
@@ -52,14 +52,15 @@ fn alone(copper: &Arc<Copper>, settings: LineSettings) -> Vec<(Alone, Arc<Clock>
     machines
 }
 
-/// Returns the clock less the wall time, while it runs.
+/// Returns the virtual time minus the wall time in nanoseconds; `None` while the clock is stopped.
 fn behind(clock: &Clock) -> Option<i64> {
     let goes = clock.state().goes;
     goes.map(|(since, from)| from.as_ns() - since.as_ns())
 }
 
-/// Each board stops late by its own delay. These delays do not add up: all have been paused for as
-/// long as the wire was high, to the nanosecond, after 128 pauses by all of them in turn.
+/// Each machine stops late, with a delay of its own. These delays must not add up: after 128 pauses
+/// by all machines in turn, each clock has been stopped for as long as the wire was high, to the
+/// nanosecond.
 #[test]
 fn boards_on_a_wire_alone_stand_for_exactly_as_long_as_it_is_high() {
     let copper = Arc::default();
@@ -73,8 +74,8 @@ fn boards_on_a_wire_alone_stand_for_exactly_as_long_as_it_is_high() {
         let all_run = || machines.iter().all(|(_, clock)| behind(clock).is_some());
         eventually("all go on", all_run);
     }
-    // A board whose thread is late for an edge compensates for it. (If it drives the wire before it
-    // has noticed the fall, two pauses are one to it, and the missing running time is given back.)
+    // A machine whose thread is late for an edge compensates for it. (If it drives the wire before
+    // it has noticed the fall, it sees two pauses as one, and gets the missing running time back.)
     eventually("all have stood for as long", || {
         let behind: Vec<Option<i64>> = machines.iter().map(|it| behind(&it.1)).collect();
         behind[0].is_some() && behind.iter().all(|one| *one == behind[0])
@@ -84,8 +85,8 @@ fn boards_on_a_wire_alone_stand_for_exactly_as_long_as_it_is_high() {
     }
 }
 
-/// Pulses shorter than the debounce time, all detected at once by late threads: each board has been
-/// paused for as long as their total, to the nanosecond.
+/// Pulses are shorter than the debounce time, and late threads detect them all at once. Each clock
+/// must have been stopped for the sum of the pulses, to the nanosecond.
 #[test]
 fn short_pulses_that_are_heard_late_count_on_a_wire_alone() {
     let copper: Arc<Copper> = Arc::default();
@@ -108,7 +109,8 @@ fn short_pulses_that_are_heard_late_count_on_a_wire_alone() {
     }
 }
 
-/// All four pull at once, repeatedly: each is paused while it holds.
+/// All four machines request holds at the same time, repeatedly. Each is paused while it has a
+/// hold.
 #[test]
 fn boards_on_a_wire_alone_stand_while_any_holds() {
     let copper = Arc::default();
@@ -132,7 +134,8 @@ fn boards_on_a_wire_alone_stand_while_any_holds() {
     });
 }
 
-/// Without a network a missed edge cannot be compensated: that board stops, and reports the reason.
+/// Without a network a missed edge cannot be compensated. The machine stops, and reports the
+/// reason.
 #[test]
 fn a_board_alone_that_misses_an_edge_stops_and_says_so() {
     let copper: Arc<Copper> = Arc::default();
@@ -154,7 +157,7 @@ fn a_board_alone_that_misses_an_edge_stops_and_says_so() {
     assert_eq!(machines[1].0.halted(), None);
 }
 
-/// A hold that the output refuses fails: the board pauses and continues with the others.
+/// A hold fails if the output cannot be set. The machine then pauses and continues with the others.
 #[test]
 fn a_board_alone_whose_output_fails_once_goes_on_after_the_next_pause() {
     let copper: Arc<Copper> = Arc::default();
@@ -165,14 +168,14 @@ fn a_board_alone_whose_output_fails_once_goes_on_after_the_next_pause() {
     copper.breaks(1, false);
     let at = machines[0].0.raise(CAUSE).expect("it stands");
     machines[0].0.lower(CAUSE, at).expect("it goes on");
-    // At the start, and after this pause.
+    // The clock has continued at the start and after this pause.
     eventually("all go on from it", || {
         machines.iter().all(|it| it.1.state().went.len() == 2)
     });
     assert_eq!(machines[1].0.halted(), None);
 }
 
-/// Machines with a wire and a network beside it, and their fault reports.
+/// Machines that are connected by a wire and a network, with their fault reports.
 struct Both {
     ends: Vec<Wired>,
     clocks: Vec<Arc<Clock>>,
@@ -227,7 +230,8 @@ impl Both {
         both
     }
 
-    /// Makes a pause by this machine, at which all stop at one instant.
+    /// Makes a pause by the machine with this index, and asserts that all machines stop at the same
+    /// instant.
     fn pause(&self, index: usize) {
         let at = self.ends[index].raise(CAUSE).expect("the line");
         for clock in &self.clocks {
@@ -257,7 +261,8 @@ impl Both {
     }
 }
 
-/// Wire and network: every pause is at one instant, and there are no faults.
+/// With wire and network, every pause is at the same instant on all machines, and there are no
+/// faults.
 #[test]
 fn a_wire_beside_the_network_agrees_on_every_instant() {
     let copper = Arc::default();
@@ -269,7 +274,7 @@ fn a_wire_beside_the_network_agrees_on_every_instant() {
     assert_eq!(*both.said.lock().unwrap(), Vec::<String>::new());
 }
 
-/// A board that is on the wire alone holds the others by it.
+/// A machine that is connected by the wire alone pauses the others through the wire.
 #[test]
 fn who_has_the_wire_alone_holds_those_that_have_both() {
     let copper: Arc<Copper> = Arc::default();
@@ -286,7 +291,7 @@ fn who_has_the_wire_alone_holds_those_that_have_both() {
     both.agree();
 }
 
-/// Edges that one board misses put no clock wrong, and are reported.
+/// Edges that one machine misses are reported, and do not make any clock wrong.
 #[test]
 fn missed_edges_are_noticed_and_change_nothing() {
     let copper: Arc<Copper> = Arc::default();
@@ -298,7 +303,7 @@ fn missed_edges_are_noticed_and_change_nothing() {
         both.heard("c: the pause line, fault 1: the line is low, and no edge told so")
     });
     copper.cut(3, true);
-    // An edge that came late for the pause before may still count for the first of these.
+    // An edge that was late for the previous pause may still count for the first of these pauses.
     eventually("a pause without an edge is said", || {
         both.pause(0);
         both.heard("d: the pause line, fault 1: it was driven for a pause, and no edge")
@@ -309,8 +314,8 @@ fn missed_edges_are_noticed_and_change_nothing() {
     assert_eq!(both.ends[0].faults() + both.ends[1].faults(), 0);
 }
 
-/// A line that stays high without a driver: all stop and report the reason, or continue by the
-/// network alone.
+/// If a line stays high without a driver, all machines either stop and report the reason, or
+/// continue with the network alone.
 #[test]
 fn a_stuck_line_stops_all_or_counts_no_more() {
     let copper: Arc<Copper> = Arc::default();
@@ -324,7 +329,7 @@ fn a_stuck_line_stops_all_or_counts_no_more() {
             "{why}"
         );
     }
-    // A decision is reported first, and executed then.
+    // A decision is reported first, and executed afterwards.
     eventually("all clocks stand for good", || {
         let halted = |clock: &Arc<Clock>| clock.state().halted;
         stop.clocks.iter().all(halted)
@@ -351,7 +356,7 @@ fn a_stuck_line_stops_all_or_counts_no_more() {
     go_on.agree();
 }
 
-/// An end that ends releases the wire.
+/// An end that ends its participation releases the wire.
 #[test]
 fn an_end_that_ends_lets_go_of_the_wire() {
     let copper: Arc<Copper> = Arc::default();

@@ -1,5 +1,5 @@
-//! Senders without the key of a run, or with recordings of an earlier one; runs that meet by
-//! mistake.
+//! Tests of senders that do not have the key of a run or have recordings of an earlier run, and of
+//! runs that meet by mistake.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -20,7 +20,7 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 use crate::agreed::{listen, settings};
 use crate::clock::{CAUSE, Clock};
 
-/// Creates one end of a line between `a` and `b`.
+/// Creates the end called `name` of a line between `a` and `b`.
 fn end(bound: Bound, name: &str, to: SocketAddr, testbed: Arc<dyn AgreedTestbed>) -> Udp {
     let other = if name == "a" { "b" } else { "a" };
     let peer = Peer {
@@ -32,7 +32,7 @@ fn end(bound: Bound, name: &str, to: SocketAddr, testbed: Arc<dyn AgreedTestbed>
     end.expect("an end of the line")
 }
 
-/// Listener on the path to an address, which forwards its datagrams.
+/// Listener on the path to an address. It records the datagrams and forwards them.
 struct Tap {
     address: SocketAddr,
     kept: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -77,8 +77,8 @@ impl Drop for Tap {
     }
 }
 
-/// Sends recorded datagrams, forgeries of them and nonsense, as fast as possible. Adds up the
-/// bytes.
+/// Sends recorded datagrams, forged copies of them and random bytes as fast as possible. Adds the
+/// number of bytes sent to `sent`.
 fn flood(to: [SocketAddr; 2], heard: &[Vec<u8>], over: &AtomicBool, sent: &AtomicU64) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let mut luck = 1u64;
@@ -104,21 +104,21 @@ fn flood(to: [SocketAddr; 2], heard: &[Vec<u8>], over: &AtomicBool, sent: &Atomi
     }
 }
 
-/// Waits until all clocks run. Holds that overlap are one pause.
+/// Waits until all clocks run. Holds that overlap make a single pause.
 fn go_on(clocks: &[Arc<Clock>]) {
     eventually("all go on", || {
         clocks.iter().all(|clock| clock.state().goes.is_some())
     });
 }
 
-/// Returns the memory of this process, in bytes.
+/// Returns the resident memory of this process, in bytes.
 fn resident() -> u64 {
     let text = fs::read_to_string("/proc/self/statm").expect("/proc");
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());
     4096 * pages.unwrap_or(0u64)
 }
 
-/// A sender without the key can neither cause nor prevent a pause, and uses no memory.
+/// A sender without the key can neither cause nor prevent a pause, and costs no memory.
 #[test]
 fn a_flood_of_who_has_no_key_pauses_nobody_and_keeps_nobody() {
     let addresses = [own_address(), own_address()];
@@ -133,7 +133,7 @@ fn a_flood_of_who_has_no_key_pauses_nobody_and_keeps_nobody() {
     for end in &ends {
         end.wait_for_start().expect("both are there");
     }
-    // The repeated datagrams include a pause.
+    // The recorded datagrams that are repeated include those of a pause.
     let mut asked = Vec::new();
     let mut pause = |end: &Udp| {
         let at = end.raise(CAUSE).expect("the line");
@@ -166,13 +166,13 @@ fn a_flood_of_who_has_no_key_pauses_nobody_and_keeps_nobody() {
     );
     for (end, clock) in ends.iter().zip(&clocks) {
         assert_eq!(end.halted(), None);
-        // The first is the start.
+        // The first instant is that of the start.
         assert_eq!(clock.state().stood[1..], asked);
         end.end();
     }
 }
 
-/// A timeline that is ahead by this duration.
+/// Timeline that is ahead of the machine's by this duration.
 struct Later(Duration);
 
 impl CommonTimeline for Later {
@@ -198,7 +198,7 @@ fn listen_later(address: SocketAddr, later: Duration, settings: Settings) -> Bou
     Bound::listen(address, Key::new(&[7; 32]), timeline, settings).expect("a socket")
 }
 
-/// Clock that does not obey.
+/// Testbed whose clock refuses all commands.
 struct Stubborn;
 
 impl AgreedTestbed for Stubborn {
@@ -225,8 +225,8 @@ impl AgreedTestbed for Stubborn {
     fn halt(&self) {}
 }
 
-/// A run with the key of an earlier one, in which `b` stopped all: a replay of that before `b` has
-/// sent anything stops no host.
+/// An earlier run with the same key ended because `b` stopped all hosts. Replaying its datagrams
+/// before `b` has sent anything must not stop a host.
 #[test]
 fn what_an_earlier_run_said_stops_no_later_one() {
     let addresses = [own_address(), own_address()];
@@ -272,7 +272,8 @@ fn what_an_earlier_run_said_stops_no_later_one() {
     b.end();
 }
 
-/// Long enough for datagrams to arrive on a busy machine.
+/// Returns settings whose timeouts are short, but long enough for datagrams to arrive on a busy
+/// machine.
 fn hasty() -> Settings {
     Settings {
         assembly: Duration::from_s(3),
@@ -280,7 +281,8 @@ fn hasty() -> Settings {
     }
 }
 
-/// Another key is another run, and both ignore each other. Each reports that.
+/// Hosts with different keys belong to different runs. They ignore each other, and each reports
+/// that.
 #[test]
 fn a_stranger_is_nobody() {
     let addresses = [own_address(), own_address()];
@@ -301,7 +303,8 @@ fn a_stranger_is_nobody() {
     }
 }
 
-/// Hosts whose clocks are far apart ignore each other, and both report the reason.
+/// Hosts whose clocks differ by more than their error bounds ignore each other, and both report the
+/// reason.
 #[test]
 fn clocks_that_differ_by_more_than_they_say_are_said_to() {
     let addresses = [own_address(), own_address()];
@@ -324,7 +327,7 @@ fn clocks_that_differ_by_more_than_they_say_are_said_to() {
     assert!(said[1].contains(by_b), "{said:?}");
 }
 
-/// Two runs whose hosts have the same names meet in one group by mistake.
+/// Two runs whose hosts have the same names use the same multicast group by mistake.
 #[test]
 fn two_runs_in_one_group_do_not_disturb_each_other() {
     let group = SocketAddr::from(([239, 255, 77, 7], own_address().port()));

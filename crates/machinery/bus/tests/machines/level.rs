@@ -1,22 +1,23 @@
-//! Every sequence of possible events of a line, and the reports of them.
+//! Tests with every sequence of possible events of a line, and with the events that the line then
+//! reports.
 
 use timeloom_bus::{Edge, Fault, Levels, Line, LineEvent, LineSettings};
 use timeloom_time::{Duration, Instant, Wall};
 
-/// Event of a line and its two inputs.
+/// Event on a line with two inputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Happens {
     /// The level changes, with an edge.
     Changes,
     /// The level changes within the debounce time of the previous edge.
     Bounces,
-    /// The level changes, and the kernel misses it.
+    /// The level changes, but the kernel misses the edge.
     IsMissed,
-    /// The level changes, and the kernel counts the edge and drops it.
+    /// The level changes, and the kernel counts the edge but drops it.
     IsDropped,
-    /// An edge to the present level.
+    /// An edge to the level that the line already has is delivered.
     Doubles,
-    /// Time passes; the line is read.
+    /// Time passes, and the line is read.
     Rests,
     /// The line is read at once.
     Looks,
@@ -32,13 +33,13 @@ const ALL: [Happens; 7] = [
     Happens::Looks,
 ];
 
-/// Line with its true state.
+/// Line under test, with its true state.
 struct Bench {
     line: Line,
     now: Instant<Wall>,
     high: bool,
     numbers: [u32; 2],
-    /// Changes with a delivered edge.
+    /// Changes of the level whose edge was delivered.
     told: Vec<(bool, Instant<Wall>)>,
     events: Vec<LineEvent>,
 }
@@ -119,7 +120,7 @@ impl Bench {
     }
 }
 
-/// Calls `check` with every sequence of `length` events out of `of`.
+/// Calls `check` with every sequence of `length` events from `of`; returns the number of sequences.
 fn every(of: &[Happens], length: u32, check: impl Fn(&[Happens], &Bench)) -> usize {
     let count = of.len().pow(length);
     for index in 0..count {
@@ -138,8 +139,8 @@ fn every(of: &[Happens], length: u32, check: impl Fn(&[Happens], &Bench)) -> usi
     count
 }
 
-/// After all events, the line has the true level; and a reported change is true, or was reported as
-/// a guess.
+/// After all events, the line has the true level. A change that it reported is a true one, or
+/// follows the report of a missed edge.
 #[test]
 fn every_sequence_of_seven_ends_at_the_true_level() {
     let count = every(&ALL, 7, |sequence, bench| {
@@ -157,7 +158,8 @@ fn every_sequence_of_seven_ends_at_the_true_level() {
             let guess =
                 index > 0 && bench.events[index - 1] == LineEvent::Fault(Fault::Missed { high });
             let true_edge = bench.told.contains(&(to, at));
-            // There and back within the debounce time: the last edge gives the time.
+            // The level changed and changed back within the debounce time, and the last edge gives
+            // the time.
             let bounce = bench.told.iter().any(|(_, of)| *of == at);
             assert!(guess || true_edge || bounce, "{}", story());
             assert!(
@@ -187,8 +189,9 @@ fn a_sound_line_tells_every_change_and_no_fault() {
     });
 }
 
-/// A change within the debounce time of another is not a fault, and is reported with its timestamp,
-/// both if the line is read before the next one and if a thread is too late for that.
+/// A change within the debounce time of another one is not a fault, and is reported with its
+/// timestamp. This holds if the line is read before the next change, and also if a thread is too
+/// late for that.
 #[test]
 fn pulses_shorter_than_the_debounce_time_are_no_fault() {
     let of = [
@@ -213,7 +216,7 @@ fn pulses_shorter_than_the_debounce_time_are_no_fault() {
             );
             high = to;
         }
-        // The reported level is the one at which it rested.
+        // The reported level is the one that the line had after the bounce.
         for pair in bench.told.windows(2) {
             let [(rests, since), (_, until)] = [pair[0], pair[1]];
             if until - since > Duration::from_us(20) {
@@ -224,7 +227,7 @@ fn pulses_shorter_than_the_debounce_time_are_no_fault() {
     });
 }
 
-/// Returns the reported level at an instant; low at first.
+/// Returns the reported level at an instant; it is low at first.
 fn level_at(events: &[LineEvent], at: Instant<Wall>) -> bool {
     let levels = events.iter().filter_map(|event| match *event {
         LineEvent::Rose(since) => Some((true, since)),
@@ -235,8 +238,8 @@ fn level_at(events: &[LineEvent], at: Instant<Wall>) -> bool {
     until_then.next_back().is_some_and(|(high, _)| high)
 }
 
-/// The kernel delivers an edge by a thread, which may wait for a processor until the line was read
-/// at the end of the debounce time. The line is then read again at once.
+/// A kernel thread delivers an edge, and may have to wait for a processor until the line was read
+/// at the end of the debounce time. The line must then be read again at once.
 #[test]
 fn a_short_pulse_whose_end_is_told_late_is_over_at_once() {
     let mut bench = Bench::new();
@@ -261,8 +264,8 @@ fn a_short_pulse_whose_end_is_told_late_is_over_at_once() {
     assert_eq!(bench.events, [LineEvent::Rose(rose), LineEvent::Fell(fell)]);
 }
 
-/// A thread that waits for a processor learns of a pause's end when the line has risen for the next
-/// one, and reads the line later still: that edge is the next one's.
+/// A thread that waits for a processor learns of a pause's end when the line has already risen for
+/// the next pause, and reads the line even later. That edge belongs to the next pause.
 #[test]
 fn the_edge_of_the_next_pause_is_not_charged_to_the_last() {
     let mut bench = Bench::new();
@@ -276,7 +279,7 @@ fn the_edge_of_the_next_pause_is_not_charged_to_the_last() {
     bench.rest();
     let unheard = LineEvent::Fault(Fault::Unheard);
     assert!(!bench.events.contains(&unheard), "{:?}", bench.events);
-    // A pause without any edge is reported.
+    // A pause without any edge is reported as a fault.
     for _ in 0..3 {
         bench.line.pause_ended(true);
         bench.rest();
@@ -284,7 +287,7 @@ fn the_edge_of_the_next_pause_is_not_charged_to_the_last() {
     assert!(bench.events.contains(&unheard), "{:?}", bench.events);
 }
 
-/// A single fault among reported changes is always detected.
+/// A single fault among changes that are reported is always detected, wherever it is.
 #[test]
 fn one_mistake_is_noticed_wherever_it_is() {
     let of = [Happens::Changes, Happens::Rests, Happens::Looks];
@@ -295,7 +298,7 @@ fn one_mistake_is_noticed_wherever_it_is() {
             let mistakes = sequence.iter().filter(|what| **what == mistake).count();
             if mistakes == 1 {
                 let faults = bench.events.iter().filter(|event| is_fault(event)).count();
-                // Before any rise, an edge to low is doubled too.
+                // Before any rise, a falling edge counts as doubled too.
                 assert!(faults > 0, "{sequence:?}: {:?}", bench.events);
             }
         });
@@ -316,7 +319,7 @@ fn faults(bench: &mut Bench, levels: Levels, rests: usize) -> Vec<LineEvent> {
 fn a_line_that_nobody_drives_and_stays_high_is_stuck_until_it_falls() {
     let mut bench = Bench::new();
     bench.happen(Happens::Changes);
-    // The driver is unknown: the line may be held for good reason.
+    // It is unknown which machine drives the line, so the line may be held for a good reason.
     let levels = bench.levels();
     assert!(faults(&mut bench, levels, 60).is_empty());
     bench.line.others_drive(true);
@@ -325,7 +328,7 @@ fn a_line_that_nobody_drives_and_stays_high_is_stuck_until_it_falls() {
     assert!(faults(&mut bench, levels, 39).is_empty());
     let stuck = [LineEvent::Fault(Fault::StuckHigh)];
     assert_eq!(faults(&mut bench, levels, 60), stuck, "once");
-    // Another machine drives the line and releases it: it is as stuck as before.
+    // Another machine drives the line and releases it. The line is still stuck.
     bench.line.others_drive(true);
     assert!(faults(&mut bench, levels, 3).is_empty());
     bench.line.others_drive(false);
@@ -348,7 +351,7 @@ fn a_line_that_is_driven_and_stays_low_is_stuck() {
     assert_eq!(faults(&mut bench, low, 60), [stuck]);
     bench.line.drive(false, bench.now);
     assert_eq!(faults(&mut bench, low, 1), [LineEvent::Sound]);
-    // Another machine drives it, and there is no edge here.
+    // Another machine drives the line, but no edge is delivered here.
     bench.line.others_drive(true);
     assert_eq!(faults(&mut bench, low, 60), [stuck]);
 }
@@ -364,7 +367,7 @@ fn inputs_that_differ_are_named_once_it_is_certain() {
     assert!(faults(&mut bench, differ, 1).is_empty());
     let fault = LineEvent::Fault(Fault::Differ(differ));
     assert_eq!(faults(&mut bench, differ, 9), [fault]);
-    // The level is unchanged: it is unknown which input is right.
+    // The level stays unchanged, because it is unknown which input is right.
     assert!(bench.line.is_high());
     let levels = bench.levels();
     assert_eq!(faults(&mut bench, levels, 1), [LineEvent::Sound]);
@@ -379,7 +382,7 @@ fn a_pause_that_somebody_drove_must_have_had_an_edge() {
     bench.line.pause_ended(true);
     bench.rest();
     assert!(!bench.events.contains(&LineEvent::Fault(Fault::Unheard)));
-    // The next one begins before the line is read.
+    // The next pause begins before the line is read.
     bench.happen(Happens::Changes);
     bench.line.pause_ended(true);
     bench.happen(Happens::Changes);

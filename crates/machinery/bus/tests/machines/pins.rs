@@ -1,4 +1,4 @@
-//! Names of chips and pins.
+//! Tests of the names of chips and pins.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Simulated wire that joins pins by OR, with possible faults.
+//! Simulated wire that joins pins by OR, and that can have faults.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,7 +9,7 @@ use timeloom_bus::{Edge, Levels, Pins};
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Wall};
 
-/// Wire between the pins of some machines.
+/// Wire that connects the pins of some machines.
 #[derive(Default)]
 pub(crate) struct Copper {
     state: Mutex<State>,
@@ -26,11 +26,11 @@ struct State {
 #[derive(Default)]
 struct End {
     drives: bool,
-    /// The output cannot be set.
+    /// True if the output cannot be set.
     broken: bool,
-    /// The inputs are disconnected from the line.
+    /// True if the inputs are disconnected from the line.
     cut: bool,
-    /// Number of falling edges to one input that are not delivered.
+    /// Number of falling edges that one input will not deliver.
     deaf: u32,
     reads: bool,
     edges: VecDeque<Edge>,
@@ -57,7 +57,7 @@ impl Copper {
         let high = state.stuck || state.ends.iter().any(|end| end.drives);
         if high != state.high {
             state.high = high;
-            // One timestamp: it is one wire.
+            // All inputs get the same timestamp, because it is one wire.
             let at = wall_now();
             for end in state.ends.iter_mut().filter(|end| !end.cut) {
                 end.reads = high;
@@ -77,7 +77,8 @@ impl Copper {
         self.changed.notify_all();
     }
 
-    /// Adds pulses that are over and not yet delivered: the times when each rose and fell.
+    /// Adds pulses that are over but not delivered yet. Each has the times at which the line rose
+    /// and fell.
     pub(crate) fn pulses(&self, pulses: &[(Instant<Wall>, Instant<Wall>)]) {
         let mut state = self.state.lock().unwrap();
         for end in &mut state.ends {

@@ -1,12 +1,13 @@
 //! Capture of the frames on one interface.
 //!
-//! A packet socket delivers a copy of every frame that enters or leaves the interface, timestamped
-//! by the kernel as it passes. A dedicated thread reads the copies, so that only the kernel's
-//! buffer stands between a burst and a loss, and losses are counted. A plain socket read in batches
-//! was chosen over a mapped ring: one system call per 32 frames is cheap compared with their
-//! delivery, it uses no memory while idle, and frames of any size fit.
+//! A packet socket delivers a copy of every frame that enters or leaves the interface, with the
+//! kernel's timestamp of its passage. A dedicated thread reads the copies. Only the kernel's buffer
+//! then limits how large a burst may be without losses, and losses are counted. The module uses a
+//! plain socket that is read in batches instead of a mapped ring: one system call per 32 frames is
+//! cheap compared with their delivery, the socket uses no memory while idle, and frames of any size
+//! fit.
 //!
-//! The receiver of the channel writes files and converts to virtual time; this module does neither.
+//! This module neither writes files nor converts to virtual time; the receiver of the frames does.
 
 mod packet_socket;
 mod stamping;
@@ -30,24 +31,24 @@ use crate::{KernelError, Namespace};
 /// A captured frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturedFrame {
-    /// Time at which the kernel saw the frame, within [`CaptureStatistics::clock_error`] of the
-    /// machine's monotonic clock. Inbound frames are stamped on arrival at the interface, outbound
-    /// ones after the link's rate limit has released them.
+    /// Time at which the kernel saw the frame, by the machine's monotonic clock, with an error of
+    /// at most [`CaptureStatistics::clock_error`]. Inbound frames are timestamped when they arrive
+    /// at the interface, and outbound ones when the link's rate limit has released them.
     pub at: Instant<Wall>,
-    /// The same time on the machine's real-time clock, as reported by the kernel: nanoseconds since
-    /// 1970.
+    /// The same time by the machine's real-time clock, as the kernel reports it, in nanoseconds
+    /// since 1970.
     pub realtime_ns: i64,
     /// Direction, into the interface or out of it.
     pub direction: Direction,
-    /// The frame from its destination address on, without checksum, with its VLAN tag; at most
-    /// [`CaptureOptions::snap_len`] bytes.
+    /// Bytes of the frame from its destination address on, with its VLAN tag and without the frame
+    /// check sequence; at most [`CaptureOptions::snap_len`] bytes.
     pub bytes: Vec<u8>,
     /// Length of the original frame in bytes.
     pub original_len: u32,
 }
 
-/// Direction of a frame at the captured interface. On a switch's port towards a station, the frames
-/// sent by the station are inbound.
+/// Direction of a frame at the captured interface. At a switch's port towards a station, the frames
+/// that the station sends are inbound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Received by the interface.
@@ -59,10 +60,11 @@ pub enum Direction {
 /// Options of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaptureOptions {
-    /// Bytes of a frame to keep, at least 64.
+    /// Number of bytes of each frame to keep, at least 64.
     pub snap_len: usize,
-    /// Size of the kernel's buffer of unread frames. The kernel's bookkeeping per frame counts too,
-    /// so small frames fill the buffer sooner than their bytes suggest.
+    /// Size in bytes of the kernel's buffer for frames that were not read yet. The kernel's
+    /// bookkeeping per frame counts too, so small frames fill the buffer sooner than their length
+    /// suggests.
     pub kernel_buffer_bytes: usize,
 }
 
@@ -78,37 +80,38 @@ impl Default for CaptureOptions {
 /// Counters of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaptureStatistics {
-    /// Frames delivered.
+    /// Number of frames delivered.
     pub delivered: u64,
-    /// Frames lost because the kernel's buffer was full.
+    /// Number of frames lost because the kernel's buffer was full.
     pub dropped_by_kernel: u64,
-    /// Upper bound of the error of the offset between the real-time clock, which stamps the frames,
-    /// and the monotonic clock; the largest so far.
+    /// Largest bound so far of the error in the offset between the real-time clock, which
+    /// timestamps the frames, and the monotonic clock.
     pub clock_error: Duration,
-    /// Number of steps of the real-time clock. Frames in the batch of a step may be off by the
-    /// step.
+    /// Number of steps of the real-time clock. Times of frames in the batch of a step may be wrong
+    /// by the step.
     pub clock_steps: u64,
     /// True if the interface went down or was removed at some point.
     pub interface_went_down: bool,
 }
 
-/// A running capture; dropping it stops the capture.
+/// Running capture; dropping the value stops it.
 ///
-/// It keeps the namespace alive, so it must be stopped before the namespace can disappear.
+/// The capture keeps the namespace alive, so it must be stopped before the namespace can be
+/// removed.
 #[derive(Debug)]
 pub struct Capture {
     shared: Arc<Shared>,
-    /// Closed to signal the stop.
+    /// Pipe that is closed to stop the thread.
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Capture {
-    /// Captures with the default options into a channel. The channel is unbounded: a slow receiver
-    /// costs memory, not lost frames.
+    /// Captures into a channel, with the default options. The channel is unbounded, so a slow
+    /// receiver costs memory but loses no frames.
     ///
     /// # Errors
-    /// See [`Capture::start_with`].
+    /// Fails as [`Capture::start_with`] does.
     pub fn start(
         namespace: &Namespace,
         interface: &str,
@@ -126,8 +129,8 @@ impl Capture {
         Ok((capture, receiver))
     }
 
-    /// Captures into `sink`, which runs on the capture's thread, in the order of capture. After the
-    /// return every later frame is captured.
+    /// Captures into `sink`, which is called on the capture's thread in the order of the frames.
+    /// All frames that pass after this function has returned are captured.
     ///
     /// # Errors
     /// Fails if there is no such interface, or without CAP_NET_RAW.
@@ -162,7 +165,7 @@ impl Capture {
         })
     }
 
-    /// Delivers the frames that have passed until now and stops.
+    /// Delivers the frames that have passed until now, and stops the capture.
     pub fn stop(mut self) -> CaptureStatistics {
         self.end();
         self.shared.statistics()
@@ -171,7 +174,7 @@ impl Capture {
     fn end(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic can only come from the sink, and has been reported there.
+            // Only the sink can panic, and its panic has been printed already.
             let _ = thread.join();
         }
     }
@@ -212,14 +215,14 @@ impl Shared {
         while wait(&self.socket, stop) == Waited::ForFrames {
             self.deliver(&mut batch, &mut offset, &mut sink);
         }
-        // Frames from before the stop are still in the buffer. Later frames must be kept out, or a
-        // busy link would prevent the end. If that fails, which is not expected, one batch is
-        // delivered.
+        // Frames from before the stop are still in the buffer. Later frames must be excluded,
+        // because the loop would not end on a busy link. If that fails, which is not expected, a
+        // single batch is delivered.
         let shut = self.socket.close_the_door().is_ok();
         while self.deliver(&mut batch, &mut offset, &mut sink) && shut {}
     }
 
-    /// Delivers one batch. Returns true if the batch contained frames.
+    /// Delivers one batch; returns true if the batch contained frames.
     fn deliver(
         &self,
         batch: &mut Batch,
@@ -229,7 +232,7 @@ impl Shared {
         match self.socket.receive(batch) {
             Ok(()) => {}
             Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => return false,
-            // ENETDOWN, once per event; the interface may come up again.
+            // The error is ENETDOWN, reported once per event. The interface may come up again.
             Err(_) => {
                 self.went_down.store(true, Relaxed);
                 return false;
@@ -243,7 +246,8 @@ impl Shared {
             .fetch_max(now.error.as_ns().unsigned_abs(), Relaxed);
         *offset = now;
         for frame in batch.frames() {
-            // Without a stamp, which should not happen, the present time is the best estimate.
+            // If the kernel's timestamp is missing, which should not happen, the present time is
+            // the best estimate.
             let realtime_ns = frame.realtime_ns.unwrap_or_else(realtime_ns);
             sink(CapturedFrame {
                 at: offset.to_wall(Instant::from_ns(realtime_ns)),

@@ -1,4 +1,4 @@
-//! The packet socket: opening one on an interface and reading it in batches.
+//! Packet socket on an interface, which is read in batches.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -33,11 +33,11 @@ pub(super) struct Batch {
 }
 
 impl PacketSocket {
-    /// Opens a socket on `interface` of the calling thread's namespace.
+    /// Opens a socket on `interface` in the namespace of the calling thread.
     pub(super) fn open_here(interface: &str, buffer_bytes: usize) -> io::Result<Self> {
         let fd = packet::open()?;
         stamps::of_arrivals(&fd)?;
-        // The forced variant exceeds the machine-wide limit and needs CAP_NET_ADMIN.
+        // The forced variant may exceed the machine-wide limit, and needs CAP_NET_ADMIN.
         set_socket_recv_buffer_size_force(&fd, buffer_bytes)
             .or_else(|_| set_socket_recv_buffer_size(&fd, buffer_bytes))?;
         packet::keep_tags(&fd)?;
@@ -46,14 +46,15 @@ impl PacketSocket {
         Ok(Self { fd })
     }
 
-    /// Stops the reception of frames; frames already queued can still be read.
+    /// Stops the reception of further frames. Frames that are queued can still be read.
     pub(super) fn close_the_door(&self) -> io::Result<()> {
         packet::filter(&self.fd, Filter::None)
     }
 
     /// Fills `batch` with the queued frames, without blocking.
     pub(super) fn receive(&self, batch: &mut Batch) -> io::Result<()> {
-        // The kernel must report the length of the original frame, not of the captured part.
+        // With this flag, the kernel reports the length of the original frame and not of the
+        // captured part.
         let flags = RecvFlags::TRUNC;
         batch.room.receive(&self.fd, BATCH, flags).map(drop)
     }
@@ -108,7 +109,7 @@ impl RawFrame {
         frame
     }
 
-    /// Inserts a VLAN tag at its place on the wire: after the two addresses.
+    /// Inserts a VLAN tag at the place that it has on the wire, which is after the two addresses.
     fn put_back(&mut self, tci: u16, tpid: u16, snap_len: usize) {
         const ADDRESSES_LEN: usize = 12;
         if self.bytes.len() >= ADDRESSES_LEN {

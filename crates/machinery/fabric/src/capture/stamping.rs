@@ -1,10 +1,11 @@
-//! Waits until the kernel timestamps frames as they pass.
+//! Waiting until the kernel timestamps frames at the moment at which they pass.
 //!
 //! Timestamping has a cost, so the kernel does it only while some socket requests timestamps, and
-//! enables it from a work queue some time after the first request. Until then a frame is stamped
-//! when it is *read*; such a stamp looks valid but is late by an arbitrary time. A datagram to the
-//! own socket distinguishes the two: it is stamped during the send, so a stamp later than the end
-//! of the send is one from reading.
+//! enables it from a work queue some time after the first request. Until then a frame gets its
+//! timestamp when it is *read*. Such a timestamp looks valid but is late by an arbitrary time. A
+//! datagram to the thread's own socket distinguishes the two cases: when timestamping is on, the
+//! datagram gets its timestamp during the send. A timestamp after the end of the send is one from
+//! reading.
 
 use std::net::UdpSocket;
 use std::thread::sleep;
@@ -15,9 +16,9 @@ use timeloom_sys::clock::realtime_ns;
 use timeloom_sys::control::{Control, ControlMessage, receive};
 use timeloom_sys::stamps;
 
-/// Blocks until frames are stamped as they pass. Uses the loopback interface of the calling
-/// thread's namespace; if that interface is down, the function cannot detect the state and waits
-/// for a few milliseconds.
+/// Blocks until the kernel timestamps frames as they pass. Uses the loopback interface in the
+/// namespace of the calling thread. If that interface is down, the function cannot detect the
+/// state, and waits for a few milliseconds.
 pub(super) fn wait_until_on() {
     let tried = UdpSocket::bind("127.0.0.1:0").ok().and_then(|socket| {
         socket.connect(socket.local_addr().ok()?).ok()?;

@@ -1,5 +1,4 @@
-//! A database server and the Open vSwitch daemon that it configures, and the tools that set them
-//! up.
+//! Database server and Open vSwitch daemon that serve bridges, and the tools that set them up.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -17,7 +16,7 @@ use timeloom_sys::command::die_with_parent;
 use super::Datapath;
 use crate::{KernelError, Namespace};
 
-/// The two daemons, their namespace and their directory.
+/// Pair of daemons, with their namespace and their directory.
 pub(super) struct Daemons<'a> {
     namespace: &'a Namespace,
     directory: PathBuf,
@@ -26,7 +25,7 @@ pub(super) struct Daemons<'a> {
 }
 
 impl<'a> Daemons<'a> {
-    /// Starts `count` databases, each of which listens at its [`Daemons::socket`].
+    /// Starts `count` database servers, each of which listens at its [`Daemons::socket`].
     pub(super) fn databases(
         namespace: &'a Namespace,
         directory: &Directory,
@@ -57,10 +56,10 @@ impl<'a> Daemons<'a> {
         Ok(all)
     }
 
-    /// Starts the switch.
+    /// Starts the `ovs-vswitchd`.
     pub(super) fn switch(&mut self, datapath: Datapath) -> Result<(), KernelError> {
-        // A frame that waits for a CPU is a slow network. Without the right to raise its priority
-        // the daemon still runs.
+        // A frame that waits for a processor makes the network slow, so the daemon gets a higher
+        // priority. Without the right to raise the priority, the daemon still runs.
         let mut arguments: Vec<OsString> = ["-n", "-20", "ovs-vswitchd"].map(os).into();
         arguments.push(joined("unix:", &self.socket()));
         arguments.extend(datapath.arguments().iter().map(|word| os(word)));
@@ -69,12 +68,12 @@ impl<'a> Daemons<'a> {
         Ok(())
     }
 
-    /// Starts the configuration by these `ovs-vsctl` arguments, which ends when the tool exits.
+    /// Starts `ovs-vsctl` with these arguments. The configuration is complete when the tool exits.
     pub(super) fn configure(
         &self,
         words: impl Iterator<Item = String>,
     ) -> Result<Tool, KernelError> {
-        // The socket exists a moment before the server listens at it.
+        // The socket exists a moment before the database server listens at it.
         let mut arguments = vec![
             joined("--db=unix:", &self.socket()),
             os("--retry"),
@@ -84,19 +83,19 @@ impl<'a> Daemons<'a> {
         Tool::start(self.namespace, &self.directory, "ovs-vsctl", &arguments)
     }
 
-    /// Returns the path of the database's socket.
+    /// Returns the path of the database server's socket.
     pub(super) fn socket(&self) -> PathBuf {
         self.directory.join(SOCKET)
     }
 
-    /// Returns both children, the switch first. The caller is now responsible for ending them.
+    /// Returns both child processes, the switch daemon first. From now on the caller must end them.
     pub(super) fn release(self) -> (Child, Child) {
         let switch = self.switch.expect("it was started");
         (switch.release(), self.database.release())
     }
 }
 
-/// Returns the version reported by `ovs-vswitchd`.
+/// Returns the version that `ovs-vswitchd` reports.
 pub(super) fn version() -> Result<String, KernelError> {
     let mut command = in_path("ovs-vswitchd");
     let output = command.arg("--version").output();
@@ -107,7 +106,7 @@ pub(super) fn version() -> Result<String, KernelError> {
     Ok(format!("Open vSwitch {number}"))
 }
 
-/// A running tool. It is killed if it is dropped before its end.
+/// Running tool. If the value is dropped before the tool has ended, the tool is killed.
 pub(super) struct Tool {
     program: &'static str,
     child: Guard,
@@ -126,7 +125,7 @@ impl Tool {
         Ok(Self { program, child })
     }
 
-    /// Waits for the tool to end.
+    /// Waits until the tool has ended; fails if it reports a failure.
     pub(super) fn wait(self) -> Result<(), KernelError> {
         let program = self.program;
         let failed = |error| {
@@ -194,7 +193,7 @@ fn missing(program: &str, error: io::Error) -> KernelError {
         .missing_if(&[Errno::NOENT], "Open vSwitch (openvswitch-switch)")
 }
 
-/// Kills a child when a later step fails.
+/// Child process that is killed if a later step fails.
 struct Guard(Option<Child>);
 
 impl Guard {
@@ -217,7 +216,7 @@ impl Drop for Guard {
     }
 }
 
-/// A private directory of this process, removed when it goes out of scope.
+/// Private directory of this process. It is removed when the value is dropped.
 pub(super) struct Directory(PathBuf);
 
 impl Directory {
@@ -261,11 +260,12 @@ fn joined(prefix: &str, path: &Path) -> OsString {
     [OsStr::new(prefix), path.as_os_str()].into_iter().collect()
 }
 
-/// Socket of a database, below its directory.
+/// Name of a database server's socket in its directory.
 const SOCKET: &str = "db.sock";
 
-/// Location in Debian's package.
+/// Path of the database schema in Debian's package.
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
-/// Usually well under a second; longer with many switches on a loaded machine.
+/// Time limit for the configuration. It usually takes well under a second, and longer with many
+/// switches on a busy machine.
 const CONFIGURED_WITHIN_S: u64 = 60;

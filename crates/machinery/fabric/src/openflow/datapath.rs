@@ -1,10 +1,10 @@
-//! Selection of the Open vSwitch datapath: the kernel's if the machine has it, else the one in user
-//! space.
+//! Selection of the Open vSwitch datapath: the kernel's if the machine has it, and otherwise the
+//! one in user space.
 //!
-//! The kernel's datapath forwards a frame of a known flow in the sender's context, without a
-//! program in between. It is detected by the generic netlink family that Open vSwitch's own library
-//! looks for (`ovs_datapath`, linux/openvswitch.h); a kernel that has it as a module loads the
-//! module on this request.
+//! The kernel's datapath forwards a frame of a known flow in the sender's context, without another
+//! program. It is detected by the generic netlink family for which Open vSwitch's own library looks
+//! (`ovs_datapath`, linux/openvswitch.h). If the kernel has the datapath as a module, this request
+//! loads the module.
 
 use core::fmt;
 use std::io;
@@ -13,17 +13,17 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 
 use crate::{KernelError, Namespace};
 
-/// A datapath of Open vSwitch.
+/// Part of Open vSwitch that forwards frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Datapath {
     /// The kernel's module `openvswitch`.
     Kernel,
-    /// In the daemon; it needs only veth pairs from the kernel.
+    /// The daemon `ovs-vswitchd` itself. It needs nothing but veth pairs from the kernel.
     UserSpace,
 }
 
 impl Datapath {
-    /// Returns the datapath to use in `namespace`: the kernel's if available.
+    /// Returns the datapath to use in `namespace`, which is the kernel's if it is available.
     ///
     /// # Errors
     /// Fails if the namespace cannot be entered, or if the kernel does not answer.
@@ -39,11 +39,12 @@ impl Datapath {
         }
     }
 
-    /// Returns the value of a bridge's `datapath_type` (ovs-vswitchd.conf.db(5)).
+    /// Returns the value for `datapath_type` of a bridge (ovs-vswitchd.conf.db(5)).
     ///
-    /// In user space that is `dummy`, which has the code of `netdev` but not the TAP devices that a
-    /// `netdev` bridge uses for its own traffic. Bridges here have no such traffic. In addition,
-    /// each `netdev` has a device called `ovs-netdev`, so two daemons could not share a namespace.
+    /// In user space the value is `dummy`. That type has the code of `netdev`, but not the TAP
+    /// devices that a `netdev` bridge uses for its own traffic; bridges in a fabric have no such
+    /// traffic. In addition, each `netdev` datapath has a device called `ovs-netdev`, so two
+    /// daemons could not share a namespace.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::Kernel => "system",
@@ -51,7 +52,7 @@ impl Datapath {
         }
     }
 
-    /// Returns additional arguments of the daemon.
+    /// Returns additional arguments for the daemon.
     pub(super) fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Kernel => &[],
@@ -60,9 +61,10 @@ impl Datapath {
     }
 
     /// Returns the maximum number of bridges of one daemon. A daemon scans all of its bridges and
-    /// ports for each frame that it forwards itself, so it is slow with many: with two trees of 63,
-    /// a ping across 12 bridges took 160 ms in one daemon and 5 in sixteen. Forwarding by the
-    /// kernel does not depend on this, and its datapath belongs to one daemon.
+    /// ports for each frame that it forwards itself, so it is slow with many of them. With two
+    /// trees of 63 bridges, a ping across 12 bridges took 160 ms with one daemon and 5 ms with
+    /// sixteen. Forwarding by the kernel does not depend on the number, and the kernel's datapath
+    /// belongs to one daemon.
     pub(super) fn bridges_of_a_daemon(self) -> usize {
         match self {
             Self::Kernel => usize::MAX,
@@ -109,7 +111,7 @@ fn question() -> Vec<u8> {
     bytes
 }
 
-/// Parses an answer; an error means that there is no such family.
+/// Parses the kernel's answer. An error message in it means that there is no such family.
 fn is_known(answer: &[u8]) -> Option<bool> {
     let kind = answer.get(4..6)?;
     Some(u16::from_ne_bytes([kind[0], kind[1]]) != NLMSG_ERROR)

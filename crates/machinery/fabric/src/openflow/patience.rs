@@ -1,10 +1,10 @@
 //! Disables Open vSwitch's inactivity probes of controllers.
 //!
 //! A controller that is paused with the testbed is not dead, so bridges are configured not to probe
-//! it (`inactivity_probe = 0`). Open vSwitch 3.1 does not apply this to connections that are made
-//! later, which is all of them: it probes after five seconds and disconnects after ten. It does
-//! apply a change of the setting to existing connections. A thread therefore watches the database
-//! (RFC 7047) for new connections and alternates the setting between two values that never expire.
+//! it (`inactivity_probe = 0`). Open vSwitch 3.1 does not apply this setting to connections that
+//! are made later, which is all of them: it probes after five seconds and disconnects after ten. It
+//! does apply a change of the setting to existing connections. So a thread watches the database
+//! (RFC 7047) for new connections, and alternates the setting between two values that never expire.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, Write};
@@ -14,7 +14,7 @@ use std::thread::{Builder, JoinHandle};
 
 use serde_json::{Deserializer, Value, json};
 
-/// Starts the thread, which ends with the database's server at `socket`.
+/// Starts the thread. The thread ends with the database server that listens at `socket`.
 pub(super) fn keep(socket: &Path) -> io::Result<JoinHandle<()>> {
     let mut to_server = UnixStream::connect(socket)?;
     let from_server = BufReader::new(to_server.try_clone()?);
@@ -25,7 +25,7 @@ pub(super) fn keep(socket: &Path) -> io::Result<JoinHandle<()>> {
         let mut connections = Connections::default();
         for message in Deserializer::from_reader(from_server).into_iter() {
             let answer = message.ok().map(|message| connections.hear(&message));
-            // The server has ended, or sent a message that is not JSON.
+            // The server has ended, or has sent a message that is not JSON.
             let Some(answer) = answer else { return };
             if let Some(answer) = answer
                 && write!(to_server, "{answer}").is_err()
@@ -37,16 +37,16 @@ pub(super) fn keep(socket: &Path) -> io::Result<JoinHandle<()>> {
     Builder::new().name("ovs patience".to_owned()).spawn(watch)
 }
 
-/// State of the bridges' connections.
+/// State of the connections between bridges and controllers.
 #[derive(Default)]
 struct Connections {
-    /// Last reported duration of the connection in seconds, by row.
+    /// Duration of each connection in seconds as last reported, by the row in the database.
     lasted_s: HashMap<String, u64>,
     turns: u64,
 }
 
 impl Connections {
-    /// Processes a message of the server; returns the request to send, if any.
+    /// Processes a message of the server; returns the request to send, if one is needed.
     fn hear(&mut self, message: &Value) -> Option<Value> {
         let rows = match message["method"].as_str() {
             Some("echo") => {
@@ -54,7 +54,7 @@ impl Connections {
                 return Some(json!({"id": id, "result": said, "error": null}));
             }
             Some("update") => &message["params"][1]["Controller"],
-            // The answer to the first request has the complete state.
+            // The answer to the first request contains the complete state.
             _ => &message["result"]["Controller"],
         };
         let mut is_new = false;
@@ -84,14 +84,14 @@ impl Connections {
     }
 }
 
-/// Returns a number from a row's `status`: `["map", [[name, text], …]]`.
+/// Returns a number from the `status` of a row, which has the form `["map", [[name, text], …]]`.
 fn status(row: &Value, name: &str) -> Option<u64> {
     let pairs = row["status"][1].as_array()?;
     let pair = pairs.iter().find(|pair| pair[0] == name)?;
     pair[1].as_str()?.parse().ok()
 }
 
-/// Three weeks.
+/// Probe interval that never expires: three weeks.
 const NEVER_MS: u64 = 2_000_000_000;
 
 #[cfg(test)]
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(probes(&update("a", true, "1")), Some(NEVER_MS));
         assert_eq!(probes(&update("a", true, "6")), None);
         assert_eq!(probes(&update("b", true, "0")), Some(0));
-        // The connection was closed and reopened between two messages of the server.
+        // The connection was closed and opened again between two messages of the server.
         assert_eq!(probes(&update("a", true, "2")), Some(NEVER_MS));
         assert_eq!(probes(&update("a", false, "2")), None);
         assert_eq!(probes(&update("a", true, "7")), Some(0));

@@ -14,8 +14,8 @@ fn ether_type(frame: &CapturedFrame) -> u16 {
     u16::from_be_bytes([frame.bytes[12], frame.bytes[13]])
 }
 
-/// Returns the ones' complement sum over 16-bit words, folded; 0xffff if an enclosed checksum is
-/// correct.
+/// Returns the folded ones' complement sum over 16-bit words. It is 0xffff if the checksum among
+/// them is correct.
 fn sum(parts: &[&[u8]]) -> u32 {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let mut total: u32 = words
@@ -183,8 +183,8 @@ fn frames_are_cut_and_losses_counted() {
     assert_eq!((datagram.bytes.len(), datagram.original_len), (64, 1042));
 }
 
-/// A device model that speaks a layer-2 protocol with a VLAN priority, as IEC 61850 GOOSE does: the
-/// tag must be in the capture although the kernel removes it from the frame on the way.
+/// A device model may use a layer-2 protocol with a VLAN priority, as IEC 61850 GOOSE does. The tag
+/// must be in the capture, although the kernel removes it from the frame on the way.
 #[test]
 fn vlan_tags_are_kept() {
     let fabric = build(&line(1, None));

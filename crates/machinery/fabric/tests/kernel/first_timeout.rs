@@ -9,7 +9,7 @@ use crate::world::{build, host, line};
 use timeloom_fabric::Namespace;
 use timeloom_sys::first_timeout::FirstTimeout;
 
-/// A cgroup with one in it; both are removed at the end.
+/// Cgroup with a child cgroup. Both are removed at the end of the test.
 struct Groups {
     whole: PathBuf,
     part: PathBuf,
@@ -32,8 +32,8 @@ impl Drop for Groups {
     }
 }
 
-/// Enters the group, connects to an address without a host, and prints the kernel's first timeout:
-/// `tcpi_rto`, in microseconds.
+/// Python program that enters the group, connects to an address without a host, and prints the
+/// first timeout of the kernel: `tcpi_rto`, in microseconds.
 const CONNECT: &str = "
 import os, socket, struct, sys
 open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))

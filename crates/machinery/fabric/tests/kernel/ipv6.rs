@@ -1,10 +1,10 @@
-//! Tests of stations with IPv6, which send no additional messages.
+//! Tests of stations with IPv6, which must send no additional messages.
 
 use timeloom_fabric::{NetworkSpec, StationDilation, StationSpec, StationTimers};
 
 use crate::world::{build, host, inside, line};
 
-/// h1 has addresses of both kinds, h2 an IPv6 address only.
+/// Returns a network in which h1 has addresses of both kinds, and h2 an IPv6 address only.
 fn both() -> NetworkSpec {
     let mut spec = line(2, None);
     let own = |last| (format!("fd00::{last}").parse().expect("an address"), 64);
@@ -14,7 +14,7 @@ fn both() -> NetworkSpec {
     spec
 }
 
-/// Returns the kernel's counter of this name.
+/// Returns the value of the kernel's IPv6 counter of this name.
 fn counted(host: &timeloom_fabric::Namespace, name: &str) -> u64 {
     let all = inside(host, "cat /proc/net/snmp6");
     let line = all.lines().find_map(|line| line.strip_prefix(name));
@@ -31,7 +31,7 @@ fn the_first_ping_over_ipv6_arrives_and_nobody_said_anything_before() {
         assert_eq!(counted(host, "Icmp6OutNeighborSolicits"), 0);
         assert!(counted(host, "Icmp6OutMLDv2Reports") > 0, "they are over");
     }
-    // Directly after the construction: no address waits for duplicate address detection.
+    // Directly after the construction, no address waits for duplicate address detection.
     let said = inside(h1, "ping -6 -n -c 3 -i 0.2 -W 10 fd00::2");
     assert!(said.contains("3 packets transmitted, 3 received"), "{said}");
     let neighbours = inside(h1, "ip -6 -o neigh show dev eth0");
@@ -79,7 +79,7 @@ fn neighbours_of_ipv6_are_waited_for_by_virtual_time() {
     StationTimers::dilate(std::iter::once(dilation)).expect("this kernel has the settings");
     let tenfold: Vec<u64> = found.iter().map(|value| value * 10).collect();
     assert_eq!(read(), tenfold);
-    // The minimum timeout of connections too, on routes to other IPv6 hosts.
+    // The minimum timeout is also set on routes to other IPv6 hosts.
     let routes = inside(h2, "ip -6 -d route show fd00::/64");
     assert!(routes.contains("rto_min lock 2s"), "{routes}");
 }

@@ -1,8 +1,8 @@
-//! Tests that nothing is left behind, however the holder ends.
+//! Tests that nothing remains of a fabric, however the process that holds it ends.
 //!
-//! An anonymous namespace is in no list, so its end is observed from outside: an observer holds one
-//! end of a cable whose other end is in the namespace. The inner end keeps nothing alive, and both
-//! ends are removed with the namespace.
+//! An anonymous namespace is in no list, so its end is observed from outside. An observer has one
+//! end of a cable whose other end is in the namespace. That other end does not keep the namespace
+//! alive, and both ends are removed with the namespace.
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
@@ -18,7 +18,7 @@ fn interfaces(machine: &Namespace) -> usize {
     inside(machine, "ip -o link").lines().count()
 }
 
-/// Attaches a cable that is removed with the namespace behind `path`.
+/// Attaches a cable, which is removed together with the namespace behind `path`.
 fn attach(observer: &Namespace, sensor: &str, path: &str) {
     let said = inside(
         observer,
@@ -44,7 +44,7 @@ fn all_of(fabric: &Fabric) -> [&Namespace; 3] {
 #[test]
 fn drop_leaves_nothing() {
     let observer = Namespace::create("observer").expect("root");
-    // A separate namespace: in the machine's own, other interfaces come and go.
+    // The test uses a separate namespace, because interfaces come and go in the machine's own one.
     let machine = Namespace::create("machine").expect("root");
     let before = interfaces(&machine);
     let built = machine.run(|| build(&line(4, Some(100_000_000))));
@@ -83,14 +83,14 @@ fn a_program_keeps_its_station_and_nothing_else() {
 }
 
 fn start_sleeping(namespace: &Namespace) -> Child {
-    // The command itself references the namespace too, so it must be dropped here.
+    // The command references the namespace too, so it must be dropped here.
     let mut program = Command::new("sleep");
     program.arg("60");
     namespace.confine(&mut program).unwrap();
     program.spawn().unwrap()
 }
 
-/// The test binary runs itself as the holder and kills it with SIGKILL.
+/// The test binary starts itself as the process that holds the fabric, and kills it with SIGKILL.
 #[test]
 fn sigkill_leaves_nothing() {
     if std::env::var_os(HOLDER).is_some() {

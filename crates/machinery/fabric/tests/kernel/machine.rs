@@ -1,5 +1,5 @@
-//! A virtual machine at a station's cable. This test acts as its emulator and holds the other end
-//! of its network interface.
+//! Tests of a virtual machine at a station's cable. The test has the role of the emulator, and
+//! holds the machine's end of the network interface.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use timeloom_sys::tap;
 
 use crate::world::{H1, H2, build, host, inside, line, ping};
 
-/// 10.0.0.7, which requests h2's address.
+/// MAC address of the machine 10.0.0.7, which requests h2's MAC address.
 const ASKER: [u8; 6] = [0x52, 0x54, 10, 0, 0, 7];
 const OWN: [u8; 4] = [10, 0, 0, 7];
 
@@ -24,19 +24,19 @@ fn a_machine_has_an_address_of_its_own_and_its_host_keeps_its_own() {
         .run(|| tap::create(MACHINE_INTERFACE, false).expect("its emulator opens it"))
         .expect("the namespace is there");
 
-    // The host keeps its addresses, at an interface of the usual name.
+    // The host keeps its addresses, at an interface with the usual name.
     let card = inside(h1, "ip -o addr show dev eth0");
     assert!(card.contains("inet 10.0.0.1/16"), "{card}");
     assert!(inside(h1, "ip -o link show dev eth0").contains(&mac.to_string()));
     assert!(ping(h1, H2, Duration::from_secs(60)).is_some());
 
-    // The machine resolves h2 and receives h2's answer; its own host has another address.
+    // The machine resolves h2 and receives h2's answer. Its own host has another address.
     for (whom, name) in [(H2, "h2"), (H1, "h1")] {
         let told = ask(&mut machine, whom.octets());
         let expected = fabric.mac(name).expect("it has one");
         assert_eq!(told, expected.0, "{name}");
     }
-    // Both have learned the sender's address.
+    // Both hosts have learned the machine's address from the request.
     for name in ["h1", "h2"] {
         let known = neighbours(host(&fabric, name));
         assert!(known.contains("10.0.0.7"), "{name}: {known}");
@@ -48,7 +48,7 @@ fn neighbours(of: &Namespace) -> String {
     inside(of, "ip -o neigh show dev eth0")
 }
 
-/// Returns the hardware address for `whom`, resolved by ARP.
+/// Returns the MAC address of `whom`, resolved by ARP.
 fn ask(machine: &mut std::fs::File, whom: [u8; 4]) -> [u8; 6] {
     let mut question = vec![0xff; 6];
     question.extend(ASKER);

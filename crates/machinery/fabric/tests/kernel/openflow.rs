@@ -48,7 +48,7 @@ fn switches_of_both_kinds_forward_together() {
     );
 }
 
-/// A daemon that forwards frames itself has a limited number of switches.
+/// A daemon that forwards frames itself serves a limited number of switches.
 #[test]
 fn many_switches_have_several_daemons_and_forward_together() {
     let mut spec = line(17, None);
@@ -90,7 +90,7 @@ fn a_probe_names_open_vswitch_and_its_datapath() {
     );
 }
 
-/// Returns the connection of a fabric's switch to its controller.
+/// Returns the listener of the controller, and its connection to a switch of the fabric.
 fn connected(fabric: &Fabric) -> (TcpListener, TcpStream) {
     let controller = fabric
         .fabric_namespace()
@@ -111,8 +111,8 @@ fn without_its_controller_a_controlled_switch_forwards_nothing_and_asks_for_it()
     assert_eq!(ping(host(&fabric, "h1"), H2, PATIENCE), None);
 }
 
-/// A controller is paused with the testbed, for any time. By default, Open vSwitch would probe it
-/// after five seconds, and disconnect after ten.
+/// A controller is paused with the testbed, for any duration. By default, Open vSwitch would probe
+/// it after five seconds and disconnect after ten.
 #[test]
 fn a_controller_that_says_nothing_for_long_is_not_hung_up_on() {
     const SILENCE: Duration = Duration::from_secs(15);
@@ -126,7 +126,7 @@ fn a_controller_that_says_nothing_for_long_is_not_hung_up_on() {
     let (hello, features) = (0, 5);
     say(hello, 1);
     say(features, 2);
-    // A new connection answers, like that of a controller that has not been paused yet.
+    // At first the controller answers, because it has not been paused yet.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(7) {
         say(features, 3);
@@ -156,7 +156,7 @@ fn the_daemons_end_with_the_network() {
         .expect("list")
         .flatten();
     let ours = left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
-    // Concurrent tests may be creating theirs.
+    // Tests that run at the same time may be creating their directories.
     eventually("directories to be gone", {
         let left: Vec<_> = ours.map(|entry| entry.path()).collect();
         move || left.iter().all(|path| !path.exists())

@@ -1,4 +1,4 @@
-//! Tests of reachability, and of delays directly after construction.
+//! Tests that stations can reach each other, and of the delays directly after construction.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use timeloom_fabric::{MacAddress, NetworkSpec, StationDilation, StationTimers};
 fn the_first_ping_over_four_switches_arrives() {
     let fabric = build(&line(4, None));
     let h1 = host(&fabric, "h1");
-    // One try, directly after the construction: no frame may be lost while links come up.
+    // There is one attempt directly after the construction, because no frame may be lost while
+    // links come up.
     let first = ping(h1, H2, Duration::from_millis(100)).expect("a reply to the very first echo");
     let mut times: Vec<_> = (0..100)
         .map(|_| ping(h1, H2, Duration::from_secs(1)).expect("a reply"))
@@ -60,7 +61,7 @@ fn stations_are_set_up_as_described() {
     }
 }
 
-/// Kernel settings; without any of them TCP depends on measured time.
+/// Tests of kernel settings; without any one of them, TCP depends on measured time.
 #[test]
 fn the_tcp_of_a_station_is_made_to_go_by_acknowledgements_alone() {
     let fabric = build(&line(1, None));
@@ -124,7 +125,7 @@ fn the_timers_of_a_station_are_as_long_as_virtual_time_has_them() {
     assert!(routes.contains("rto_min lock 1.6s"), "{routes}");
     let other = inside(h2, "ip -4 route");
     assert!(other.contains("rto_min lock 400ms"), "{other}");
-    // Repeated changes are relative to the original values.
+    // Repeated changes multiply the original values, not the changed ones.
     dilate([3.0, 1.0]);
     assert_eq!(setting(keys[0]), 3 * found[0]);
     dilate([1.0, 1.0]);
@@ -227,8 +228,8 @@ fn forty_stations_are_there_once_it_is_built() {
         ..NetworkSpec::default()
     };
     let fabric = build(&spec);
-    // Nothing has to come up or to be learnt: every port of both switches forwards already (with a
-    // spanning tree it would listen first), and every interface has its carrier.
+    // No port has to come up or to learn first: every port of both switches forwards already (with
+    // a spanning tree it would listen first), and every interface has its carrier.
     let ports = inside(fabric.fabric_namespace(), "bridge -o link show");
     let forwarding = |line: &&str| line.contains("state forwarding");
     assert_eq!(ports.lines().filter(forwarding).count(), 42, "{ports}");

@@ -1,4 +1,4 @@
-//! Tests of refusals and their messages.
+//! Tests of errors and their messages.
 
 use std::process::Command;
 
@@ -49,8 +49,8 @@ fn probe_finds_everything_here() {
     );
 }
 
-/// Without root the same binary must report the missing capability; it is run again as an
-/// unprivileged user.
+/// Without root, the same binary must report the missing capability. The test starts itself again
+/// as an unprivileged user.
 #[test]
 fn without_capabilities_the_error_names_them() {
     if std::env::var_os(AS_NOBODY).is_some() {
@@ -59,7 +59,7 @@ fn without_capabilities_the_error_names_them() {
         println!("{:?}", probe());
         return;
     }
-    // Copied to a directory that an unprivileged user can read.
+    // The binary is copied to a directory that an unprivileged user can read.
     let copy = std::env::temp_dir().join(format!("timeloom-fabric-test-{}", std::process::id()));
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     let output = Command::new("setpriv")

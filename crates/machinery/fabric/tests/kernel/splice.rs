@@ -1,4 +1,4 @@
-//! Splices of two interfaces, closed and open.
+//! Tests of splices of two interfaces, both closed and open.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;

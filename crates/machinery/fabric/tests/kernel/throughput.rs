@@ -9,8 +9,8 @@ use timeloom_fabric::{Capture, CaptureOptions, Fabric, Namespace};
 
 use crate::world::{H2, build, host, inside, line, ping};
 
-/// Checks that the throughput reaches `least`. A busy machine may delay the sender or the receiver,
-/// so there are several attempts; no attempt may exceed `most`.
+/// Asserts that the throughput reaches `least` in one of several attempts, because a busy machine
+/// may delay the sender or the receiver. No attempt may exceed `most`. Both limits are in Mbit/s.
 fn expect_rate(fabric: &Fabric, least: f64, most: f64) {
     let mut rates = Vec::new();
     while rates.len() < 20 {
@@ -24,8 +24,8 @@ fn expect_rate(fabric: &Fabric, least: f64, most: f64) {
     panic!("never {least} Mbit/s: {rates:?}");
 }
 
-/// Returns the TCP payload rate from h1 to h2 in Mbit/s over `length`, timed from just before the
-/// connection is opened: the handshake and slow start are included.
+/// Returns the rate of TCP payload from h1 to h2 over `length`, in Mbit/s. The measurement begins
+/// just before the connection is opened, so it includes the handshake and slow start.
 fn tcp_mbit_per_s(fabric: &Fabric, length: Duration) -> f64 {
     let listener = host(fabric, "h2").tcp_listener((H2, 5001)).expect("listen");
     let (started, mut bytes) = (Instant::now(), 0);
@@ -35,7 +35,7 @@ fn tcp_mbit_per_s(fabric: &Fabric, length: Duration) -> f64 {
         .expect("connect");
     let (mut receiver, _) = listener.accept().expect("accept");
     thread::scope(|scope| {
-        // Ends with an error when the receiver closes the connection.
+        // The loop ends with an error when the receiver closes the connection.
         scope.spawn(move || while sender.write_all(&[0; 65_536]).is_ok() {});
         let mut buffer = vec![0; 1 << 20];
         while started.elapsed() < length {
@@ -50,13 +50,13 @@ fn tcp_mbit_per_s(fabric: &Fabric, length: Duration) -> f64 {
 #[test]
 fn a_ten_megabit_link_carries_what_ethernet_would() {
     let fabric = build(&line(1, Some(10_000_000)));
-    // 1448 of 1538 bytes are payload: 9.41 Mbit/s.
+    // 1448 of 1538 bytes are payload, which gives 9.41 Mbit/s.
     expect_rate(&fabric, 9.0, 10.2);
     expect_bucket(fabric.fabric_namespace(), "s1-h2", "10Mbit");
 }
 
-/// Checks that the kernel has this rate and accounts for Ethernet's overhead; returns its
-/// description.
+/// Asserts that the kernel has a token bucket of this rate which accounts for Ethernet's overhead;
+/// returns the kernel's description of the bucket.
 fn expect_bucket(namespace: &Namespace, interface: &str, rate: &str) -> String {
     let bucket = inside(namespace, &format!("tc -s -d qdisc show dev {interface}"));
     for expected in [
@@ -72,15 +72,15 @@ fn expect_bucket(namespace: &Namespace, interface: &str, rate: &str) -> String {
 
 #[test]
 fn a_station_sends_through_its_own_bucket() {
-    // All other links run at the machine's speed. The range is narrow because no data may be lost
-    // at the sender: 1448 of 1538 bytes are 18.83 Mbit/s.
+    // All other links run at the machine's speed. The range is narrow, because no data may be lost
+    // at the sender. 1448 of 1538 bytes are payload, which gives 18.83 Mbit/s.
     let mut spec = line(1, None);
     spec.links[0].rate_bits_per_s = Some(20_000_000);
     let fabric = build(&spec);
     expect_rate(&fabric, 18.0, 19.6);
     let bucket = expect_bucket(host(&fabric, "h1"), "eth0", "20Mbit");
     assert!(!bucket.contains("Sent 0 bytes"), "{bucket}");
-    // The sender's kernel waits for room instead (TCP small queues).
+    // The sender's kernel waits for room in the queue instead of dropping data (TCP small queues).
     assert!(bucket.contains("(dropped 0,"), "{bucket}");
 }
 

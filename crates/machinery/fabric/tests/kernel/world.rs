@@ -28,7 +28,7 @@ pub(crate) fn link(a: &str, b: &str, rate_bits_per_s: Option<u64>) -> LinkSpec {
     }
 }
 
-/// h1 - s1 - … - sN - h2, every link with the same rate.
+/// Returns the network h1 - s1 - … - sN - h2, in which every link has the same rate.
 pub(crate) fn line(switches: usize, rate: Option<u64>) -> NetworkSpec {
     let switches: Vec<String> = (1..=switches).map(|i| format!("s{i}")).collect();
     let mut nodes = vec!["h1".to_owned()];
@@ -45,7 +45,7 @@ pub(crate) fn line(switches: usize, rate: Option<u64>) -> NetworkSpec {
     }
 }
 
-/// Builds the network, and names the lack of root if that is the cause of a failure.
+/// Builds the network. If that fails for lack of root, the panic's message says so.
 pub(crate) fn build(spec: &NetworkSpec) -> Fabric {
     match Fabric::build(spec) {
         Ok(fabric) => fabric,
@@ -70,7 +70,8 @@ pub(crate) fn inside(namespace: &Namespace, command: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Sends one ICMP echo request and returns the time until its reply.
+/// Sends one ICMP echo request, and returns the time until its reply; `None` if there is none
+/// within `patience`.
 pub(crate) fn ping(from: &Namespace, to: Ipv4Addr, patience: Duration) -> Option<Duration> {
     const ECHO_REQUEST: u8 = 8;
     const ECHO_REPLY: u8 = 0;
@@ -78,8 +79,8 @@ pub(crate) fn ping(from: &Namespace, to: Ipv4Addr, patience: Duration) -> Option
         let raw = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP))
             .expect("a raw socket");
         set_socket_timeout(&raw, Timeout::Recv, Some(patience)).expect("a timeout");
-        // Type, code, checksum (of eight bytes whose other six sum to 8 << 8),
-        // identifier, sequence number.
+        // Type, code, checksum (of eight bytes, of which the other six sum to 8 << 8), identifier
+        // and sequence number.
         let request = [ECHO_REQUEST, 0, 0xf7, 0xff, 0, 0, 0, 0];
         let started = Instant::now();
         let target = SocketAddrV4::new(to, 0);

@@ -2,33 +2,35 @@
 
 use super::Registers;
 
-/// AUDIT_ARCH_X86_64.
+/// AUDIT_ARCH_X86_64, by which a seccomp filter identifies the architecture.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;
 
-/// The kernel's name for the processor's counter.
+/// Name of the kernel's clock source that is the processor's counter.
 pub(crate) const CLOCKSOURCE: &str = "tsc";
 
-/// R_X86_64_RELATIVE.
+/// R_X86_64_RELATIVE: type of the only relocations in the image.
 pub(crate) const RELATIVE: u32 = object::elf::R_X86_64_RELATIVE;
 
-/// `syscall`.
+/// System call instruction, `syscall`.
 pub(crate) const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
-/// Instructions have no alignment.
+/// Alignment of instructions in bytes: they have none.
 pub(crate) const INSTRUCTION_ALIGN: usize = 1;
 
-/// The kernel itself checks that a signal fits onto an alternate stack, so there is no minimum
-/// size.
+/// Minimum size of an alternate signal stack. There is none, since the kernel itself checks that a
+/// signal fits onto the stack.
 pub(crate) const LEAST_SIGNAL_STACK: u64 = 0;
 
-/// `vfork`.
+/// Number of `vfork`.
 pub(crate) const VFORK: Option<i64> = Some(libc::SYS_vfork);
 
-/// Programs are not told the stack use of a signal under the clock: glibc would set the minimum
-/// thread stack to four times that, and refuse threads of 16 KiB, which many programs have.
+/// True if the auxiliary vector of programs states the stack use of a signal in a session. It does
+/// not: glibc would set the minimum thread stack to four times that value, and refuse threads with
+/// a stack of 16 KiB, which many programs have.
 pub(crate) const TELLS_SIGNAL_STACK: bool = false;
 
-/// Prefix of the function names in a kernel's vDSO, and the number of them that we have.
+/// Prefix of the function names in the kernel's vDSO, and the number of those functions that the
+/// image implements.
 #[cfg(test)]
 pub(crate) const VDSO: (&str, usize) = ("__vdso_", 4);
 
@@ -42,7 +44,7 @@ pub(crate) fn set_instruction(registers: &mut Registers, address: u64) {
     registers.rip = address;
 }
 
-/// Returns the stack pointer.
+/// Returns the thread's stack pointer.
 pub(crate) fn stack(registers: &Registers) -> u64 {
     registers.rsp
 }
@@ -52,12 +54,13 @@ pub(crate) fn result(registers: &Registers) -> i64 {
     registers.rax as i64
 }
 
-/// Returns registers with which the thread makes a call by the instruction at `at`.
+/// Returns registers with which the thread makes a system call by the instruction at `at`.
 pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) -> Registers {
     let mut registers = *base;
     registers.rip = at;
     registers.rax = number as u64;
-    // Disables restart logic: the kernel must not take this for a call that it interrupted.
+    // Disables the restart logic: the kernel must not take this call for one that it has
+    // interrupted.
     registers.orig_rax = u64::MAX;
     [
         registers.rdi,
@@ -71,7 +74,7 @@ pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) ->
 }
 
 /// Returns registers with which a thread makes `PTRACE_TRACEME` by the image's code at `routine`,
-/// and then repeats its exec by the instruction at `at`.
+/// and then repeats its exec, with the arguments `args`, by the instruction at `at`.
 pub(crate) fn tracing_then(base: &Registers, routine: u64, at: u64, args: [u64; 6]) -> Registers {
     let [path, arguments, environment, ..] = args;
     let exec = libc::SYS_execve as u64;
@@ -79,7 +82,7 @@ pub(crate) fn tracing_then(base: &Registers, routine: u64, at: u64, args: [u64; 
     calling(base, routine, libc::SYS_ptrace, traceme)
 }
 
-/// Returns these registers with another stack pointer.
+/// Returns a copy of the registers with another stack pointer.
 pub(crate) fn with_stack(base: &Registers, stack: u64) -> Registers {
     let mut registers = *base;
     registers.rsp = stack;
@@ -89,7 +92,7 @@ pub(crate) fn with_stack(base: &Registers, stack: u64) -> Registers {
 /// Size of the code of [`jump`], in bytes.
 pub(crate) const JUMP_BYTES: usize = 14;
 
-/// Returns `jmp *0(%rip)` and the address.
+/// Returns code that jumps to the address `to`: `jmp *0(%rip)` and the address.
 pub(crate) fn jump(to: u64) -> [u8; JUMP_BYTES] {
     let mut code = [0; JUMP_BYTES];
     code[..2].copy_from_slice(&[0xff, 0x25]);
@@ -97,11 +100,11 @@ pub(crate) fn jump(to: u64) -> [u8; JUMP_BYTES] {
     code
 }
 
-/// Functions of a vDSO that read no time and are not replaced.
+/// Functions of the kernel's vDSO that read no time and are therefore not replaced.
 pub(crate) const KEPT: &[&str] = &["__vdso_sgx_enter_enclave"];
 
-/// Returns true if the first `length` bytes are the filler of assemblers between functions: `nop`
-/// in all its lengths, and `int3`.
+/// Returns true if the first `length` bytes of `code` are filler that assemblers put between
+/// functions: `nop` in all its lengths, and `int3`.
 pub(crate) fn is_filler(mut code: &[u8], length: usize) -> bool {
     let Some(end) = code.len().checked_sub(length) else {
         return false;

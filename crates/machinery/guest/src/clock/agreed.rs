@@ -1,10 +1,10 @@
-//! Pauses of a clock that are agreed on with other machines.
+//! Pauses of a clock at an instant that several machines agree on.
 //!
-//! The clock gets a bound before the common instant of the pause is known; the bound is later
-//! raised to exactly that instant. The clock resumes as of an instant that all machines have agreed
-//! on, so that the resumption does not depend on wake-up latencies of this machine's threads. A
-//! bound is independent of the stop and the end of [`super::stop`]; the clock stands at the
-//! earliest.
+//! Before the common instant of the pause is known, the clock gets an upper bound; the bound is
+//! later raised to exactly that instant. The clock resumes as if it had been resumed at an instant
+//! that all machines have agreed on, so that the resumption does not depend on wake-up latencies of
+//! this machine's threads. A bound is independent of the stop and the end of [`super::stop`]. The
+//! clock stops at the earliest of the three.
 
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
@@ -14,14 +14,15 @@ use super::waiting::Awaited;
 use super::{ChangeKind, Clock, compose};
 
 impl Clock {
-    /// Bounds the clock at `at_least`, or at `lead` after its present time; no lower than its
-    /// present time, and no higher than its end. Returns the bound; no reader sees a later instant.
+    /// Limits the clock to `at_least`, or, if that is `None`, to `lead` after its present time. The
+    /// bound is not lower than the present time, and not higher than the clock's end. Returns the
+    /// bound; no reader sees a later instant.
     pub fn bound_at(&self, lead: Duration, at_least: Option<Instant<Virtual>>) -> Instant<Virtual> {
         let mut state = self.lock();
         let calibration = state.calibration.map();
         self.publish_all(&mut state, |state, ticks| {
             let shown = state.published.at(Instant::from_ticks(ticks));
-            // All clocks of a run end where this one does: none would reach a later bound.
+            // All clocks of a run have the same end, so no clock would reach a later bound.
             let bound = at_least.unwrap_or(shown + lead).min(state.end);
             state.bound = bound.max(shown);
             state.set_ceiling();
@@ -47,17 +48,17 @@ impl Clock {
         self.changed.notify_all();
     }
 
-    /// Waits until the clock shows `at`, or was paused elsewhere.
+    /// Waits until the clock shows `at`, or was paused by another caller.
     pub(crate) fn wait_for_bound(&self, at: Instant<Virtual>) {
-        // No program notices this instant.
+        // This instant has no effect on programs.
         self.wait_for(&[Awaited::Background(at)], |state| {
             state.paused_since.is_some() || self.now() >= at
         });
     }
 
-    /// Resumes a clock that stands at `from`, or has shown nothing later, without a bound, as if it
-    /// had been resumed when the machine's clock showed `at`. The time that has passed since then
-    /// is shown at once. Returns the delay.
+    /// Removes the bound and resumes a clock that stands at `from`, or has shown nothing later, as
+    /// if it had been resumed at the wall instant `at`. The clock at once shows the time that has
+    /// passed since then. Returns the wall time since `at`.
     pub fn resume_as_of(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Duration {
         while wall_now() < at {
             std::hint::spin_loop();
@@ -126,8 +127,8 @@ mod tests {
         assert_eq!(clock.pause(), end);
     }
 
-    /// If the run ends before a bound could be reached, the bound is that end: else all machines
-    /// would wait for an instant that never comes.
+    /// If the run ends before a bound could be reached, the bound is that end. Otherwise all
+    /// machines would wait for an instant that never comes.
     #[test]
     fn a_bound_beyond_the_end_is_the_end() {
         let clock = clock();
@@ -179,7 +180,7 @@ mod tests {
         );
     }
 
-    /// The line is the agreed one, however late the thread is that resumes the clock.
+    /// The clock runs as agreed, even if the thread that resumes it is late.
     #[test]
     fn it_goes_on_as_of_the_agreed_instant() {
         let clock = clock();

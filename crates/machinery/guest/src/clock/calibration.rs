@@ -1,4 +1,4 @@
-//! The first map: counter → wall.
+//! First map of the clock: counter → wall.
 
 use timeloom_page::{CounterKind, ticks_ordered};
 use timeloom_sys::clock::{ClockId, read_ns, wall_now};
@@ -8,13 +8,13 @@ use crate::arch::CLOCKSOURCE;
 use crate::error::GuestError;
 use crate::linux::spare::with_spare;
 
-/// The cycle counter in use.
+/// Cycle counter in use, with its reader.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counter {
     kind: CounterKind,
 }
 
-/// Readings of counter and wall clock, taken together.
+/// Readings of the counter and of the wall clock (CLOCK_MONOTONIC) at the same instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     ticks: u64,
@@ -22,13 +22,14 @@ pub(crate) struct Sample {
 }
 
 impl Counter {
-    /// CLOCK_MONOTONIC, by system call.
+    /// CLOCK_MONOTONIC, read by a system call, as a counter of nanoseconds.
     pub(crate) const MONOTONIC: Self = Self {
         kind: CounterKind::Monotonic,
     };
 
-    /// Returns the processor's counter if the kernel itself keeps time with it, since the kernel
-    /// has then checked that it is steady and synchronised between processors.
+    /// Returns the processor's counter if the kernel itself keeps time with it. The kernel has then
+    /// checked that the counter is steady and synchronised between processors. Otherwise returns
+    /// [`Self::MONOTONIC`].
     pub(crate) fn detect() -> Self {
         Self {
             kind: if kernel_counts_by().as_deref() == Some(CLOCKSOURCE) {
@@ -43,8 +44,8 @@ impl Counter {
         self.kind
     }
 
-    /// Returns the kernel's clock source if it is no longer this counter: the kernel leaves a
-    /// counter that it finds unstable, and never returns to it.
+    /// Returns the name of the kernel's clock source if that is no longer this counter. The kernel
+    /// abandons a counter that it finds unstable, and never returns to it.
     pub(crate) fn left_for(self) -> Option<String> {
         match self.kind {
             CounterKind::Tsc => kernel_counts_by().filter(|name| name != CLOCKSOURCE),
@@ -59,8 +60,8 @@ impl Counter {
         }
     }
 
-    /// Returns the best of several attempts: the wall clock read between the two counter reads that
-    /// are closest together. The error is at most half of their distance.
+    /// Reads the wall clock between two counter reads, several times, and returns the attempt in
+    /// which the counter reads were closest together. The error is at most half of their distance.
     pub(crate) fn sample(self) -> Sample {
         (0..8)
             .map(|_| {
@@ -81,14 +82,14 @@ impl Counter {
     }
 }
 
-/// Returns the kernel's clock source, if it can be read.
+/// Returns the name of the kernel's clock source, or `None` if it cannot be read.
 fn kernel_counts_by() -> Option<String> {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let name = with_spare(|| std::fs::read_to_string(path)).ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Line from counter to wall, and the samples that it is based on.
+/// Linear map from counter to wall time, and the samples on which it is based.
 #[derive(Clone, Copy)]
 pub(crate) struct Calibration {
     first: Sample,
@@ -96,8 +97,8 @@ pub(crate) struct Calibration {
 }
 
 impl Calibration {
-    /// Takes two samples, five milliseconds apart: accurate to some 10 ppm, which the first
-    /// [`Self::steered`] improves.
+    /// Takes two samples, five milliseconds apart. The map is accurate to some 10 ppm, which the
+    /// first [`Self::steered`] improves.
     pub(crate) fn start(counter: Counter) -> Self {
         let first = counter.sample();
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -107,19 +108,19 @@ impl Calibration {
         Self { first, map }
     }
 
-    /// Returns the line in force.
+    /// Returns the map in force.
     pub(crate) fn map(&self) -> ClockMap<CounterScale, Wall> {
         self.map
     }
 
-    /// Checks that a page can show a clock of this dilation, given its maximum of nanoseconds per
+    /// Checks if a page can show a clock of this dilation. A page has a maximum of nanoseconds per
     /// tick.
     ///
     /// # Errors
-    /// Fails if only a slower clock could be shown.
+    /// Fails if the clock would be too fast; the message states the least possible dilation.
     pub(crate) fn check_pace(&self, dilation: f64) -> Result<(), GuestError> {
         let least = self.map.rate.as_f64() / PAGE_NS_PER_TICK * MARGIN;
-        // As printed in the message: six digits, rounded up.
+        // Rounded up to six digits, as the message prints it.
         let least = (least * 1e6).ceil() / 1e6;
         if dilation >= least {
             return Ok(());
@@ -129,9 +130,9 @@ impl Calibration {
         )))
     }
 
-    /// Returns the line from `sample` on: the rate over the whole time since the first sample, bent
-    /// so that the present error vanishes within a second. The bend is at most 500 ppm: a machine
-    /// that was suspended catches up slowly, but guests never see a jump.
+    /// Returns the map from `sample` on. Its rate is the mean rate since the first sample,
+    /// corrected so that the present error vanishes within a second. The correction is at most 500
+    /// ppm: a machine that was suspended catches up slowly, but guests never see a jump.
     pub(crate) fn steered(&self, sample: Sample) -> Self {
         let at = Instant::from_ticks(sample.ticks);
         let error_ns = (sample.wall - self.map.at(at)).as_ns();
@@ -145,18 +146,19 @@ impl Calibration {
     }
 }
 
-/// The machine's time-stamp counter against its CLOCK_MONOTONIC_RAW, which the kernel derives from
-/// it (where it is the clock source) by its frequency alone.
+/// Emulated time-stamp counter as a function of CLOCK_MONOTONIC_RAW. Where the machine's counter is
+/// the clock source, the kernel derives CLOCK_MONOTONIC_RAW from it by the counter's frequency
+/// alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TscLine {
-    /// Counter value at the clock's zero, modulo 2^64.
+    /// Counter value at the zero of CLOCK_MONOTONIC_RAW, modulo 2^64.
     pub(crate) tsc0: u64,
-    /// Ticks per nanosecond.
+    /// Ticks of the counter per nanosecond of CLOCK_MONOTONIC_RAW.
     pub(crate) per_ns: Rate,
 }
 
 impl TscLine {
-    /// Takes two samples, 50 ms apart: accurate to about a millionth.
+    /// Takes two samples, 50 ms apart. The frequency is accurate to about a millionth.
     pub(crate) fn measure() -> Self {
         let (tsc1, raw1_ns) = Self::sample();
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -183,10 +185,11 @@ impl TscLine {
     }
 }
 
-/// Maximum that a page holds: eight bits before the point.
+/// Maximum of nanoseconds per tick that a page can hold: eight bits before the point.
 const PAGE_NS_PER_TICK: f64 = 256.0;
 
-/// Margin for bends while following the machine's clock, and for an oscillator's error.
+/// Factor that leaves a margin for the correction while following the machine's clock, and for an
+/// oscillator's error.
 const MARGIN: f64 = 1.01;
 
 fn rate_between(from: Sample, to: Sample) -> Rate {

@@ -1,11 +1,12 @@
-//! Map from the kernel's dates of files to the hosts' clocks, and the dates set by programs.
+//! Conversion of the kernel's dates of files to the hosts' clocks, and a record of dates set by
+//! programs.
 //!
-//! The kernel dates files by the machine's CLOCK_REALTIME as of its last tick. Each host therefore
-//! keeps, for every change of its clock since the session began, a line from the machine's clock to
-//! its own CLOCK_REALTIME. A date is mapped by the line that was in force at that date, so its
-//! virtual value never changes later.
+//! The kernel dates files by the machine's CLOCK_REALTIME as of its last tick. For every change of
+//! a host's clock since the session began, the host therefore keeps a line: a linear map from the
+//! machine's CLOCK_REALTIME to its own. A date is converted by the line that was in force at that
+//! date, so its virtual value never changes later.
 //!
-//! A date set by a program is stored with its inode and never mapped.
+//! A date set by a program is stored with its inode and never converted.
 
 use std::collections::HashMap;
 
@@ -14,17 +15,18 @@ use timeloom_time::{Duration, Instant, Rate, Wall};
 
 use super::{Clock, Host};
 
-/// The machine's clock as used by the kernel for files, and the dates set by programs.
+/// Readings of the machine's clock by which the kernel dates files, and the dates set by programs.
 pub(super) struct FileDates {
-    /// Start of the session, by the kernel's last tick at that time.
+    /// Start of the session by the machine's CLOCK_REALTIME, as of the kernel's last tick before
+    /// it, in nanoseconds since 1970.
     pub(super) from_ns: i64,
-    /// The machine's CLOCK_REALTIME less its CLOCK_MONOTONIC.
+    /// The machine's CLOCK_REALTIME minus its CLOCK_MONOTONIC, in nanoseconds.
     ahead_ns: i64,
-    /// Time of that reading.
+    /// Wall instant at which `ahead_ns` was measured.
     looked: Instant<Wall>,
-    /// Kernel tick at which time is about to skip.
+    /// Date of the kernel tick at which time is about to skip, in nanoseconds since 1970.
     pub(super) tick_ns: Option<i64>,
-    /// Dates set by programs, by device and inode number: access, modification.
+    /// Dates of access and modification set by programs, by device and inode number.
     set: HashMap<[u64; 2], [Option<i64>; 2]>,
 }
 
@@ -39,7 +41,7 @@ impl FileDates {
         }
     }
 
-    /// Returns the onset of a line that comes into force now.
+    /// Returns the onset, in the machine's dates, of a line that comes into force now, at `wall`.
     pub(super) fn onset(&self, wall: Instant<Wall>) -> Onset {
         let at_ns = self.realtime_ns(wall);
         Onset {
@@ -48,19 +50,21 @@ impl FileDates {
         }
     }
 
-    /// Returns the machine's CLOCK_REALTIME at an instant that is now or was a moment ago.
+    /// Returns the machine's CLOCK_REALTIME at `wall`, in nanoseconds. `wall` must be now, or a
+    /// moment ago.
     pub(super) fn realtime_ns(&self, wall: Instant<Wall>) -> i64 {
         wall.as_ns() + self.ahead_ns
     }
 
-    /// Returns true if the machine's CLOCK_REALTIME was set since the last reading.
+    /// Measures the difference of the machine's clocks again. Returns true if its CLOCK_REALTIME
+    /// was set since the last measurement.
     fn notice_step(&mut self, wall: Instant<Wall>) -> bool {
         if wall - self.looked <= LOOK_EVERY {
             return false;
         }
         self.looked = wall;
         let ahead_ns = realtime_ahead_ns();
-        // Readings differ by a little, and a step of the clock by more.
+        // Two measurements differ by a little; a step of the clock is larger.
         let is_step = (ahead_ns - self.ahead_ns).abs() > STEP_NS;
         if is_step {
             self.ahead_ns = ahead_ns;
@@ -69,33 +73,34 @@ impl FileDates {
     }
 }
 
-/// Lines from the machine's CLOCK_REALTIME to a host's.
+/// Linear maps from the machine's CLOCK_REALTIME to a host's, in the order of their onsets.
 #[derive(Default)]
 pub(super) struct DateLines {
     lines: Vec<DateLine>,
-    /// True if lines were dropped.
+    /// True if some lines were dropped, so that dates may be wrong.
     is_thinned: bool,
 }
 
-/// Start of a line, by the machine's CLOCK_REALTIME.
+/// Onset of a line by the machine's CLOCK_REALTIME, in nanoseconds.
 #[derive(Clone, Copy)]
 pub(super) struct Onset {
-    /// First date that the line maps; where time skips, the kernel's last tick before.
+    /// First date that the line converts. Where time skips, this is the kernel's last tick before
+    /// the skip.
     pub(super) from_ns: i64,
     pub(super) at_ns: i64,
 }
 
 #[derive(Clone, Copy)]
 struct DateLine {
-    /// First of the machine's dates that the line maps.
+    /// First of the machine's dates that the line converts, in nanoseconds since 1970.
     from_ns: i64,
-    /// Machine's CLOCK_REALTIME at the start of the line.
+    /// The machine's CLOCK_REALTIME at the start of the line, in nanoseconds.
     machine_ns: i64,
-    /// Host's CLOCK_REALTIME at the start of the line.
+    /// The host's CLOCK_REALTIME at the start of the line, in nanoseconds.
     shown_ns: i64,
-    /// Host's CLOCK_REALTIME at which its clock stops by itself.
+    /// The host's CLOCK_REALTIME, in nanoseconds, at which the host's clock stops by itself.
     most_ns: i64,
-    /// Host time per machine time.
+    /// Time of the host per time of the machine.
     rate: Rate,
 }
 
@@ -110,12 +115,14 @@ impl DateLine {
 impl DateLines {
     /// Adds a line that comes into force at `onset`.
     pub(super) fn push(&mut self, onset: Onset, shown_ns: i64, most_ns: i64, rate: Rate) {
-        // If the machine's clock was set back, an ambiguous date means the later instant.
+        // If the machine's clock was set back, one date may mean two instants. It is then taken for
+        // the later one.
         let is_ahead = |last: &DateLine| last.from_ns > onset.from_ns + SET_BACK_NS;
         while self.lines.last().is_some_and(is_ahead) {
             self.lines.pop();
         }
-        // The tick of a skip may precede a change that had no effect.
+        // The tick of a skip may be earlier than the onset of the last line, which then had no
+        // effect.
         let last_ns = self.lines.last().map_or(onset.from_ns, |last| last.from_ns);
         let machine_ns = onset.at_ns;
         let line = DateLine {
@@ -138,7 +145,8 @@ impl DateLines {
         self.lines.push(line);
     }
 
-    /// Returns the host's time at a time of the machine's clock.
+    /// Returns the host's CLOCK_REALTIME, in nanoseconds, when the machine's was `machine_ns`.
+    /// Returns `None` if there is no line for that date.
     pub(super) fn at(&self, machine_ns: i64) -> Option<i64> {
         let index = self
             .lines
@@ -146,7 +154,7 @@ impl DateLines {
         Some(self.lines.get(index.saturating_sub(1))?.at(machine_ns))
     }
 
-    /// Drops every second of the older lines.
+    /// Drops every second line of the older ones.
     fn thin(&mut self) {
         let half = self.lines.len() / 2;
         let mut index = 0;
@@ -164,7 +172,8 @@ impl Clock {
         self.lock().file_dates.is_some()
     }
 
-    /// Returns the date that programs of `host` see instead of a file's date.
+    /// Returns the date that programs of `host` see in place of a file's date; both are in
+    /// nanoseconds since 1970. `file` is the device and inode number.
     pub(crate) fn file_date(&self, host: &Host, file: [u64; 2], date_ns: i64) -> i64 {
         let mut state = self.lock();
         let wall = self.wall();
@@ -183,7 +192,7 @@ impl Clock {
         };
         let set = dates.set.get(&file);
         let is_set = set.is_some_and(|set| set.contains(&Some(date_ns)));
-        // The kernel dates nothing in the future.
+        // The kernel sets no dates in the future, so a program has set this one.
         let now_ns = dates.realtime_ns(wall) + SLACK_NS;
         if is_set || date_ns < dates.from_ns || date_ns > now_ns {
             return date_ns;
@@ -192,7 +201,8 @@ impl Clock {
         shown.unwrap_or(date_ns)
     }
 
-    /// Records a date of a file that a program has set.
+    /// Records that a program has set a date of a file: of the last access if `is_access`,
+    /// otherwise of the last modification.
     pub(crate) fn keep_date(&self, file: [u64; 2], date_ns: i64, is_access: bool) {
         let mut state = self.lock();
         let Some(dates) = &mut state.file_dates else {
@@ -203,9 +213,9 @@ impl Clock {
         }
     }
 
-    /// Waits for the kernel's next tick if dates of files are virtual, so that files written after
-    /// the following skip have later dates than all files written before. The caller ensures that
-    /// nothing is written meanwhile.
+    /// If dates of files are virtual, waits for the kernel's next tick before a skip of time. Files
+    /// written after the skip then have later dates than all files written before it. The caller
+    /// ensures that no file is written during the wait.
     pub(crate) fn await_tick(&self) {
         let (before_ns, begun) = (coarse_realtime_ns(), self.wall());
         while self.wall() - begun < LONGEST_TICK {
@@ -220,14 +230,16 @@ impl Clock {
         }
     }
 
-    /// Discards the awaited tick, after a skip or without one.
+    /// Discards the tick that [`Self::await_tick`] has waited for. Called after the skip, or if
+    /// there was none.
     pub(crate) fn forget_tick(&self) {
         if let Some(dates) = &mut self.lock().file_dates {
             dates.tick_ns = None;
         }
     }
 
-    /// Returns, as a sentence, the reason why dates of files may be wrong, if they may be.
+    /// Returns a sentence with the reason why dates of files may be wrong, or `None` if they are
+    /// right.
     pub fn doubt_of_file_dates(&self) -> Option<&'static str> {
         let state = self.lock();
         let dates = state.file_dates.as_ref()?;
@@ -239,7 +251,8 @@ impl Clock {
     }
 }
 
-/// Returns the machine's CLOCK_REALTIME minus its CLOCK_MONOTONIC, from uninterrupted readings.
+/// Returns the machine's CLOCK_REALTIME minus its CLOCK_MONOTONIC, in nanoseconds, from readings
+/// that were not interrupted.
 fn realtime_ahead_ns() -> i64 {
     let reading = || {
         let before = read_ns(ClockId::Monotonic);
@@ -253,26 +266,26 @@ fn realtime_ahead_ns() -> i64 {
         .map_or(0, |(_, ahead)| ahead)
 }
 
-/// Returns the clock by which the kernel dates files.
+/// Returns CLOCK_REALTIME_COARSE in nanoseconds, by which the kernel dates files.
 fn coarse_realtime_ns() -> i64 {
     read_ns(ClockId::RealtimeCoarse)
 }
 
 const TRIES: u32 = 3;
-/// Tick of a kernel with 100 ticks a second, with a margin.
+/// Upper bound of a kernel tick: 100 ticks per second, with a margin.
 const LONGEST_TICK: Duration = Duration::from_ms(50);
 const LOOK_FOR_TICK: std::time::Duration = std::time::Duration::from_micros(100);
-/// Span by which a line may begin before the previous one: one tick.
+/// Maximum time in nanoseconds by which a line may begin before the previous one: one tick.
 const SET_BACK_NS: i64 = 50_000_000;
 const LOOK_EVERY: Duration = Duration::from_ms(100);
 const STEP_NS: i64 = 1_000_000;
-/// Error bound for the reading of the machine's CLOCK_REALTIME.
+/// Error bound, in nanoseconds, for the reading of the machine's CLOCK_REALTIME.
 const SLACK_NS: i64 = 1_000_000;
-/// Rounding difference of two lines through one point.
+/// Maximum difference, in nanoseconds, of two lines through the same point, caused by rounding.
 const ROUNDING_NS: i64 = 100;
-/// Maximum number of lines of one host: 96 MiB.
+/// Maximum number of lines of one host, which take 96 MiB.
 const MOST_LINES: usize = 1 << 21;
-/// Maximum number of inodes with a stored date: about 80 MiB.
+/// Maximum number of inodes with a stored date, which take about 80 MiB.
 const MOST_FILES: usize = 1 << 20;
 
 #[cfg(test)]
@@ -295,7 +308,7 @@ mod tests {
         lines.push(at(1_000), 50_000, OPEN, Rate::ONE);
         lines.push(at(2_000), 51_000, OPEN, Rate::STOPPED);
         lines.push(at(3_000), 51_000, OPEN, half);
-        // Time skips.
+        // Time skips from here on.
         lines.push(at(4_000), 90_000, OPEN, half);
         let dates = [500, 1_000, 1_999, 2_500, 3_500, 4_002];
         let expected = [50_000, 50_000, 50_999, 51_000, 51_250, 90_001];
@@ -315,14 +328,14 @@ mod tests {
         assert_eq!(lines.at(900), Some(500));
     }
 
-    /// Time skips shortly after a tick, since which nothing was written: files dated by that tick
-    /// were written after the skip.
+    /// Time skips shortly after a tick, and no file was written between the tick and the skip. So
+    /// files dated by that tick were written after the skip.
     #[test]
     fn a_skip_counts_from_its_tick_on() {
         let mut lines = DateLines::default();
         lines.push(at(0), 0, OPEN, Rate::ONE);
         let tick = 4_000_000;
-        // A change in between without effect.
+        // A change between tick and skip has no effect.
         lines.push(at(tick + 10), tick + 10, OPEN, Rate::STOPPED);
         let skip = Onset {
             from_ns: tick,
@@ -337,7 +350,7 @@ mod tests {
         assert_eq!(lines.at(tick + 700), Some(1_000_000_200));
     }
 
-    /// A line that continues the previous one takes no room.
+    /// A line that continues the previous one is not stored.
     #[test]
     fn what_changes_nothing_is_not_kept() {
         let mut lines = DateLines::default();

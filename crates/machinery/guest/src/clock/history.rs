@@ -1,8 +1,8 @@
 //! History of a clock: its last changes, for queries about past instants, and the totals of all
 //! changes.
 //!
-//! A run may pause some thousand times a second for days, so nothing here grows: a change is
-//! counted when it ends, and then kept only for a while.
+//! A run may pause some thousand times a second for days, so memory must not grow with the number
+//! of changes: a change is added to the totals when it ends, and stored only for a while longer.
 
 use std::collections::VecDeque;
 
@@ -10,32 +10,32 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
 
 use super::ChangeKind;
 
-/// One change of a clock.
+/// A change of a clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     /// Kind of the change.
     pub(super) kind: ChangeKind,
-    /// Map in force from then on.
+    /// Map wall → virtual in force from the change on.
     pub(super) map: ClockMap<Wall, Virtual>,
 }
 
-/// Consistent times of one run: all are taken at the same instant.
+/// Totals of one run, all taken at the same instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reckoning {
-    /// Virtual time reached.
+    /// Virtual time reached since the session began.
     pub virtual_time: Duration,
     /// Wall time since the clock was first resumed.
     pub wall: Duration,
-    /// Part of it with the clock paused.
+    /// Part of `wall` during which the clock was paused.
     pub paused: Duration,
     /// Number of times that the clock stopped.
     pub pauses: u64,
 }
 
-/// History of a clock. There is always a change in force.
+/// History of a clock. It always contains the change that is in force.
 #[derive(Debug)]
 pub(super) struct History {
-    /// Recent changes; the last is in force.
+    /// Recent changes, oldest first. The last one is in force.
     recent: VecDeque<Change>,
     tally: Tally,
 }
@@ -43,11 +43,11 @@ pub(super) struct History {
 /// Totals of the changes that have ended.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
-    /// Counting ends when the clock shows this.
+    /// Virtual time at which counting ends.
     end: Instant<Virtual>,
-    /// Wall instant at which the clock was first resumed.
+    /// Wall instant at which the clock was first resumed; `None` before.
     began: Option<Instant<Wall>>,
-    /// Wall instant at which the clock showed the end.
+    /// Wall instant at which the clock showed `end`; `None` before.
     reached: Option<Instant<Wall>>,
     is_paused: bool,
     paused: Duration,
@@ -55,10 +55,10 @@ struct Tally {
 }
 
 impl History {
-    /// Makes a history that begins with the line in force from the start.
+    /// Creates a history that begins with `map`, the map in force from the start.
     pub(super) fn new(map: ClockMap<Wall, Virtual>) -> Self {
         let kind = ChangeKind::Resume;
-        // A clock that is stopped at first begins when it is resumed.
+        // For a clock that is stopped at first, the run begins when it is resumed.
         let runs = map.rate != Rate::STOPPED;
         Self {
             recent: VecDeque::from([Change { kind, map }]),
@@ -73,7 +73,7 @@ impl History {
         }
     }
 
-    /// Sets `end`, which the clock does not show yet, as the end of counting.
+    /// Sets the virtual time at which counting ends. The clock must not have shown `end` yet.
     pub(super) fn count_until(&mut self, end: Instant<Virtual>) {
         self.tally.end = end;
     }
@@ -89,11 +89,11 @@ impl History {
         self.recent.push_back(change);
     }
 
-    /// Returns the instant that the clock showed at a past wall instant, if it went no further than
-    /// `ceiling`. An instant before the kept changes counts as the first of them.
+    /// Returns the virtual time that the clock showed at a past wall instant, but at most
+    /// `ceiling`. For an instant before the stored changes, returns the time at the first of these.
     pub(super) fn at(&self, wall: Instant<Wall>, ceiling: Instant<Virtual>) -> Instant<Virtual> {
         let index = self.recent.partition_point(|it| it.map.in0 <= wall);
-        // A clock that stopped by itself is formally stopped a moment later.
+        // A clock that reached its ceiling is recorded as stopped only a moment later.
         let next = self.recent.get(index);
         let most = next.map_or(ceiling, |change| change.map.out0);
         self.recent[index.saturating_sub(1)].map.at(wall).min(most)
@@ -126,12 +126,12 @@ impl History {
 
 impl Tally {
     fn begin(&mut self, change: &Change) {
-        // If computing takes no time, the clock does not run when it is resumed.
+        // If computing takes no time, a resumed clock does not run by itself.
         let goes = change.map.rate != Rate::STOPPED || change.kind == ChangeKind::Resume;
         if goes && self.began.is_none() {
             self.began = Some(change.map.in0);
         }
-        // If computing takes no time, a clock stands without being paused as well.
+        // If computing takes no time, a clock may also stand without being paused.
         match change.kind {
             ChangeKind::Pause => self.is_paused = true,
             ChangeKind::Resume => self.is_paused = false,
@@ -139,7 +139,7 @@ impl Tally {
         }
     }
 
-    /// Counts a change that was in force until `until`.
+    /// Adds a change that was in force until `until` to the totals.
     fn close(&mut self, change: &Change, until: Instant<Wall>) {
         if self.reached.is_some() {
             return;
@@ -154,8 +154,8 @@ impl Tally {
     }
 }
 
-/// Maximum number of changes kept: those of about twenty seconds of pausing at the maximum rate. A
-/// captured frame is read long before.
+/// Maximum number of stored changes: those of about twenty seconds at the maximum rate of pauses. A
+/// captured frame is read long before that.
 const KEPT: usize = 1 << 16;
 
 #[cfg(test)]
@@ -166,8 +166,8 @@ mod tests {
         Instant::from_ns(ns)
     }
 
-    /// Clock that stands until 100, runs, stands from 110 to 140, runs, stands from 160 on; as of
-    /// `now`.
+    /// Returns the history of a clock that is stopped until 100, runs, is stopped from 110 to 140,
+    /// runs, and is stopped from 160 on; as of `now`.
     fn history(now: i64, planned: i64) -> History {
         let mut map = ClockMap::new(wall(0), Instant::ZERO, Rate::STOPPED);
         let mut history = History::new(map);
@@ -209,8 +209,8 @@ mod tests {
         assert_eq!(figures(200, 1000), [30, 100, 70, 2]);
     }
 
-    /// With ten times as many changes as are kept, all are counted, and only late instants are
-    /// distinguished.
+    /// With ten times as many changes as are stored, all are counted, but only late instants are
+    /// told apart.
     #[test]
     fn nothing_grows_however_often_a_clock_is_paused() {
         let mut map = ClockMap::new(wall(0), Instant::ZERO, Rate::ONE);

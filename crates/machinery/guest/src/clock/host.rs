@@ -1,4 +1,4 @@
-//! Public view of a host: its clocks, read from its own clock page.
+//! Public view of a host: its clocks, read from its clock page.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,23 +15,24 @@ use crate::linux::memory::PageMapping;
 /// Deviations of a host's clock from an ideal one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostOptions {
-    /// Oscillator that its kernel counts.
+    /// Oscillator by which the host's kernel keeps time.
     pub crystal: Crystal,
-    /// Core driven by the oscillator, if its kernel counts the core's cycles.
+    /// Options of the processor core whose cycles the host's kernel counts. `None` if the kernel
+    /// counts the oscillator directly.
     pub cycles: Option<CycleOptions>,
-    /// Seed of the random numbers of the oscillator and of a governor.
+    /// Seed of the random numbers of the oscillator and of a frequency governor.
     pub seed: u64,
-    /// Lead of its CLOCK_REALTIME over true civil time at the start.
+    /// The host's CLOCK_REALTIME minus true civil time at the start.
     pub offset: Duration,
 }
 
-/// A host of a session: a clock that its guests read.
+/// A host of a session: the clock that its guests read.
 pub struct Host {
     pub(super) name: String,
     pub(super) index: usize,
     pub(super) page: PageMapping<Shown>,
     pub(super) counter: Counter,
-    /// True if a program has requested a congestion control.
+    /// True if a program has requested a TCP congestion control.
     pub(super) has_requested_congestion_control: AtomicBool,
 }
 
@@ -41,33 +42,36 @@ impl std::fmt::Debug for Host {
     }
 }
 
-/// A host's clock against true time.
+/// Deviation of a host's clock from true time, at one instant.
 #[derive(Clone)]
 pub struct HostReading {
-    /// The host.
+    /// Host of the reading.
     pub host: Arc<Host>,
-    /// Lead of its CLOCK_REALTIME over true civil time.
+    /// The host's CLOCK_REALTIME minus true civil time.
     pub error: Duration,
-    /// Fraction by which its clocks run too fast.
+    /// Fraction by which the host's clocks run too fast.
     pub frequency_error: f64,
-    /// Maximum lag of its CLOCK_MONOTONIC_RAW behind its oscillator, if it counts a core's cycles.
+    /// Maximum lag of the host's CLOCK_MONOTONIC_RAW behind its oscillator. `None` unless its
+    /// kernel counts a core's cycles.
     pub missing: Option<Duration>,
-    /// Error bounds stated by its kernel, if that considers itself synchronised.
+    /// Error bounds stated by the host's kernel; `None` if the kernel does not consider itself
+    /// synchronised.
     pub believed: Option<Belief>,
 }
 
-/// Error bounds of a clock as stated by its kernel and set by a daemon.
+/// Error bounds of a clock, as a daemon has set them and the kernel states them.
 #[derive(Clone, Copy, Debug)]
 pub struct Belief {
-    /// `timex.esterror`.
+    /// Estimated error: `timex.esterror`.
     pub estimated_error: Duration,
-    /// `timex.maxerror`.
+    /// Maximum error: `timex.maxerror`.
     pub maximum_error: Duration,
 }
 
 impl Host {
-    /// Returns true if a program of this host requested a congestion control (TCP_CONGESTION) where
-    /// connections are paced by acknowledgements alone: it does not want the machine's default.
+    /// Returns true if a program of this host requested a congestion control (TCP_CONGESTION), in a
+    /// session whose connections are paced by acknowledgements alone. Such a program does not want
+    /// the machine's default.
     pub fn has_requested_congestion_control(&self) -> bool {
         self.has_requested_congestion_control
             .load(Ordering::Relaxed)
@@ -78,12 +82,12 @@ impl Host {
             .store(true, Ordering::Relaxed);
     }
 
-    /// Returns the name; empty for the only host of a session without named hosts.
+    /// Returns the name of the host; empty for the only host of a session without named hosts.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the host's number in the session, which is on its clock page.
+    /// Returns the number of the host in its session, which is also on its clock page.
     pub fn number(&self) -> u32 {
         self.index as u32
     }
@@ -96,18 +100,18 @@ impl Host {
         &self.page
     }
 
-    /// Returns the time that its page shows now.
+    /// Returns the time that the host's page shows now.
     pub(crate) fn now(&self) -> Instant<Shown> {
         self.page.page().read(|| self.counter.ticks(), |_| ()).0
     }
 
-    /// Returns the time that its clock `B` shows now.
+    /// Returns the present time of the host's clock `B`.
     pub(crate) fn now_on<B: Base>(&self) -> Instant<B> {
         let (now, offset_ns) = self.page.page().read(|| self.counter.ticks(), B::offset_ns);
         ClockMap::ahead_by(Duration::from_ns(offset_ns)).at(now)
     }
 
-    /// Returns the lead of its clock `B` over its page's time, in nanoseconds.
+    /// Returns the host's clock `B` minus the time on its page, in nanoseconds.
     pub(super) fn ahead_ns<B: Base>(&self) -> i64 {
         self.page
             .page()
@@ -115,12 +119,12 @@ impl Host {
             .1
     }
 
-    /// Returns the CLOCK_MONOTONIC_RAW that its guests see now.
+    /// Returns the CLOCK_MONOTONIC_RAW that the host's guests see now.
     pub(crate) fn raw(&self) -> Instant<Core> {
         self.page.page().read_raw(|| self.counter.ticks())
     }
 
-    /// Returns the POSIX clock `id` minus its page's time, in nanoseconds.
+    /// Returns the host's POSIX clock `id` minus the time on its page, in nanoseconds.
     pub(crate) fn offset_ns(&self, id: libc::clockid_t) -> i64 {
         let offset = |copy: &timeloom_page::MapCopy| {
             match id {

@@ -1,7 +1,7 @@
 //! Holding, dilating and releasing single hosts while the session continues.
 //!
-//! The state changed here is a host's [`Course`]: the rate of its own time against the session's.
-//! Only the pages of the hosts concerned are published anew, all of them at one instant.
+//! The state changed here is a host's [`Course`]: the map from the session's virtual time to the
+//! host's own time. Only the pages of the hosts concerned are published anew, all at one instant.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -14,29 +14,29 @@ use super::waiting::Awaited;
 use super::{ChangeKind, Clock, Host, State};
 use crate::error::GuestError;
 
-/// State of a host's own time against the session's.
+/// State of a host's own time, compared with the session's.
 #[derive(Clone, Debug)]
 pub struct HostTime {
-    /// The host.
+    /// Host of the state.
     pub host: Arc<Host>,
-    /// Virtual time that it has lived through since the session began.
+    /// The host's own time: the virtual time that has passed for it since the session began.
     pub lived: Instant<Lived>,
-    /// Lag behind the session; negative if the host is ahead.
+    /// Session time minus the host's own time; negative if the host is ahead.
     pub behind: Duration,
-    /// True if the host is held.
+    /// True if the host's time is stopped while the session's may run.
     pub held: bool,
-    /// Seconds of the session per second of the host, while it is not held.
+    /// Session seconds per second of the host, while the host is not held.
     pub dilation: f64,
 }
 
 impl HostTime {
-    /// Returns true if its own time differs from the session's.
+    /// Returns true if the host's own time differs from the session's.
     pub(crate) fn is_off(&self) -> bool {
         self.held || self.behind != Duration::ZERO || self.dilation != 1.0
     }
 }
 
-/// A change of a host's course, for the record.
+/// Change of the rate of a host's own time, for the run's record.
 #[derive(Clone, Debug)]
 pub struct HostChange {
     /// Kind of the change.
@@ -49,7 +49,7 @@ pub struct HostChange {
     pub host: HostTime,
 }
 
-/// Instant at which a host is to stop.
+/// Instant of its own time at which a host is to stop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostEnd {
     pub(crate) host: usize,
@@ -57,11 +57,12 @@ pub(crate) struct HostEnd {
     number: u64,
 }
 
-/// Callback run after every change of a host's course.
+/// Callback that is run after every change of the rate of a host's own time.
 pub(super) type HostListener = Box<dyn Fn(&HostChange) + Send + Sync>;
 
 impl Clock {
-    /// Stops the time of these hosts. Hosts that are held already stay so.
+    /// Stops the time of these hosts, given by number. Has no effect on hosts that are held
+    /// already.
     pub(crate) fn hold_hosts(&self, which: &[usize]) {
         self.change_courses(ChangeKind::Pause, which, |course, now| {
             let changes = !course.is_held();
@@ -70,7 +71,7 @@ impl Clock {
         });
     }
 
-    /// Resumes the time of these hosts from where it stands.
+    /// Resumes the time of these hosts, given by number, from where it was stopped.
     pub(crate) fn release_hosts(&self, which: &[usize]) {
         self.change_courses(ChangeKind::Resume, which, |course, now| {
             let changes = course.is_held();
@@ -79,10 +80,10 @@ impl Clock {
         });
     }
 
-    /// Sets the number of session seconds per second of these hosts from now on.
+    /// Sets the dilation of these hosts, given by number: session seconds per second of the host.
     ///
     /// # Errors
-    /// Fails if the factor is not within 0.001 … 1000.
+    /// Fails if `factor` is not within 0.001 … 1000.
     pub(crate) fn dilate_hosts(&self, which: &[usize], factor: f64) -> Result<(), GuestError> {
         if !Course::default().dilate(Instant::ZERO, factor) {
             return Err(GuestError::Usage(format!(
@@ -95,11 +96,11 @@ impl Clock {
         Ok(())
     }
 
-    /// Limits each of these hosts to an instant of its own time, until [`Self::forget_host_end`]. A
-    /// held host is not resumed.
+    /// Sets an end for each of these hosts: an instant of the host's own time at which its time
+    /// stops, until [`Self::forget_host_end`]. A held host is not resumed.
     ///
     /// # Errors
-    /// Fails, leaving no new end in force, if a host has reached its instant already or has another
+    /// Fails, without setting any end, if a host has reached its instant already or has another
     /// end.
     pub(crate) fn end_hosts_at(
         &self,
@@ -149,7 +150,7 @@ impl Clock {
         Ok(ends)
     }
 
-    /// Removes the host's end, so that it does not stop by itself.
+    /// Removes the end of the host with this number, so that its time does not stop by itself.
     pub(crate) fn forget_host_end(&self, index: usize) {
         let mut state = self.lock();
         if state.hosts[index].course.end() == Instant::FAR_FUTURE {
@@ -163,8 +164,9 @@ impl Clock {
         self.hosts_changed();
     }
 
-    /// Waits until one of these ends is reached or forgotten, or `give_up` returns true. Returns
-    /// these ends, with the wall instant at which they were reached; `None` for forgotten ones.
+    /// Waits until one of these ends is reached or removed, or `give_up` returns true. Returns the
+    /// ends that were reached or removed, with the wall instant at which they were reached; `None`
+    /// for removed ones.
     pub(crate) fn wait_for_host_ends(
         &self,
         ends: &[HostEnd],
@@ -194,8 +196,8 @@ impl Clock {
         .collect()
     }
 
-    /// Returns the state of each host's own time against the session's, and the session instant at
-    /// which that is so.
+    /// Returns the state of each host's own time, and the session time at which all these states
+    /// were taken.
     pub fn host_times(&self) -> (Instant<Virtual>, Vec<HostTime>) {
         let state = self.lock();
         let now = self.now();
@@ -203,24 +205,27 @@ impl Clock {
         (now, all.map(|index| state.host_time(index, now)).collect())
     }
 
-    /// Returns true if the host is held.
+    /// Returns true if the host with this number is held.
     pub(crate) fn is_held(&self, index: usize) -> bool {
         self.lock().hosts[index].course.is_held()
     }
 
-    /// Returns the wall seconds per second of the host, as long as neither is held.
+    /// Returns the wall seconds per second of the host with this number, while neither host nor
+    /// session is held.
     pub(crate) fn dilation_on(&self, index: usize) -> f64 {
         let state = self.lock();
         state.dilation * state.hosts[index].course.factor()
     }
 
-    /// Registers `listener`, called after every change of a host's course.
+    /// Registers `listener`, which is called after every change of the rate of a host's own time.
     pub fn on_host_change(&self, listener: impl Fn(&HostChange) + Send + Sync + 'static) {
         let mut listeners = self.host_listeners();
         listeners.push(Box::new(listener));
     }
 
-    /// Applies `change`, which returns true if it has changed the course.
+    /// Applies `change` to the courses of these hosts, all at one instant, and publishes their
+    /// pages. Calls the listeners for those hosts for which `change` returns true: it has changed
+    /// the course.
     fn change_courses(
         &self,
         kind: ChangeKind,
@@ -307,8 +312,8 @@ mod tests {
         clock.host_times().1[index].lived
     }
 
-    /// Any sequence of operations on the session and a host, as fast as possible: checked on the
-    /// host's page, and on that of a host that is not changed.
+    /// Performs random operations on the session and a host, as fast as possible. Checks the host's
+    /// page, and that of a host that is not changed.
     #[test]
     fn no_reader_sees_a_host_go_back_or_another_one_change() {
         let seed = 20_260_807;
@@ -322,7 +327,7 @@ mod tests {
             page.read_raw(|| clock.counter.ticks())
         };
         clock.hold_hosts(&[0]);
-        // Both clocks of an ideal host count the same.
+        // Both clocks of an ideal host run at the same rate.
         let raw_ahead = raw(0).as_ns() - hosts[0].now().as_ns();
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -384,8 +389,8 @@ mod tests {
         assert!(off.abs() <= 60, "seed {seed}: {off} ns");
     }
 
-    /// Checked on all clocks of the host while others continue; the stop can come long after all
-    /// readers have seen the host stand.
+    /// Checks all clocks of the host while other hosts continue. The stop can come long after all
+    /// readers have seen that the host's clock stands.
     #[test]
     fn a_host_stands_at_its_instant_before_anybody_stops_it() {
         let (clock, hosts) = clock_with_hosts(&[Crystal::default(), Crystal::default()]);

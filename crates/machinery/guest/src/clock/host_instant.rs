@@ -1,4 +1,4 @@
-//! Instants on the clocks of a host, with the clock in their type.
+//! Instants on the clocks of a host. The type of an instant contains its clock.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,7 +8,7 @@ use timeloom_time::{Duration, Instant, Scale, Utc};
 
 use super::host::Host;
 
-/// CLOCK_TAI of a host.
+/// Scale of a host's CLOCK_TAI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tai {}
 
@@ -16,14 +16,14 @@ impl Scale for Tai {
     const NAME: &'static str = "tai";
 }
 
-/// A clock of a host that programs wait by: the page's time, which cannot be set, CLOCK_REALTIME,
-/// or CLOCK_TAI.
+/// A clock of a host on which programs can have deadlines: the page's time, which cannot be set,
+/// CLOCK_REALTIME, or CLOCK_TAI.
 pub(crate) trait Base: Scale + Copy {
-    /// Returns the offset from the page's time, for readers of the page.
+    /// Returns this clock minus the page's time, in nanoseconds, from the map of a page.
     fn offset_ns(copy: &MapCopy) -> i64;
 
-    /// Returns the lead over the host's CLOCK_MONOTONIC, which showed `start` when the page showed
-    /// zero.
+    /// Returns this clock minus the host's CLOCK_MONOTONIC. `start` is the CLOCK_MONOTONIC at which
+    /// the page showed zero.
     fn ahead(line: &HostLine, start: Duration) -> Duration;
 }
 
@@ -57,21 +57,21 @@ impl Base for Tai {
     }
 }
 
-/// An instant on the clock `B` of a host.
+/// Instant on the clock `B` of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HostInstant<B: Base> {
-    /// The host's number.
+    /// Number of the host.
     pub(crate) host: usize,
     pub(crate) at: Instant<B>,
 }
 
 impl<B: Base> HostInstant<B> {
-    /// Returns the time left; negative if the instant has passed.
+    /// Returns the time until the instant, on its own clock; negative if the instant has passed.
     fn left(self, host: &Host) -> Duration {
         self.at - host.now_on::<B>()
     }
 
-    /// Returns the page's time at the instant, by the present rates of its clocks.
+    /// Returns the page's time at the instant, by the present offset between the two clocks.
     fn shown(self, host: &Host) -> Instant<Shown> {
         Instant::from_ns(self.at.as_ns().saturating_sub(host.ahead_ns::<B>()))
     }
@@ -84,7 +84,7 @@ impl<B: Base> HostInstant<B> {
     }
 }
 
-/// Instant on one of a host's clocks, as chosen by a program.
+/// Deadline on one of a host's clocks, as chosen by a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HostDeadline {
     Shown(HostInstant<Shown>),
@@ -102,7 +102,7 @@ impl HostDeadline {
         }
     }
 
-    /// Returns the time left by its own clock; negative if the instant has passed.
+    /// Returns the time until the deadline, on its own clock; negative if the deadline has passed.
     pub(crate) fn left(self, host: &Host) -> Duration {
         match self {
             Self::Shown(at) => at.left(host),
@@ -111,7 +111,7 @@ impl HostDeadline {
         }
     }
 
-    /// Returns the page's time at the instant, by the present rates of its clocks.
+    /// Returns the page's time at the deadline, by the present offset between the two clocks.
     pub(crate) fn shown(self, host: &Host) -> Instant<Shown> {
         match self {
             Self::Shown(at) => at.shown(host),
@@ -120,7 +120,7 @@ impl HostDeadline {
         }
     }
 
-    /// Returns the instant later by `by` on its own clock.
+    /// Returns the deadline that is later by `by` on the same clock.
     pub(crate) fn later(self, by: Duration) -> Self {
         match self {
             Self::Shown(at) => Self::Shown(at.later(by)),

@@ -1,8 +1,8 @@
-//! Supervisor's state of a host, and its composition to a line on the host's page.
+//! Supervisor's state of a host, and the composition of its maps to one map on the host's page.
 //!
-//! Four maps are composed: counter → virtual (the session's), virtual → lived (the host's
-//! [`Course`]), lived → the host's clocks (its oscillator and its kernel), and from its
-//! CLOCK_MONOTONIC to the page's time.
+//! Four maps are composed: counter → virtual (the session's), virtual → lived (the host's own time,
+//! [`Course`]), lived → the host's CLOCK_MONOTONIC (its oscillator and its kernel's clock), and
+//! CLOCK_MONOTONIC → page time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,41 +25,41 @@ use crate::linux::memory::PageMapping;
 /// Supervisor's state of a host.
 pub(super) struct HostState {
     pub(super) host: Arc<Host>,
-    /// Course of the host's own time.
+    /// Map from the session's virtual time to the host's own time.
     pub(super) course: Course,
-    /// Number of its end, if its course has one.
+    /// Number of the host's end, if `course` has an end.
     pub(super) end: u64,
     pub(super) model: HostClock,
     line: HostLine,
-    /// Latest instant of the session at which the model was evaluated.
+    /// Latest session time at which the model of the host's clock was evaluated.
     asked: Instant<Virtual>,
     /// Maps counter → page time and counter → CLOCK_MONOTONIC_RAW, as published for readers.
     published: Option<PageMap<Shown>>,
     offsets: Offsets,
     pub(super) raw_history: RawHistory,
-    /// Number of steps and leap seconds reported already.
+    /// Number of steps and leap seconds that were already reported.
     pub(super) discontinuities: u64,
-    /// Lines from the machine's dates to the host's, if dates of files are virtual.
+    /// Maps from the machine's dates to the host's; used if dates of files are virtual.
     pub(super) date_lines: DateLines,
-    /// Lowest rate of its clock since threads waiting by it were last notified.
+    /// Lowest rate of the host's clock since the threads that wait by it were last notified.
     slowest: Rate,
-    /// True if the clock has become noticeably faster than that.
+    /// True if the clock has become noticeably faster than `slowest`.
     has_sped_up: bool,
 }
 
-/// Data put on all pages at one instant.
+/// State of the session at the instant at which all pages change.
 pub(super) struct Moment {
-    /// Map counter → virtual, from that instant on.
+    /// Map counter → virtual, from the instant on.
     pub(super) virtual_map: ClockMap<Counter, Virtual>,
-    /// Instant at which virtual time stops by itself.
+    /// Virtual time at which the session's clock stops by itself.
     pub(super) ceiling: Instant<Virtual>,
-    /// Virtual per wall, for waiting threads.
+    /// Virtual time per wall time from which waiting threads compute their timeouts.
     pub(super) running: Rate,
     /// Wall time of the instant.
     pub(super) wall: Instant<Wall>,
-    /// Virtual per wall from that instant on.
+    /// Virtual time per wall time, from the instant on.
     pub(super) virtual_per_wall: Rate,
-    /// Onset by the machine's CLOCK_REALTIME, if dates of files are virtual.
+    /// The instant in the machine's dates; present if dates of files are virtual.
     pub(super) onset: Option<Onset>,
 }
 
@@ -100,13 +100,13 @@ impl HostState {
         self.host.page()
     }
 
-    /// Returns CLOCK_MONOTONIC_RAW as read by its guests when the counter shows `ticks`.
+    /// Returns the CLOCK_MONOTONIC_RAW that the host's guests read when the counter shows `ticks`.
     pub(super) fn raw_at(&self, ticks: Instant<Counter>) -> Instant<Core> {
         self.published
             .map_or(self.line.core.out0, |line| line.raw_at(ticks))
     }
 
-    /// Returns the line for its page from the moment on.
+    /// Returns the map for the host's page from this moment on.
     pub(super) fn compose(&mut self, moment: &Moment) -> PageMap<Shown> {
         let Moment {
             virtual_map,
@@ -118,7 +118,7 @@ impl HostState {
         self.asked = virtual_map.out0;
         let now = self.course.at(self.asked);
         self.line = self.model.line(now);
-        // A core may have changed its frequency while readers still have the old line.
+        // A core may have changed its frequency while readers still used the old map.
         let raw_seen = self.published.map(|last| last.raw_at(ticks));
         if let Some(ahead) = raw_seen.map(|seen| seen - self.line.core.out0)
             && ahead > ROUNDING
@@ -129,8 +129,8 @@ impl HostState {
         let start = self.start();
         let page = ClockMap::<Monotonic, Shown>::ahead_by(-start);
         let mut shown = page.at(self.line.monotonic.out0);
-        // Readers saw the old line: rounded differently, and perhaps for a moment longer than
-        // intended.
+        // Readers used the old map until now: it rounds differently, and was perhaps in force for a
+        // moment longer than intended. The new map must not be below it.
         let floor = self.published.map_or(shown, |last| last.at(ticks));
         if floor > shown {
             if floor - shown > ROUNDING {
@@ -142,7 +142,7 @@ impl HostState {
         let raw = self.line.core.out0;
         let raw0 = raw_seen.map_or(raw, |seen| seen.max(raw));
         let lived_per_tick = virtual_map.rate.times(self.course.rate());
-        // Times of its clocks when its own time stops, or the session's.
+        // Values of the host's clocks when its own time stops, or the session's.
         let stop = if *ceiling == Instant::FAR_FUTURE {
             self.course.end()
         } else {
@@ -176,12 +176,12 @@ impl HostState {
         map
     }
 
-    /// Opens the closed page.
+    /// Puts the composed map in force and opens the closed page.
     pub(super) fn open(&mut self, moment: &Moment) {
         let map = self.compose(moment);
         self.compare_rate();
         let page = self.host.page().page();
-        // Readers of the line opened here see the mark beside it.
+        // Readers of the map that is published here see the disruption mark together with it.
         let own_pace = self.course.rate() != Rate::ONE || self.course.end() != Instant::FAR_FUTURE;
         let marked = page.disruptions().load(Ordering::Relaxed) & 1 == 1;
         if own_pace != marked {
@@ -193,22 +193,22 @@ impl HostState {
         self.host.page().page().open(&map);
     }
 
-    /// Compares the rate with the one assumed by waiting threads: they wait too long if the clock
-    /// is faster now.
+    /// Compares the rate with the one that waiting threads have assumed. If the clock is faster
+    /// now, their timeouts are too long.
     fn compare_rate(&mut self) {
         let rate = self.line.monotonic.rate;
         self.slowest = self.slowest.min(rate);
         self.has_sped_up |= rate.as_f64() > self.slowest.as_f64() * (1.0 + NOTICEABLE);
     }
 
-    /// Records the line for queries about past wall instants.
+    /// Records the map on the page, for queries about past wall instants.
     pub(super) fn record(&mut self, moment: &Moment, map: &PageMap<Shown>) {
         let past = &self.host.page().page().past;
         past.record(moment.wall, map.map.out0, self.shown_per_wall(moment));
         self.note_dates(moment);
     }
 
-    /// Records the line in force for dates of files.
+    /// Records the map in force, for dates of files.
     pub(super) fn note_dates(&mut self, moment: &Moment) {
         let (Some(onset), Some(map)) = (moment.onset, self.published) else {
             return;
@@ -229,7 +229,8 @@ impl HostState {
         lived_per_wall.times(self.line.monotonic.rate)
     }
 
-    /// Returns the session instant of this instant of the host, by the clock's present rate.
+    /// Returns the session time of a deadline on this host's clocks, by the clock's present rate.
+    /// Returns `None` if the deadline does not come.
     pub(super) fn when(&self, deadline: HostDeadline) -> Option<Instant<Virtual>> {
         match deadline {
             HostDeadline::Shown(deadline) => self.first_showing(deadline.at),
@@ -245,17 +246,19 @@ impl HostState {
         self.course.first_reaching(lived)
     }
 
-    /// Returns its CLOCK_MONOTONIC at the beginning of the session.
+    /// Returns the host's CLOCK_MONOTONIC at the beginning of the session.
     fn start(&self) -> Duration {
         Duration::from_ns(self.offsets.monotonic_ns)
     }
 
-    /// Returns the next instant at which its clocks change by themselves, if they do.
+    /// Returns the next session time at which the host's clocks change by themselves; `None` if
+    /// they do not.
     pub(super) fn next_wake(&mut self) -> Option<Instant<Virtual>> {
         self.course.first_reaching(self.model.next_wake()?)
     }
 
-    /// Returns and resets the flag that makes threads waiting by its clock recompute their waits.
+    /// Returns and resets the flag that the clock has sped up, upon which threads that wait by it
+    /// must recompute their timeouts.
     pub(super) fn take_sped_up(&mut self) -> bool {
         let has_sped_up = std::mem::take(&mut self.has_sped_up);
         if has_sped_up {
@@ -264,14 +267,15 @@ impl HostState {
         has_sped_up
     }
 
-    /// Returns `now`, but not before an instant at which the model was evaluated.
+    /// Returns `now`, or the latest instant at which the model was evaluated if that is later.
     pub(super) fn not_before_asked(&self, now: Instant<Virtual>) -> Instant<Virtual> {
         now.max(self.asked)
     }
 }
 
 impl State {
-    /// Returns the session's published clock, for a page that changes at `ticks`.
+    /// Returns the state of the session's published clock when the counter shows `ticks`, for a
+    /// page that changes then.
     pub(super) fn moment(&self, ticks: Instant<Counter>) -> Moment {
         let wall = self.calibration.map().at(ticks);
         Moment {
@@ -284,19 +288,19 @@ impl State {
         }
     }
 
-    /// Returns the onset of a line for dates of files, if those are virtual.
+    /// Returns the onset of a date line at `wall`; `None` if dates of files are not virtual.
     pub(super) fn onset(&self, wall: Instant<Wall>) -> Option<Onset> {
         Some(self.file_dates.as_ref()?.onset(wall))
     }
 }
 
-/// CONFIG_HZ assumed of the hosts' kernels; it shows in the last digits of the results of
-/// `adjtimex`.
+/// Kernel ticks per second (CONFIG_HZ) assumed of the hosts' kernels. The value shows in the last
+/// digits of the results of `adjtimex`.
 const TICKS_PER_S: u32 = 250;
 
-/// Rounding difference of two lines that agree.
+/// Maximum difference, caused by rounding, of two lines that agree.
 const ROUNDING: Duration = Duration::from_ns(50);
 
-/// Hundred ppm: a microsecond in a wait of 10 ms. Longer waits on a steered clock are made in
-/// turns, which follow smaller changes.
+/// Relative change of a rate that is noticeable: 100 ppm, a microsecond in a wait of 10 ms. Longer
+/// waits on a steered clock are made in turns, which follow smaller changes.
 const NOTICEABLE: f64 = 100e-6;

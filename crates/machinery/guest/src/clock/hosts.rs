@@ -1,10 +1,10 @@
-//! Clocks of the session's hosts, each with a clock page of its own.
+//! Clocks of the session's hosts. Each host has its own clock page.
 //!
-//! Guests do not read virtual time but the clock of their host: its oscillator has an error, and
-//! its kernel's clock may be steered and set. [`HostClock`] models both; its line is composed with
-//! the session's, counter → virtual → lived → the host's CLOCK_MONOTONIC, and published whenever
-//! one of them changes. The third of these scales is the host's own time: it may be held or dilated
-//! while the session continues ([`super::host_control`]).
+//! Guests do not read the session's virtual time but the clock of their host. The host's oscillator
+//! has an error, and its kernel's clock may be steered and set. [`HostClock`] models both. Its map
+//! is composed with the session's (counter → virtual → lived → the host's CLOCK_MONOTONIC) and
+//! published whenever one of the maps changes. The third of these scales, "lived", is the host's
+//! own time: it may be held or dilated while the session continues ([`super::host_control`]).
 //!
 //! The page of a host shows CLOCK_MONOTONIC minus its value at the beginning of the session
 //! ([`Shown`]). Deadlines of its guests are on that scale.
@@ -27,7 +27,7 @@ use super::{Clock, Compute, State};
 use crate::linux::memory::PageMapping;
 
 impl Clock {
-    /// Adds a host, whose guests read `page`.
+    /// Adds a host. Its guests read `page`.
     pub(crate) fn add_host(
         &self,
         name: &str,
@@ -65,7 +65,7 @@ impl Clock {
         host
     }
 
-    /// Runs `adjtimex` on a host.
+    /// Executes `adjtimex` on a host's clock.
     pub(crate) fn adjust_host(
         &self,
         host: &Host,
@@ -82,7 +82,7 @@ impl Clock {
         result
     }
 
-    /// Runs `clock_settime(CLOCK_REALTIME)` on a host.
+    /// Executes `clock_settime(CLOCK_REALTIME)` on a host's clock.
     pub(crate) fn set_host(
         &self,
         host: &Host,
@@ -95,7 +95,7 @@ impl Clock {
         result
     }
 
-    /// Changes the frequency of the core whose cycles the host counts.
+    /// Changes the frequency of the processor core whose cycles the host counts.
     pub fn change_frequency(&self, host: &Host, frequency: Frequency) {
         self.change_host(host, |model, now| model.handle_frequency(now, frequency));
         self.hosts_changed();
@@ -117,14 +117,14 @@ impl Clock {
         result.expect("publishing calls it")
     }
 
-    /// Applies due spontaneous changes of the hosts' clocks, and publishes them.
+    /// Applies changes of the hosts' clocks that are due without a request, and publishes them.
     pub(crate) fn advance_hosts(&self) {
         let mut state = self.lock();
         let all: Vec<usize> = (0..state.hosts.len()).collect();
         self.publish_hosts(&mut state, &all, |_, _| ());
     }
 
-    /// Returns the hosts whose CLOCK_REALTIME was not continuous since the last call.
+    /// Returns the hosts whose CLOCK_REALTIME was stepped since the last call.
     pub(crate) fn take_stepped(&self) -> Vec<Arc<Host>> {
         let mut state = self.lock();
         let stepped = state.hosts.iter_mut().filter_map(|host| {
@@ -135,8 +135,8 @@ impl Clock {
         stepped.collect()
     }
 
-    /// Returns true if a host's clock is noticeably faster than at the last call, so that all
-    /// waiting threads must recompute their waits.
+    /// Returns true if a host's clock is noticeably faster than at the last call. All waiting
+    /// threads must then recompute their timeouts.
     pub(crate) fn take_sped_up(&self) -> bool {
         let mut state = self.lock();
         let mut some = false;
@@ -146,8 +146,8 @@ impl Clock {
         some
     }
 
-    /// Waits until a host's clock changes by itself, is changed by a program, or `give_up` returns
-    /// true. Returns true if a spontaneous change is due.
+    /// Waits until a host's clock is due to change by itself, a program changes a host's clock, or
+    /// `give_up` returns true. Returns true in the first case.
     pub(crate) fn wait_for_host(&self, give_up: impl Fn() -> bool) -> bool {
         let version = self.host_version.load(Ordering::SeqCst);
         let changed = || give_up() || self.host_version.load(Ordering::SeqCst) != version;
@@ -168,7 +168,7 @@ impl Clock {
         }
     }
 
-    /// Returns the first of these instants, by the present rates of the clocks; `None` if none of
+    /// Returns the first of these deadlines, by the present rates of the clocks; `None` if none of
     /// them ever comes.
     pub(crate) fn first_of<D: Into<HostDeadline>>(
         &self,
@@ -182,8 +182,8 @@ impl Clock {
         deadlines.into_iter().filter_map(when).min()
     }
 
-    /// Returns the clock of each host against true time, with its kernel's error bounds, and the
-    /// instant of these readings.
+    /// Returns the deviation of each host's clock from true time, with the error bounds stated by
+    /// its kernel, and the session time of these readings.
     pub fn host_readings(&self) -> (Instant<Virtual>, Vec<HostReading>) {
         let mut state = self.lock();
         let hosts = state.hosts.iter();
@@ -210,7 +210,7 @@ impl Clock {
         (now, readings)
     }
 
-    /// Fills `page`, a zeroed one, for programs of `host` that are released now.
+    /// Initialises `page`, which is zeroed, for programs of `host` that are released now.
     pub(crate) fn release(&self, host: &Host, page: &PageMapping<Shown>) {
         let state = self.lock();
         let calibration = state.calibration.map();
@@ -240,9 +240,9 @@ impl Clock {
         self.wake();
     }
 
-    /// Publishes the clocks of these hosts as changed by `change`, at one instant, which is passed
-    /// to `change`. No other page changes: neither the session's nor those of other hosts, whose
-    /// waits are not disturbed.
+    /// Applies `change` to these hosts and publishes their clocks, all at one instant, which is
+    /// passed to `change`. No other page changes: neither the session's nor those of other hosts,
+    /// whose waiting threads are not disturbed.
     pub(super) fn publish_hosts(
         &self,
         state: &mut State,

@@ -1,5 +1,5 @@
-//! Publication of a new line: computed while all pages are closed, published at one counter value,
-//! and never below a value that a reader has seen.
+//! Publication of a new map. It is computed while all pages are closed, published at one counter
+//! value, and never below a value that a reader has seen.
 
 use std::sync::MutexGuard;
 
@@ -11,13 +11,14 @@ use super::host_state::Moment;
 use super::{ChangeKind, Clock, State};
 
 impl Clock {
-    /// Follows the machine's clock; to be called about once a second.
+    /// Measures the machine's clock again and steers the map counter → wall to it. To be called
+    /// about once a second.
     pub(crate) fn calibrate(&self) {
         let mut state = self.lock();
         let sample = self.counter.sample();
         let calibration = state.calibration.steered(sample);
         state.calibration = calibration;
-        // Lower bound: readers saw the old line, rounded differently.
+        // Readers used the old map, which rounds differently, so its value is a lower bound.
         self.publish_all(&mut state, |state, ticks| {
             let floor = state.published.at(Instant::from_ticks(ticks));
             compose(&calibration.map(), state, ticks, floor)
@@ -25,7 +26,8 @@ impl Clock {
     }
 
     /// Checks that the kernel still keeps time with the counter that guests read. Returns a
-    /// sentence the first time that it does not. To be called like [`Self::calibrate`].
+    /// sentence for the user the first time that it does not. To be called as often as
+    /// [`Self::calibrate`].
     pub(crate) fn look_at_counter(&self) -> Option<&str> {
         if self.distrusted.get().is_some() {
             return None;
@@ -40,8 +42,8 @@ impl Clock {
         }))
     }
 
-    /// Publishes a new line on the session's page, and the resulting lines on those of all hosts,
-    /// at one instant: all pages are closed before `next` gets the counter.
+    /// Publishes a new map on the session's page, and the resulting maps on the pages of all hosts,
+    /// at one instant: all pages are closed before the counter is read and passed to `next`.
     pub(super) fn publish_all(
         &self,
         state: &mut State,
@@ -73,7 +75,8 @@ impl Clock {
         state.published = map;
     }
 
-    /// Puts a new wall → virtual rate in force now; returns the instant of the change.
+    /// Puts a new rate, virtual time per wall time, in force now. Returns the virtual time of the
+    /// change.
     pub(super) fn change(
         &self,
         state: &mut MutexGuard<'_, State>,
@@ -85,8 +88,9 @@ impl Clock {
         at
     }
 
-    /// Puts a new wall → virtual rate in force now, from no earlier than `at_least` on, without
-    /// notifications. Returns the instant of the change.
+    /// Puts a new rate, virtual time per wall time, in force now, without notifying waiting
+    /// threads. The clock continues from `at_least`, if that is later than its present time.
+    /// Returns the virtual time of the change.
     pub(super) fn put_in_force(
         &self,
         state: &mut MutexGuard<'_, State>,
@@ -102,7 +106,7 @@ impl Clock {
             next.out0 = next.out0.max(state.published.at(ticks)).max(at_least);
             if next.out0 >= state.ceiling {
                 next.out0 = state.ceiling;
-                // The clock has been standing since it reached the ceiling.
+                // The clock has not moved since it reached its ceiling.
                 let since = old
                     .first_reaching(next.out0)
                     .filter(|_| rate == Rate::STOPPED);
@@ -117,9 +121,9 @@ impl Clock {
     }
 }
 
-/// Returns counter → wall → virtual as one line that starts at `ticks`, not above the state's
-/// ceiling, and not below `floor`: two lines through the same point round differently, and no
-/// reader may see a step back of even a nanosecond.
+/// Returns the composition counter → wall → virtual as one map that starts at `ticks`. It does not
+/// exceed the state's ceiling, and is not below `floor`: two maps through the same point round
+/// differently, and no reader may see a step back of even a nanosecond.
 pub(super) fn compose(
     calibration: &ClockMap<timeloom_time::Counter, Wall>,
     state: &State,
@@ -133,13 +137,13 @@ pub(super) fn compose(
     PageMap {
         map: ClockMap::new(line.in0, shown, line.rate),
         ceiling: state.ceiling,
-        // Kept while paused: a wait that is computed just then must have a bound.
+        // This value is kept while paused: a timeout that is computed just then must be finite.
         wall_per_shown: state.waiting().inverse().unwrap_or(Rate::ONE),
         realtime_offset_ns: offsets.realtime_ns,
         monotonic_offset_ns: offsets.monotonic_ns,
         boottime_offset_ns: offsets.boottime_ns,
         tai_offset_ns: offsets.tai_ns(),
-        // A session has no oscillator; the hosts' pages have one each.
+        // A session has no oscillator; each host's page has one.
         raw0: Instant::ZERO,
         raw_rate: Rate::STOPPED,
         raw_ceiling: Instant::FAR_FUTURE,

@@ -1,19 +1,19 @@
-//! History of a host's oscillator against the session's time: maps a reading of CLOCK_MONOTONIC_RAW
-//! by a guest to the instant of the session.
+//! History of a host's oscillator. It maps a guest's reading of CLOCK_MONOTONIC_RAW to the
+//! session's virtual time.
 
 use std::collections::VecDeque;
 
 use timeloom_time::{ClockMap, Core, Duration, Instant, Virtual};
 
-/// Lines from the session's time to the oscillator's, oldest first. A line begins at each change of
-/// the oscillator or of the host's own pace.
+/// Linear maps from the session's virtual time to CLOCK_MONOTONIC_RAW, oldest first. A new one
+/// begins at each change of the oscillator or of the rate of the host's own time.
 #[derive(Default)]
 pub(super) struct RawHistory {
     lines: VecDeque<ClockMap<Virtual, Core>>,
 }
 
 impl RawHistory {
-    /// Adds the line in force from `line.in0` on, unless it continues the last one.
+    /// Adds the map in force from virtual time `line.in0` on, unless it continues the last one.
     pub(super) fn add(&mut self, line: ClockMap<Virtual, Core>) {
         let continues = self.lines.back().is_some_and(|last| {
             let apart = last.at(line.in0) - line.out0;
@@ -28,9 +28,9 @@ impl RawHistory {
         self.lines.push_back(line);
     }
 
-    /// Returns the first instant at which the oscillator showed `raw`; if the oscillator stood
-    /// still, the end of that interval, where guests continue. `None` if it is older than the
-    /// history.
+    /// Returns the first virtual time at which the oscillator showed `raw`. If the oscillator stood
+    /// still at `raw`, returns the end of that interval, where guests continue. Returns `None` if
+    /// `raw` is older than the history.
     pub(super) fn first_showing(&self, raw: Instant<Core>) -> Option<Instant<Virtual>> {
         let after = self.lines.partition_point(|line| line.out0 <= raw);
         let line = self.lines.get(after.checked_sub(1)?)?;
@@ -40,11 +40,11 @@ impl RawHistory {
     }
 }
 
-/// Maximum number of lines. An oscillator changes at most many times a second; readings are looked
-/// up within seconds.
+/// Maximum number of stored maps. An oscillator changes at most many times a second, and readings
+/// are looked up within seconds.
 const MOST: usize = 4096;
 
-/// Rounding difference of two lines that agree.
+/// Maximum difference, caused by rounding, of two maps that agree.
 const ROUNDING: Duration = Duration::from_ns(50);
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Start of a clock: calibrated, at virtual time zero, with the machine's offsets.
+//! Start of a session's clock: calibration, virtual time zero, and the offsets of the guests'
+//! clocks.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::AtomicU64;
@@ -16,13 +17,13 @@ use super::{Clock, State, compose};
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
 
-/// Leads of a guest's clocks over virtual time, if its host's clock is right.
+/// Differences between a guest's clocks and virtual time, for a host whose clock has no error.
 #[derive(Clone, Copy)]
 pub(super) struct Offsets {
     pub(super) realtime_ns: i64,
     pub(super) monotonic_ns: i64,
     pub(super) boottime_ns: i64,
-    /// TAI minus UTC.
+    /// TAI minus UTC, in seconds.
     pub(super) tai_s: i32,
 }
 
@@ -33,8 +34,8 @@ impl Offsets {
 }
 
 impl Clock {
-    /// Calibrates against the machine's clock (takes some milliseconds) and publishes virtual time
-    /// zero.
+    /// Creates the clock: calibrates it against the machine's clock (which takes some milliseconds)
+    /// and publishes virtual time zero.
     ///
     /// # Errors
     /// Fails if the dilation is not within 0.000001 … 1000000.
@@ -43,7 +44,8 @@ impl Clock {
         options: &ClockOptions,
     ) -> Result<Self, GuestError> {
         let rate = running_rate(options.dilation)?;
-        // If the counter traps, the image's own reads would trap as well.
+        // If reads of the counter trap, those of the image would trap as well, so it uses another
+        // counter.
         let (counter, tsc) = match options.tsc {
             Tsc::Native => (Counter::detect(), None),
             Tsc::Emulate if cfg!(not(target_arch = "x86_64")) => {
@@ -124,14 +126,14 @@ impl Clock {
     }
 }
 
-/// Returns a non-zero random number, unique to the session. The standard library's hashers are
-/// seeded from the kernel's random bytes.
+/// Returns a random number, which is not zero, for the session. The standard library seeds its
+/// hashers from the kernel's random bytes.
 fn drawn() -> u64 {
     let hasher = std::hash::RandomState::new();
     hasher.hash_one((std::process::id(), read_ns(ClockId::Boottime))) | 1
 }
 
-/// Returns the rate of virtual time under this dilation.
+/// Returns the rate of virtual time per wall time under this dilation.
 ///
 /// # Errors
 /// Fails if the dilation is not within 0.000001 … 1000000.
@@ -161,8 +163,9 @@ fn offsets_at_start(options: &ClockOptions) -> Offsets {
     }
 }
 
-/// Returns TAI minus UTC at the start of a session: the value at its start date, if one was
-/// requested, whatever the machine's kernel holds; else the value that the machine's programs see.
+/// Returns TAI minus UTC at the start of a session, in seconds. If a start date was requested, this
+/// is the value at that date, whatever the machine's kernel states; otherwise the value that the
+/// machine's programs see.
 fn tai_s_at_start(start: Option<Instant<Utc>>) -> i32 {
     match start {
         // Before 1972 the offset was not a whole number of seconds.

@@ -1,11 +1,11 @@
-//! Running until an instant and no further.
+//! Stops of a clock at a given instant, exactly.
 //!
 //! A thread that stops a clock "at" an instant is always late by its wake-up latency, tens of
-//! microseconds. Therefore the published line ends at the instant
+//! microseconds. Therefore the published map ends at the instant
 //! ([`timeloom_page::PageMap::ceiling`]): every reader sees the clock stand at exactly that
-//! instant, however late the pause is that stops the processes. The end of a run is such an
-//! instant, for good. A third is the bound that is agreed on with other machines
-//! ([`super::agreed`]). The clock stands at the earliest of them.
+//! instant, even if the pause that stops the processes comes later. The end of a run is such an
+//! instant too, and cannot be removed. A third kind of limit is the bound that is agreed on with
+//! other machines ([`super::agreed`]). The clock stops at the earliest of the three.
 
 use std::sync::atomic::Ordering;
 
@@ -15,16 +15,16 @@ use timeloom_time::{Duration, Instant, Virtual};
 use super::{ChangeKind, Clock, State, compose};
 use crate::error::GuestError;
 
-/// Number of a requested stop.
+/// Number that identifies a requested stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stop(u64);
 
 impl Clock {
-    /// Limits the clock to `target`, through pauses and changes of rate, until
+    /// Requests that the clock stop at `target`, through pauses and changes of rate, until
     /// [`Self::forget_stop`]. A stopped clock is not resumed.
     ///
     /// # Errors
-    /// Fails if the clock shows that instant already, or has another stop.
+    /// Fails if the clock has reached `target` already, or if another stop was requested.
     pub(crate) fn stop_at(&self, target: Instant<Virtual>) -> Result<Stop, GuestError> {
         let mut state = self.lock();
         if let Some(stop) = state.stop {
@@ -56,17 +56,18 @@ impl Clock {
         if state.stop.is_none() {
             return Err(past(self.now()));
         }
-        // Threads that wait for a later instant now wait for the next change.
+        // Threads that wait for an instant after the stop now wait for the next change of the
+        // clock.
         self.changed.notify_all();
         Ok(Stop(self.stops.load(Ordering::SeqCst)))
     }
 
-    /// Returns true if this stop was forgotten before the clock was stopped for it.
+    /// Returns true if this stop was cancelled before the clock was stopped for it.
     pub(crate) fn is_forgotten(&self, stop: Stop) -> bool {
         self.stops.load(Ordering::SeqCst) != stop.0
     }
 
-    /// Removes the stop, so that the clock does not stop by itself. A clock that has reached the
+    /// Cancels the stop, so that the clock does not stop by itself. A clock that has reached the
     /// instant without being paused continues from there.
     pub(crate) fn forget_stop(&self) {
         let mut state = self.lock();
@@ -83,13 +84,14 @@ impl Clock {
         self.changed.notify_all();
     }
 
-    /// Returns the instant at which the clock stops by itself; [`Instant::FAR_FUTURE`] if none.
+    /// Returns the virtual time at which the clock stops by itself; [`Instant::FAR_FUTURE`] if
+    /// there is none.
     pub(crate) fn stop(&self) -> Instant<Virtual> {
         self.lock().ceiling
     }
 
-    /// Sets `end`, which the clock never passes and after which nothing counts in [`Self::reckon`].
-    /// To be called once, before the clock is resumed.
+    /// Sets the end of the clock, which it never passes. Time after `end` does not count in
+    /// [`Self::reckon`]. To be called once, before the clock is resumed.
     pub fn end_at(&self, end: Instant<Virtual>) {
         let mut state = self.lock();
         state.end = end;
@@ -98,8 +100,8 @@ impl Clock {
         self.changed.notify_all();
     }
 
-    /// Publishes the line in force, up to its present end. A stop that was passed is forgotten: no
-    /// reader may see the clock go back.
+    /// Publishes the map in force with its present ceiling. If the clock has already passed a
+    /// requested stop, the stop is cancelled: no reader may see the clock go back.
     pub(super) fn publish_ceiling(&self, state: &mut State) {
         let calibration = state.calibration.map();
         self.publish_all(state, |state, ticks| {
@@ -110,7 +112,7 @@ impl Clock {
         });
     }
 
-    /// Returns the wall time for which the clock has been standing; `None` while it runs.
+    /// Returns the wall time since the clock last stopped; `None` while the clock runs.
     pub(crate) fn standing_for(&self) -> Option<Duration> {
         let since = self.lock().paused_since?;
         Some(wall_now() - since)
@@ -142,7 +144,8 @@ mod tests {
         Clock::new(Arc::new(page), &options).expect("a clock")
     }
 
-    /// Returns `dilation`, or the fastest that a clock page can show by a counter of 62.5 MHz.
+    /// Returns `dilation`. On 64-bit ARM, returns at least the dilation of the fastest clock that a
+    /// page can show with a counter of 62.5 MHz.
     fn fast(dilation: f64) -> f64 {
         match cfg!(target_arch = "aarch64") {
             true => dilation.max(0.07),
@@ -150,7 +153,7 @@ mod tests {
         }
     }
 
-    /// Sets a stop `span` from now; retries until it was still ahead.
+    /// Requests a stop `span` from now. Retries until the stop was still in the future.
     fn stop_ahead(clock: &Clock, span: Duration) -> (Instant<Virtual>, Stop) {
         loop {
             let target = clock.now() + span;
@@ -179,13 +182,13 @@ mod tests {
             let clock = clock(dilation);
             let host = fast_host(&clock);
             let before = host.now();
-            // Tenth of a second of the machine's time.
+            // A tenth of a second of wall time.
             let span = Duration::from_ns((100e6 / dilation) as i64 + 1);
             let (target, stop) = stop_ahead(&clock, span);
             assert!(clock.wait_until(target, || false));
             std::thread::sleep(StdDuration::from_millis(5));
             let shown = host.now();
-            // Any change republishes the line, with the same end.
+            // Any change republishes the map, with the same end.
             clock.calibrate();
             clock.advance_hosts();
             clock.skip_to(target + Duration::from_s(1), || {});
@@ -210,7 +213,7 @@ mod tests {
         }
     }
 
-    /// At a dilation of a hundredth, a thread that stopped the clock would be noticeably late.
+    /// At a dilation of 0.01, a thread that stopped the clock would be noticeably late.
     #[test]
     fn no_reader_sees_the_clock_beyond_its_end() {
         let clock = clock(fast(0.01));

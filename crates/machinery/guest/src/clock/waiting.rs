@@ -1,4 +1,4 @@
-//! Waits in this process for an instant of the session, or of a host.
+//! Waits of threads of this process for an instant of the session, or of a host.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use super::{Clock, State};
 
-/// Instant over which a clock does not skip while this is kept: a component of this process acts at
-/// that instant, and polls the clock for it.
+/// Guard with an instant over which the clock does not skip while the guard exists: a component of
+/// this process acts at that instant, and polls the clock for it.
 pub struct Mark {
     clock: Arc<Clock>,
     wait: u64,
@@ -22,19 +22,20 @@ impl Drop for Mark {
     }
 }
 
-/// Awaited instant.
+/// Instant that a thread waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Awaited {
-    /// Instant of the session.
+    /// Virtual time of the session.
     Session(Instant<Virtual>),
-    /// Instant of the session at which no program notices anything.
+    /// Virtual time of the session at which nothing happens to programs.
     Background(Instant<Virtual>),
-    /// Instant of a host's own time.
+    /// Instant of the own time of the host with this number.
     Host(usize, Instant<Lived>),
 }
 
 impl State {
-    /// Returns the session instant, by the present rates of the clocks; `None` if it does not come.
+    /// Returns the virtual time of an awaited instant, by the present rates of the clocks; `None`
+    /// if the instant does not come.
     fn when(&self, awaited: Awaited) -> Option<Instant<Virtual>> {
         match awaited {
             Awaited::Session(at) | Awaited::Background(at) => Some(at),
@@ -57,13 +58,14 @@ impl State {
 
 impl Clock {
     /// Waits until the clock shows `target`, through pauses and changes of rate, or until `give_up`
-    /// (called after every [`Self::wake`]) returns true. Returns true if the instant was reached.
+    /// returns true. `give_up` is called after every [`Self::wake`]. Returns true if `target` was
+    /// reached.
     pub fn wait_until(&self, target: Instant<Virtual>, give_up: impl Fn() -> bool) -> bool {
         self.wait_until_or(Awaited::Session(target), target, give_up)
     }
 
-    /// Waits like [`Self::wait_until`], for an action that no program notices (a record, the end):
-    /// the instant is not a deadline that a granter of the session's time has to know.
+    /// Waits like [`Self::wait_until`], for an action that has no effect on programs (a record, the
+    /// end): the granter of the session's time need not know `target` as a deadline.
     pub fn wait_until_in_the_background(
         &self,
         target: Instant<Virtual>,
@@ -86,17 +88,19 @@ impl Clock {
         !gave_up.get()
     }
 
-    /// Waits until `over` returns true. It is called at the first of the instants `awaited`, after
-    /// every change and every [`Self::wake`].
+    /// Waits until `over` returns true. `over` is called at the first of the instants `awaited`,
+    /// after every change of the clock, and after every [`Self::wake`].
     pub(super) fn wait_for(&self, awaited: &[Awaited], over: impl Fn(&State) -> bool) {
         let mut state = self.lock();
         let wait = state.await_all(awaited);
         while !over(&state) {
             let next = awaited.iter().filter_map(|one| state.when(*one)).min();
-            // Beyond the instant at which the clock stops, only a change ends the wait.
+            // An instant after the one at which the clock stops cannot be reached: only a change
+            // ends the wait.
             let next = next.filter(|next| *next <= state.ceiling);
             state = match next.and_then(|next| state.map.first_reaching(next)) {
-                // Half a microsecond more, since the page may lag the exact map by its rounding.
+                // The wait is half a microsecond longer, since the page may lag the exact map by
+                // its rounding.
                 Some(due) => {
                     let left = due - wall_now() + Duration::from_ns(500);
                     let left = std::time::Duration::from_nanos(left.as_ns().max(1) as u64);
@@ -111,7 +115,8 @@ impl Clock {
         state.forget(wait);
     }
 
-    /// Marks an instant at which no program notices anything (a limit of the run's).
+    /// Marks an instant over which the clock must not skip, although nothing happens to programs
+    /// then (a limit of the run).
     pub fn mark(self: &Arc<Self>, at: Instant<Virtual>) -> Mark {
         let wait = self.lock().await_all(&[Awaited::Background(at)]);
         Mark {
@@ -120,21 +125,24 @@ impl Clock {
         }
     }
 
-    /// Returns the earliest instant that is awaited in this process or was announced.
+    /// Returns the earliest virtual time that a thread of this process waits for, or that was
+    /// announced.
     pub(crate) fn next_awaited(&self) -> Option<Instant<Virtual>> {
         let state = self.lock();
         let awaited = state.awaited.iter().filter_map(|(_, one)| state.when(*one));
         awaited.chain(state.announced).min()
     }
 
-    /// Returns the earliest instant awaited in this process, and the announced one.
+    /// Returns the earliest virtual time that a thread of this process waits for, and the announced
+    /// one.
     pub(crate) fn awaited_and_announced(&self) -> [Option<Instant<Virtual>>; 2] {
         let state = self.lock();
         let awaited = state.awaited.iter().filter_map(|(_, one)| state.when(*one));
         [awaited.min(), state.announced]
     }
 
-    /// Returns the earliest of them at which a program may notice something.
+    /// Returns the earliest awaited or announced virtual time at which something may happen to a
+    /// program.
     pub(crate) fn next_deadline(&self) -> Option<Instant<Virtual>> {
         let state = self.lock();
         let awaited = state.awaited.iter().map(|(_, one)| *one);
@@ -144,12 +152,13 @@ impl Clock {
     }
 
     /// Announces the next event of a component that follows this clock without waiting for it here:
-    /// a simulated network. A clock that skips does not skip past it. The last announcement counts.
+    /// a simulated network. A clock that skips does not skip past the event. Each announcement
+    /// replaces the last.
     pub fn announce(&self, next: Option<Instant<Virtual>>) {
         self.lock().announced = next;
     }
 
-    /// Makes every [`Self::wait_until`] call its `give_up` again.
+    /// Makes every [`Self::wait_until`] in progress call its `give_up` again.
     pub fn wake(&self) {
         drop(self.lock());
         self.changed.notify_all();

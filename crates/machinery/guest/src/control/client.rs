@@ -1,5 +1,5 @@
-//! Client's side of the control socket: one request, one answer, and no endless wait for a session
-//! that is stuck.
+//! Client's side of the control socket: one request, one answer, and a bounded wait for a session
+//! that does not answer.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,8 +12,9 @@ use crate::control::protocol::{Entry, MOST_BYTES, Request, Response, StatusText}
 use crate::linux::descriptor::send_descriptor;
 use crate::names::{list_sessions, socket_path};
 
-/// Sends a request to a session. Without a name, to the only one that exists. A long request (a
-/// step of an hour) is waited for as long as the session answers others meanwhile.
+/// Sends a request to a session. Without a name, sends it to the only session that exists. A
+/// request that takes long (a step of an hour) may take any time, as long as the session answers
+/// other requests meanwhile.
 ///
 /// # Errors
 /// Fails if there is no such session, if there are several and none was named, if the session does
@@ -24,13 +25,13 @@ pub fn connect(name: Option<&str>, request: &Request) -> Result<StatusText, Cont
     answered.map(|(status, _)| status)
 }
 
-/// Hold on a session, until this is dropped or the process ends.
+/// Hold on a session. It lasts until this value is dropped or the process ends.
 #[must_use = "dropping it lets the session go on"]
 #[derive(Debug)]
 pub struct Held(#[expect(dead_code, reason = "it is the hold")] UnixStream);
 
-/// Holds a session, independently of other holders, chosen as by [`connect`]. Returns the status of
-/// the session.
+/// Holds a session, independently of other holders. The session is chosen as by [`connect`].
+/// Returns the status of the session, and the hold.
 ///
 /// # Errors
 /// Fails like [`connect`], and if the session has no pause bus.
@@ -42,7 +43,7 @@ pub fn hold(name: Option<&str>, reason: &str) -> Result<(StatusText, Held), Cont
         .map_err(|error| error.of(&chosen))
 }
 
-/// Returns the session of this name; without one, the only one that exists.
+/// Returns the name of the session: `name`, or without one that of the only session that exists.
 fn choose(name: Option<&str>) -> Result<String, ControlError> {
     let running = list_sessions()?;
     let chosen = match name {
@@ -56,8 +57,8 @@ fn choose(name: Option<&str>) -> Result<String, ControlError> {
     })
 }
 
-/// Starts a command on a host of a running session, with these three streams. Without a name, of
-/// the only session that exists.
+/// Starts a command on a host of a running session, with these three streams. The session is chosen
+/// as by [`connect`].
 ///
 /// # Errors
 /// Fails like [`connect`], and if the command cannot be started.
@@ -76,27 +77,28 @@ pub fn enter(
             send_descriptor(stream.as_fd(), descriptor);
         }
         inside.answer()?;
-        // The command may run for any time.
+        // The command may run for any time, so there is no timeout.
         stream.set_read_timeout(None)?;
         Ok(inside)
     };
     inside().map_err(|error: Broken| error.of(&chosen))
 }
 
-/// Command of this client in a session. Dropping it sends the command a hangup.
+/// Command that this client has started in a session. Dropping this value sends the command a
+/// SIGHUP.
 #[derive(Debug)]
 pub struct Inside {
     answers: BufReader<io::Take<UnixStream>>,
 }
 
 impl Inside {
-    /// Waits for the command's end. Returns its status, as a shell reports it; `None` if the
-    /// session has ended, and the command with it.
+    /// Waits for the end of the command. Returns its exit status in the form that a shell reports;
+    /// `None` if the session, and the command with it, has ended.
     pub fn wait(mut self) -> Option<i32> {
         self.answer().ok()?
     }
 
-    /// Returns the next answer: a status, if it is the last.
+    /// Returns the next answer of the session: `Some` with the exit status if it is the last.
     fn answer(&mut self) -> Result<Option<i32>, Broken> {
         let mut line = String::new();
         self.answers.get_mut().set_limit(MOST_BYTES);
@@ -126,7 +128,7 @@ fn ask(session: &str, request: &Request) -> Result<(StatusText, UnixStream), Bro
     let stream = begin(session, request)?;
     let answer = read_answer(stream.try_clone()?, || match request {
         Request::Query => Err(Broken::Silent),
-        // The session may be busy with this very request. Then it still answers queries.
+        // The session may be busy with this very request. It then still answers queries.
         _ => ask(session, &Request::Query).map(drop),
     })?;
     match serde_json::from_str(&answer) {
@@ -138,7 +140,7 @@ fn ask(session: &str, request: &Request) -> Result<(StatusText, UnixStream), Bro
     }
 }
 
-/// Reads a line. `silence` is called after each time-out, and decides about waiting on.
+/// Reads a line. `silence` is called after each timeout, and returns an error to end the wait.
 fn read_answer(
     stream: UnixStream,
     silence: impl Fn() -> Result<(), Broken>,
@@ -146,7 +148,7 @@ fn read_answer(
     let mut lines = BufReader::new(stream.take(MOST_BYTES));
     let mut answer = Vec::new();
     loop {
-        // Data received before a time-out stays in `answer`.
+        // Data received before a timeout stays in `answer`.
         match lines.read_until(b'\n', &mut answer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => silence()?,
             Err(error) => return Err(error.into()),
@@ -155,8 +157,8 @@ fn read_answer(
     }
 }
 
-/// Time within which a session must answer a query. A running session needs some milliseconds, if
-/// the machine is not overloaded.
+/// Time within which a session must answer a query. Unless the machine is overloaded, a running
+/// session needs some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 enum Broken {
@@ -166,7 +168,7 @@ enum Broken {
 }
 
 impl Broken {
-    /// Converts to an error about this session.
+    /// Converts this failure to an error that names the session.
     fn of(self, session: &str) -> ControlError {
         match self {
             Self::Silent => ControlError::Silent {
@@ -193,24 +195,24 @@ impl From<own::NotOwn> for ControlError {
     }
 }
 
-/// Reason why a request got no answer.
+/// Reason why a request was not carried out.
 #[derive(Debug)]
 pub enum ControlError {
-    /// There is no session of this name; the running sessions are listed.
+    /// There is no session of this name. The error lists the running sessions.
     NoSession {
-        /// Requested name.
+        /// Requested name; `None` if the request named no session.
         name: Option<String>,
         /// Names of running sessions.
         running: Vec<String>,
     },
-    /// The session exists, and does not answer.
+    /// The session exists, but does not answer.
     Silent {
         /// Name of the session.
         session: String,
     },
-    /// The directory of sessions is writable by other users.
+    /// Other users can write to the directory of sessions.
     Directory(own::NotOwn),
-    /// The session refused, or broke off.
+    /// The session refused the request, or closed the connection.
     Refused(String),
 }
 

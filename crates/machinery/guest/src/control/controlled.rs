@@ -1,4 +1,4 @@
-//! Target of the socket's requests: a session, or a substitute for one.
+//! Interface through which the control socket acts on a session or on its owner.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,13 +14,13 @@ use crate::enter::identity::Identity;
 use crate::enter::root::Root;
 use crate::session::Session;
 
-/// Target of requests through the socket.
+/// Object that executes requests of the control socket: a session, or an owner that acts for it.
 pub trait Controlled: Send + Sync {
-    /// Stops clock and processes.
+    /// Stops the session's clock and processes.
     fn pause(&self) -> Result<(), HoldError>;
-    /// Resumes clock and processes.
+    /// Resumes the session's clock and processes.
     fn resume(&self) -> Result<(), HoldError>;
-    /// Returns true if it was paused by [`Self::pause`], or has not been started yet.
+    /// Returns true if the session was paused by [`Self::pause`], or has not been started yet.
     fn is_held(&self) -> bool {
         self.session().clock().is_paused()
     }
@@ -36,76 +36,77 @@ pub trait Controlled: Send + Sync {
              `timeloom run` and `timeloom agent` make sessions with one",
         ))
     }
-    /// Lets an engine of its simulated network leave, while the rest continues, and returns when it
-    /// has left.
+    /// Removes an engine of the simulated network while the others continue. Returns when the
+    /// engine has left.
     ///
     /// # Errors
-    /// Fails if there is no such engine, or if it is not present.
+    /// Fails if there is no engine of this name, or if it is not present.
     fn leave(&self, _engine: &str) -> Result<(), HoldError> {
         Err(HoldError::other(NO_ENGINES))
     }
-    /// Lets an engine that has left rejoin the others, and returns when it has joined.
+    /// Lets an engine that has left rejoin the others. Returns when the engine has joined.
     ///
     /// # Errors
-    /// Fails if there is no such engine, or if it has not left.
+    /// Fails if there is no engine of this name, or if it has not left.
     fn join(&self, _engine: &str) -> Result<(), HoldError> {
         Err(HoldError::other(NO_ENGINES))
     }
-    /// Returns true if its pauses are agreed on with other machines, so that its clock must not be
-    /// changed alone.
+    /// Returns true if the pauses of the session are agreed on with other machines. The session's
+    /// clock must then not be changed by this machine alone.
     fn is_agreed(&self) -> bool {
         false
     }
-    /// Returns the additional interface of a session whose time moves by grants only.
+    /// Returns the additional interface of a session whose time moves only by grants; `None` for
+    /// other sessions.
     fn stepped(&self) -> Option<&dyn Stepped> {
         None
     }
     /// Returns the underlying session.
     fn session(&self) -> &Session;
-    /// Returns the directory of its results, if it leaves any.
+    /// Returns the directory of the run's results; `None` if there are none.
     fn directory(&self) -> Option<&Path> {
         None
     }
-    /// Returns the environment of a command started from outside on one of its hosts. Without a
-    /// network of its own the host has the supervisor's.
+    /// Returns the environment for a command that a client starts on a host. A host without a
+    /// network of its own uses the supervisor's.
     ///
     /// # Errors
-    /// Fails if the command cannot be admitted now.
+    /// Fails if no command can be started on the host now.
     fn welcome(&self, _host: &str) -> Result<Welcome, HoldError> {
         Ok(Welcome::default())
     }
-    /// Reports a command that was started from outside on a host: `"start"`, or `"end"` and its
-    /// status.
+    /// Records that a client's command on a host has started (`"start"`) or ended (`"end"`, with
+    /// its status).
     fn came_in(&self, _host: &str, _command: &str, _what: &str, _how: &str) {}
 }
 
 const NO_ENGINES: &str = "no network is simulated for this session in several engines; \
                           `timeloom run` makes sessions with one";
 
-/// Environment that a host provides for a command started from outside.
+/// Environment that a host provides for a command started by a client.
 #[derive(Debug, Default)]
 pub struct Welcome {
-    /// Network namespace of the host.
+    /// Network namespace of the host; `None` for the supervisor's.
     pub network: Option<OwnedFd>,
-    /// Container of its programs, if there is one.
+    /// Root of the container in which the host's programs run, if there is one.
     pub root: Option<Arc<Root>>,
-    /// Host name and name service files of the host, if it has its own.
+    /// Host name and name service files of the host; `None` for the machine's.
     pub identity: Option<Arc<Identity>>,
-    /// Variables of its programs.
+    /// Environment variables of the host's programs.
     pub env: BTreeMap<OsString, OsString>,
-    /// Privileges of its programs.
+    /// Privileges of the host's programs.
     pub rights: HostRights,
 }
 
-/// Privileges of a host's programs, and of commands started there from outside.
+/// Privileges of a host's programs, and of commands that clients start there.
 #[derive(Debug, Default)]
 pub enum HostRights {
-    /// Those of the session's supervisor.
+    /// The privileges of the session's supervisor.
     #[default]
     Supervisors,
-    /// The same for all programs.
+    /// These privileges, the same for all programs.
     Those(Rights),
-    /// Different ones, so the command must state its own.
+    /// Different privileges per program, so that a client must state those of its command.
     Several,
 }
 
@@ -129,13 +130,13 @@ impl Controlled for Session {
     }
 }
 
-/// Additional interface of a session whose time moves by grants only. Its granter is one more
-/// participant in its pause.
+/// Additional interface of a session whose time moves only by grants of a client, the granter. The
+/// granter holds the session like any other holder of a pause.
 pub trait Stepped {
-    /// Returns the granter's state and the grants so far.
+    /// Returns the state of the granter and the totals of its grants.
     fn grants(&self) -> &Arc<Grants>;
-    /// Releases the granter's share in the pause.
+    /// Releases the granter's hold on the session.
     fn go(&self) -> Result<(), HoldError>;
-    /// Takes the granter's share in the pause again.
+    /// Holds the session for the granter again.
     fn stand(&self) -> Result<(), HoldError>;
 }

@@ -1,10 +1,10 @@
-//! Command started from outside on one of a session's hosts: in its network, on its clock, on the
-//! streams of the client.
+//! Command that a client starts on one of a session's hosts. It runs in the host's network and by
+//! the host's clock, with the client's standard streams.
 //!
-//! The request is answered once when the command is admitted. The client then sends the descriptors
-//! of standard input, output and error, with a byte each; a second answer follows when the command
-//! has been started; and a third, with its status, when it has ended. A client that closes the
-//! connection earlier hangs up on the command.
+//! The session sends three answers. The first says that the command is admitted. The client then
+//! sends the descriptors of standard input, output and error, with a byte each. The second answer
+//! says that the command has been started, and the third has its exit status. If a client closes
+//! the connection before that, the command receives a SIGHUP.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -29,8 +29,8 @@ use crate::error::GuestError;
 use crate::linux::descriptor::receive_descriptor;
 use crate::session::Session;
 
-/// Serves the client of this request until its command has ended. `lines` has no unread data: a
-/// client sends no descriptor before it is asked to.
+/// Serves the client of this request until its command has ended. `lines` must have no unread data:
+/// a client sends no descriptor before it is asked to.
 pub(crate) fn serve<C: Controlled>(
     controlled: &Weak<C>,
     mut stream: UnixStream,
@@ -54,7 +54,7 @@ pub(crate) fn serve<C: Controlled>(
     send(&mut stream, &Response::Exited(status));
 }
 
-/// Starts the command; also returns its host.
+/// Starts the command. Returns it with its host.
 fn start<C: Controlled>(
     controlled: &Weak<C>,
     stream: &mut UnixStream,
@@ -73,7 +73,7 @@ fn start<C: Controlled>(
         rights,
     } = held.welcome(host.name())?;
     let rights = rights_of(entry, rights, host.name())?;
-    // A slow operation must not keep the session alive.
+    // The reference is dropped, since a slow operation must not keep the session alive.
     drop(held);
     send(stream, &obey(controlled, Request::Query)?);
     let Some(streams) = receive_streams(stream) else {
@@ -86,7 +86,7 @@ fn start<C: Controlled>(
     let mut variables: BTreeMap<OsString, OsString> = given
         .map(|(name, value)| (name.into(), value.into()))
         .collect();
-    // Variables of another user do not describe the command's user.
+    // Variables of the supervisor's user do not apply to another user.
     for (own, _) in rights
         .iter()
         .flat_map(Rights::account)
@@ -100,7 +100,7 @@ fn start<C: Controlled>(
         argv: entry.command.iter().map(Into::into).collect(),
         inherits: Variables::All,
         env: variables,
-        // A container does not know the client's directory.
+        // The client's directory does not exist in a container.
         directory: Some(match root {
             Some(_) => "/".into(),
             None => entry.directory.clone().into(),
@@ -122,8 +122,8 @@ fn start<C: Controlled>(
     Ok((guest, host.name().to_owned()))
 }
 
-/// Returns the privileges of the command. Access to the socket is limited to the supervisor's user
-/// and root; so the client's own statement takes precedence over the privileges of the host's
+/// Returns the privileges of the command. Only the supervisor's user and root can access the
+/// socket, so the privileges that the client states take precedence over those of the host's
 /// programs.
 fn rights_of(entry: &Entry, hosts: HostRights, host: &str) -> Result<Option<Rights>, GuestError> {
     if entry.user.is_none() && entry.capabilities.is_empty() {
@@ -169,7 +169,7 @@ fn account(user: &str) -> Result<Account, GuestError> {
     })
 }
 
-/// Returns the host of this name. The name is required if hosts have names.
+/// Returns the host of this name. A name is required if the hosts of the session have names.
 fn host_of(session: &Session, name: Option<&str>) -> Result<Arc<Host>, GuestError> {
     match name {
         Some(name) => Ok(session.hosts_named(&[name.to_owned()])?.remove(0)),
@@ -182,8 +182,8 @@ fn receive_streams(stream: &UnixStream) -> Option<[OwnedFd; 3]> {
     Some([next()?, next()?, next()?])
 }
 
-/// Waits for the command's end. If the client has gone, sends the command a hangup, as a terminal
-/// does; the reaction is up to the command.
+/// Waits for the end of the command. If the client has disconnected, sends the command a SIGHUP, as
+/// a terminal does, and goes on waiting.
 fn see_through(guest: &Guest, stream: &UnixStream) -> i32 {
     let mut told = false;
     loop {
@@ -197,5 +197,5 @@ fn see_through(guest: &Guest, stream: &UnixStream) -> i32 {
     }
 }
 
-/// Interval of checks that the client is still connected.
+/// Interval at which the session checks if the client is still connected.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -6,51 +6,51 @@ use timeloom_time::Duration;
 
 use crate::error::GuestError;
 
-/// Reason why a session could not be paused, resumed, or made to skip.
+/// Reason why a session could not be paused, resumed, or switched to skipping.
 #[derive(Debug, thiserror::Error)]
 pub enum HoldError {
-    /// Clock or processes could not be changed.
+    /// The clock or the processes could not be changed.
     #[error(transparent)]
     Session(#[from] GuestError),
-    /// It is not paused by hand: its time moves by grants.
+    /// The session's time moves by grants, so it was not paused by the user.
     #[error("it was not paused by hand; its time moves by grants only, as by `timeloom step`")]
     NotByHand,
-    /// Reason of a substitute for the session.
+    /// Reason that only the owner of the session knows.
     #[error(transparent)]
     Other(Box<dyn Error + Send + Sync>),
 }
 
-/// Reason why a session, or some of its hosts, did not run until an instant and stop there.
+/// Reason why a session, or some of its hosts, did not run until a given instant.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The span is not more than zero.
+    /// The span is zero or negative.
     #[error("a span to run must be more than zero")]
     NoSpan,
-    /// The span leads beyond the range of a clock.
+    /// The span ends beyond the range of a clock.
     #[error("the span is too long")]
     SpanTooLong,
-    /// The session is stopped, so that no time passes for its hosts.
+    /// The session is stopped, so no time passes for its hosts.
     #[error("the session stands, and so do its hosts; `timeloom resume` it first, or step it")]
     SessionStands,
-    /// The session was paused on the way.
+    /// The session was paused before the instant.
     #[error("the session was paused at {at}, before that instant")]
     Paused {
-        /// Time of its clock since the session began.
+        /// Virtual time of the pause, since the session began.
         at: Duration,
     },
-    /// A host was paused on the way.
+    /// A host was paused before its instant.
     #[error("host {host} was paused before that instant")]
     HostPaused {
         /// Name of the host.
         host: String,
     },
-    /// The session ended on the way.
+    /// The session ended before the instant.
     #[error("the session ended before that instant")]
     Ended,
-    /// The session could not be resumed, or stopped at the instant.
+    /// The session could not be resumed, or could not be stopped at the instant.
     #[error(transparent)]
     Hold(#[from] HoldError),
-    /// The instant is past, or another one is awaited already.
+    /// The instant is in the past, or a run to another instant is in progress.
     #[error(transparent)]
     Session(#[from] GuestError),
 }
@@ -62,7 +62,7 @@ pub(crate) enum SeatError {
     Ended,
     #[error("{by} grants this session its time; there can be one granter only")]
     Taken { by: String },
-    /// The connection could not be kept.
+    /// The connection of the client could not be kept.
     #[error(transparent)]
     Connection(std::io::Error),
 }
@@ -74,10 +74,10 @@ pub(crate) enum Refusal {
     Ended,
     #[error("not a request: {0}")]
     Malformed(serde_json::Error),
-    /// A session that is to be stepped is running.
+    /// The session is running, so it cannot be stepped.
     #[error("the session is running; `timeloom pause` it first, or `timeloom run-until +SPAN`")]
     Running,
-    /// A host that is to be stepped is running.
+    /// A host is running, so it cannot be stepped.
     #[error(
         "host {host} is running; `timeloom pause --host {host}` it first, \
          or `timeloom run-until --host {host} +SPAN`"
@@ -96,7 +96,7 @@ pub(crate) enum Refusal {
          so its clock cannot be changed alone; `timeloom hold` or `pause` stops all"
     )]
     Agreed,
-    /// A hold was requested on a connection that has another purpose.
+    /// The client requested a hold on a connection that already has another purpose.
     #[error("a hold lasts as long as its connection; ask for it on one of its own")]
     HoldBeside,
     #[error(transparent)]
@@ -110,7 +110,7 @@ pub(crate) enum Refusal {
 }
 
 impl HoldError {
-    /// Wraps a reason that only the session's substitute knows.
+    /// Wraps a reason that only the owner of the session knows.
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Other(error.into())
     }

@@ -1,5 +1,5 @@
-//! Granter's side of the control socket: sequential requests on one connection, whose end also ends
-//! the granter's role.
+//! Server's side of a granter's connection: its requests are served in order, and its role ends
+//! with the connection.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -18,20 +18,21 @@ use crate::control::until::{ahead, travel};
 use crate::linux::processes;
 use crate::session::Session;
 
-/// Ends the granting of time, with the session. A grant in progress is answered first. A granter
-/// that is busy computing finds the answer to its next request: that the session has ended, if that
-/// was `as_planned`; else its connection closed.
+/// Ends the granting of time when the session ends. A grant in progress is answered first. A
+/// granter that is busy computing learns of the end at its next request: if the end was planned
+/// (`as_planned`), the answer says that the session has ended; otherwise the connection is closed.
 pub fn end_grants<C: Controlled>(controlled: &C, as_planned: bool) {
     let Some(stepped) = controlled.stepped() else {
         return;
     };
     let grants = stepped.grants();
-    // Not with the grants locked, since the status needs that lock.
+    // The status is built before the grants are locked, since it needs that lock.
     let answer = Response::Ok(stands(controlled.session(), grants, None, true));
     grants.close(as_planned, |connection| send(connection, &answer));
 }
 
-/// Serves the granter whose `first` request this is until it disconnects, or refuses it.
+/// Makes the client, whose first request is `first`, the granter and serves it until it
+/// disconnects; or refuses the request.
 pub(crate) fn serve<C: Controlled>(
     controlled: &Weak<C>,
     grants: &Arc<Grants>,
@@ -95,7 +96,7 @@ fn answer<C: Controlled>(
     Ok(Response::Ok(standing))
 }
 
-/// Returns the status for the granter.
+/// Returns the session's status in the form for the granter.
 fn stands(
     session: &Session,
     grants: &Grants,
@@ -125,8 +126,9 @@ fn until<C: Controlled>(
     }
 }
 
-/// Lets the session run until `target`, or its end. Returns the additional time for stopping;
-/// `None` if the session ended as planned on the way.
+/// Lets the session run until `target`, or until its end if that is earlier. Returns the time from
+/// the stop of the clock to the stop of all processes. Returns `None` if the session ended as
+/// planned before `target`.
 fn grant<C: Controlled>(
     controlled: &Weak<C>,
     grants: &Grants,
@@ -161,7 +163,7 @@ fn grant<C: Controlled>(
     }
 }
 
-/// Describes the peer process for messages.
+/// Returns a description of the peer process for messages.
 pub(crate) fn peer(stream: &UnixStream) -> String {
     match local::peer(stream).ok().and_then(|peer| peer.pid) {
         Some(pid) => format!("{} ({pid})", processes::name(pid)),
@@ -176,9 +178,9 @@ pub(crate) fn has_hung_up(stream: &UnixStream) -> bool {
         events: libc::POLLRDHUP,
         revents: 0,
     };
-    // SAFETY: passes one descriptor of ours, without waiting.
+    // SAFETY: passes one descriptor that we own; the call does not wait.
     unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
 }
 
-/// Interval of checks for a closed connection while a session gets ready.
+/// Interval at which a closed connection is detected while a session starts.
 const HUNG_UP_EVERY: StdDuration = StdDuration::from_millis(200);

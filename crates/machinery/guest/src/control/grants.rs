@@ -1,9 +1,9 @@
-//! Grants of time to a stepped session: one granter at a time.
+//! Grants of time to a session. At most one client, the granter, may grant time.
 //!
-//! A session in time mode `stepped` stands until a client grants it an instant, and again when it
-//! has reached the instant. The granter's connection to the control socket determines its role:
-//! when the connection closes, the session stays where it is, reports this, and is ended if no
-//! other granter connects in time. The session never continues by itself.
+//! A session in time mode `stepped` stands until its granter grants it an instant, and again when
+//! it has reached the instant. The client with the granter's connection to the control socket is
+//! the granter. When that connection closes, the session stays where it is and reports this. If no
+//! other granter connects in time, the session is ended. It never continues by itself.
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -15,12 +15,13 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::clock::Clock;
 use crate::control::error::SeatError;
 
-/// State of the granter and the grants of a session.
+/// State of the granter of a session, and totals of its grants.
 pub struct Grants {
     clock: Arc<Clock>,
-    /// Time without a granter after which the session is ended.
+    /// Wall time without a granter after which the session is ended.
     patience: StdDuration,
-    /// End of the session; no grant goes further.
+    /// Virtual time at which the session ends; no grant goes further. `None` if there is no such
+    /// limit.
     end: Option<Instant<Virtual>>,
     state: Mutex<State>,
     changed: Condvar,
@@ -29,11 +30,11 @@ pub struct Grants {
 struct State {
     phase: Phase,
     seated: Option<Seated>,
-    /// Last granter to disconnect.
+    /// Description of the last granter that has disconnected.
     left: Option<String>,
     /// Start of the present period without a granter.
     alone_since: StdInstant,
-    /// True if the user has been warned of the missing granter.
+    /// True if the user has been warned that there is no granter.
     warned: bool,
     /// True if the granter has been informed of the session's end.
     knows_the_end: bool,
@@ -48,7 +49,7 @@ struct State {
 enum Phase {
     Preparing,
     Open,
-    /// The session has ended, as planned or not.
+    /// The session has ended, as planned or for another reason.
     Over {
         as_planned: bool,
     },
@@ -62,33 +63,35 @@ struct Seated {
 /// Totals of the grants so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Number of grants begun.
+    /// Number of grants that have begun.
     pub grants: u64,
     /// Wall time of all grants.
     pub ran: Duration,
-    /// Wall time between them, and before the first.
+    /// Wall time between the grants, and before the first.
     pub waited: Duration,
 }
 
-/// Result of [`Grants::look`].
+/// Result of [`Grants::look`]: action for the session's owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookout {
-    /// There is a granter, or time left for one to connect.
+    /// There is a granter, or there is still time for one to connect.
     Fine,
-    /// Message to the user.
+    /// There is no granter; contains a warning for the user.
     Alone(String),
-    /// No granter connected in time; the session is to be ended.
+    /// No granter connected in time, so the session must be ended; contains the reason.
     GaveUp(String),
 }
 
-/// Role of the granter; released when dropped.
+/// Role of the granter. It is released when this value is dropped.
 pub(crate) struct Seat(Arc<Grants>);
 
-/// Granter's request in progress: the end of the session waits until its answer is sent.
+/// Guard for a granter's request in progress: the end of the session waits until the answer is
+/// sent.
 pub(crate) struct Answering<'a>(&'a Grants);
 
 impl Grants {
-    /// Makes the state of a session with this clock that ends at `end`, if there is an end.
+    /// Creates the state of a session with this clock. `end` is the end of the session, if it has
+    /// one.
     pub fn new(clock: Arc<Clock>, patience: StdDuration, end: Option<Instant<Virtual>>) -> Self {
         let now = StdInstant::now();
         Self {
@@ -110,7 +113,7 @@ impl Grants {
         }
     }
 
-    /// Allows grants from now on. A granter that connected earlier has been waiting.
+    /// Allows grants from now on. A granter that connected earlier has been waiting for this.
     pub fn open(&self) {
         let mut state = self.lock();
         state.phase = Phase::Open;
@@ -120,8 +123,8 @@ impl Grants {
         self.changed.notify_all();
     }
 
-    /// Ends the granting of time. A grant in progress is answered first; a granter that has not
-    /// been informed of a planned end yet is informed by `farewell`, and its connection is closed.
+    /// Ends the granting of time. A grant in progress is answered first. If the end was planned and
+    /// the granter does not know of it yet, `farewell` informs it. Then its connection is closed.
     pub(crate) fn close(&self, as_planned: bool, farewell: impl FnOnce(&mut UnixStream)) {
         let mut state = self.lock();
         if !matches!(state.phase, Phase::Over { .. }) {
@@ -138,7 +141,7 @@ impl Grants {
         let knows = state.knows_the_end;
         if let Some(seated) = &mut state.seated {
             if as_planned && !knows {
-                // The granter may be busy and not read; the end must not wait for it.
+                // The granter may be busy and not read. The end must not wait for it.
                 let _ = seated.connection.set_write_timeout(Some(FAREWELL_WITHIN));
                 farewell(&mut seated.connection);
             }
@@ -147,7 +150,7 @@ impl Grants {
         }
     }
 
-    /// Checks that there is a granter; to be called now and then.
+    /// Checks if there is a granter. To be called from time to time.
     pub fn look(&self) -> Lookout {
         let mut state = self.lock();
         if state.phase != Phase::Open || state.seated.is_some() {
@@ -180,7 +183,7 @@ impl Grants {
         self.lock().tally
     }
 
-    /// Describes the present or last granter.
+    /// Returns a description of the present granter, or of the last one.
     pub fn who(&self) -> String {
         let state = self.lock();
         let seated = state.seated.as_ref().map(|seated| &seated.who);
@@ -200,17 +203,18 @@ impl Grants {
         self.lock().phase == Phase::Preparing
     }
 
-    /// Returns the instant to run to for a grant until `target`.
+    /// Returns the instant until which the session runs for a grant until `target`: at most its
+    /// end.
     pub(crate) fn within_the_end(&self, target: Instant<Virtual>) -> Instant<Virtual> {
         self.end.map_or(target, |end| target.min(end))
     }
 
-    /// Returns true if the session ends at this instant or earlier.
+    /// Returns true if the session has ended when its clock shows `at`.
     pub(crate) fn ends_at(&self, at: Instant<Virtual>) -> bool {
         self.end.is_some_and(|end| at >= end)
     }
 
-    /// Makes the process `who` the granter.
+    /// Makes a client the granter. `who` describes its process.
     ///
     /// # Errors
     /// Fails if there is another granter, or if nothing will be granted any more.
@@ -232,7 +236,7 @@ impl Grants {
         Ok(Seat(Arc::clone(self)))
     }
 
-    /// Waits, for at most `limit`, until time may be granted.
+    /// Waits until time may be granted, for at most `limit` of wall time.
     pub(crate) fn wait_until_open(&self, limit: StdDuration) {
         let _ = self
             .changed
@@ -240,12 +244,12 @@ impl Grants {
             .unwrap_or_else(PoisonError::into_inner);
     }
 
-    /// Records that the granter is informed of the session's end.
+    /// Records that the granter was informed of the session's end.
     pub(crate) fn note_that_the_end_is_known(&self) {
         self.lock().knows_the_end = true;
     }
 
-    /// Records that a grant begins, or has ended.
+    /// Records that a grant begins (if `begins`), or has ended.
     pub(crate) fn count(&self, begins: bool) {
         let mut state = self.lock();
         let now = StdInstant::now();
@@ -265,7 +269,8 @@ impl Grants {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change consists of a few plain stores.
+        // A thread that panicked with the lock held leaves consistent values: every change consists
+        // of a few plain stores.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -286,11 +291,11 @@ impl Drop for Seat {
     }
 }
 
-/// Time for which the end of a session waits for the answer to its last grant.
+/// Maximum time for which the end of a session waits for the answer to its last grant.
 const ANSWERED_WITHIN: StdDuration = StdDuration::from_secs(5);
 
-/// Time limit for informing a granter that does not read.
+/// Maximum time for which the end of a session waits for a granter that does not read.
 const FAREWELL_WITHIN: StdDuration = StdDuration::from_secs(1);
 
-/// Time without a granter after which the user is warned.
+/// Wall time without a granter after which the user is warned.
 const WARN_AFTER: StdDuration = StdDuration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Hold that lasts as long as the connection on which it was requested.
+//! Hold on a session that lasts as long as the connection on which it was requested.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Weak;
@@ -8,8 +8,8 @@ use crate::control::error::Refusal;
 use crate::control::granter::peer;
 use crate::control::protocol::{Lines, Response, StatusText, send};
 
-/// Holds the session, sends its status, and releases it when the client disconnects or sends
-/// anything.
+/// Holds the session and sends its status. Releases the session when the client disconnects or
+/// sends any data.
 pub(super) fn serve<C: Controlled>(
     controlled: &Weak<C>,
     mut stream: UnixStream,
@@ -17,7 +17,8 @@ pub(super) fn serve<C: Controlled>(
     reason: &str,
 ) {
     let who = peer(&stream);
-    // No reference is kept meanwhile: the session ends when its owner drops it.
+    // No reference to the session is kept during the hold: the session ends when its owner drops
+    // it.
     let held = match controlled.upgrade() {
         Some(session) => session.hold(&who, reason).map_err(Refusal::from),
         None => Err(Refusal::Ended),

@@ -1,4 +1,4 @@
-//! Requests to single hosts of a session.
+//! Requests of clients that concern single hosts of a session.
 
 use std::sync::{Arc, Weak};
 
@@ -10,8 +10,8 @@ use crate::control::error::{Refusal, RunError};
 use crate::control::protocol::HostRequest;
 use crate::control::until_hosts::{HostTarget, run_hosts_until};
 
-/// Executes a request on these hosts. Returns the additional time for stopping, if they were to
-/// stop at an instant.
+/// Executes a request on these hosts. If the hosts were to stop at an instant, returns the maximum
+/// time from the stop of a host's clock to the stop of its processes.
 pub(super) fn obey<C: Controlled>(
     controlled: &Weak<C>,
     hosts: &[Arc<Host>],

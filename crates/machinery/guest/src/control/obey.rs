@@ -11,7 +11,7 @@ use crate::control::hosts;
 use crate::control::protocol::{ProcessText, Request, Response, StatusText};
 use crate::control::until::{ahead, run_until};
 
-/// Executes a request and returns the answer.
+/// Executes a request of a client and returns the answer.
 pub(crate) fn obey<C: Controlled>(
     controlled: &Weak<C>,
     request: Request,
@@ -34,7 +34,8 @@ pub(crate) fn obey<C: Controlled>(
     }))
 }
 
-/// Executes a request. Returns the additional time for stopping, if it was to stop at an instant.
+/// Executes a request. If the session was to stop at an instant, returns the time from the stop of
+/// the clock to the stop of all processes.
 fn carry_out<C: Controlled>(
     controlled: &Weak<C>,
     request: Request,
@@ -54,15 +55,16 @@ fn carry_out<C: Controlled>(
     match request {
         Request::Pause => {
             held.pause()?;
-            // A manual pause cancels a requested stop. A grant stays in force, and is used after
-            // the pause.
+            // A pause by the user cancels a requested stop. A grant remains in force, and is used
+            // after the pause.
             if held.stepped().is_none() {
                 session.clock().forget_stop();
             }
         }
         Request::Resume => held.resume()?,
         Request::Attach => return Err(Refusal::NotStepped),
-        // Only as the first request on a connection, which then serves nothing else.
+        // This is accepted only as the first request on a connection, which then serves nothing
+        // else.
         Request::Enter(_) => return Err(Refusal::EnterAlone),
         Request::Hold { .. } => return Err(Refusal::HoldBeside),
         Request::Dilate { factor } => session.dilate(factor)?,

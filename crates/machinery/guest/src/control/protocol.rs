@@ -1,4 +1,4 @@
-//! Protocol of the control socket: one JSON object per line, each way.
+//! Messages of the control socket: one JSON object per line, in both directions.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,41 +15,41 @@ use crate::session::{Process, Status};
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum Request {
-    /// Stop clock and processes.
+    /// Stop the session's clock and processes.
     Pause,
-    /// Resume clock and processes.
+    /// Resume the session's clock and processes.
     Resume,
     /// Set the wall seconds per virtual second from now on.
     Dilate {
-        /// New factor.
+        /// Wall seconds per virtual second.
         factor: f64,
     },
-    /// Run for exactly this virtual time, from a pause, then pause again. The answer follows when
-    /// that is done.
+    /// Let a paused session run for exactly this virtual time, then pause it again. The answer
+    /// follows after the pause.
     Step {
-        /// Span in nanoseconds.
+        /// Virtual time to run for, in nanoseconds.
         span_ns: i64,
     },
-    /// Run until an instant, then pause; as [`Self::Step`].
+    /// Let the session run until an instant, then pause it; otherwise like [`Self::Step`].
     #[serde(rename = "run-until")]
     RunUntil {
-        /// Virtual nanoseconds since the session began, or from now.
+        /// Virtual nanoseconds since the session began, or from now if `relative`.
         at_ns: i64,
-        /// True if counted from now.
+        /// True if `at_ns` counts from now.
         relative: bool,
     },
-    /// Skip to the next event while all threads wait.
+    /// Begin or end skipping of time to the next event while all threads wait.
     Skip {
-        /// False to end skipping.
+        /// True to begin skipping, false to end it.
         on: bool,
     },
-    /// Make this client the granter of the session's time, as long as this connection lasts;
-    /// further requests follow on it. (`Step` and `RunUntil` do the same, in a session whose time
-    /// moves by grants.)
+    /// Make this client the granter of the session's time, as long as this connection lasts.
+    /// Further requests follow on it. (In a session whose time moves by grants, `Step` and
+    /// `RunUntil` also make the client the granter.)
     Attach,
     /// Stop the session as long as this connection lasts, independently of other holders.
     Hold {
-        /// Reason of the hold.
+        /// Reason of the hold, for the session's messages.
         reason: String,
     },
     /// Execute a request on some hosts, while the others continue.
@@ -59,9 +59,9 @@ pub enum Request {
         /// Request for these hosts.
         request: HostRequest,
     },
-    /// Return the status and the processes.
+    /// Return the status with the list of processes.
     Query,
-    /// Bring a running process into the session.
+    /// Attach a running process to the session.
     Register {
         /// Process identifier.
         pid: i32,
@@ -71,7 +71,7 @@ pub enum Request {
         /// Process identifier.
         pid: i32,
     },
-    /// Let an engine of the simulated network leave, while the rest continues.
+    /// Remove an engine of the simulated network while the others continue.
     Leave {
         /// Name of the engine.
         engine: String,
@@ -81,28 +81,28 @@ pub enum Request {
         /// Name of the engine.
         engine: String,
     },
-    /// Start a command on a host, on descriptors that are sent next.
+    /// Start a command on a host. The client sends its standard streams as descriptors next.
     Enter(Entry),
 }
 
-/// Command to start in a running session from outside.
+/// Command that a client starts in a running session.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Entry {
-    /// Host to start it on; `None` for a session whose only host has no name.
+    /// Name of the host; `None` for a session whose only host has no name.
     pub host: Option<String>,
     /// Program and its arguments.
     pub command: Vec<String>,
-    /// Working directory.
+    /// Working directory of the command.
     pub directory: String,
-    /// Variables, added to those of the session's supervisor.
+    /// Environment variables, added to those of the session's supervisor.
     pub env: BTreeMap<String, String>,
-    /// True if its standard input is a terminal made for it.
+    /// True if standard input is a terminal that was created for the command.
     pub terminal: bool,
-    /// User of the command: a name, `UID` or `UID:GID`; if `None`, the user of the host's programs.
+    /// User of the command: a name, `UID` or `UID:GID`. `None` for the user of the host's programs.
     #[serde(default)]
     pub user: Option<String>,
-    /// Privileges of the command, as capability names of capabilities(7). If empty: those of the
-    /// host's programs, or none if a user is given.
+    /// Capabilities of the command, by their names in capabilities(7). If empty, the command has
+    /// those of the host's programs, or none if `user` is given.
     #[serde(default)]
     pub capabilities: Vec<String>,
 }
@@ -111,78 +111,79 @@ pub struct Entry {
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Response {
-    /// Success, with the present status.
+    /// The request succeeded; contains the present status.
     Ok(StatusText),
-    /// Failure, with the reason.
+    /// The request failed; contains the reason.
     Error(String),
-    /// The command that was started has ended, with this status.
+    /// The client's command has ended; contains its exit status.
     Exited(i32),
 }
 
-/// [`Status`] in the protocol, and in the output of `--json`.
+/// [`Status`] in the form for the protocol and for the output of `--json`.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct StatusText {
     /// Name of the session.
     pub name: String,
-    /// Virtual time since the session began.
+    /// Virtual time since the session began, in nanoseconds.
     pub virtual_ns: i64,
-    /// CLOCK_REALTIME as guests see it, since 1970.
+    /// CLOCK_REALTIME as guests see it, in nanoseconds since 1970.
     pub utc_ns: i64,
-    /// Wall time since the session began.
+    /// Wall time since the session began, in nanoseconds.
     pub wall_ns: i64,
-    /// Wall time during which the clock stood.
+    /// Total wall time during which the clock was stopped, in nanoseconds.
     pub paused_total_ns: i64,
-    /// True if the clock stands now.
+    /// True if the clock is stopped now.
     pub paused: bool,
     /// Wall seconds per virtual second.
     pub dilation: f64,
     /// True if time skips while all threads wait.
     #[serde(default)]
     pub skipping: bool,
-    /// Directory of the results, if it is a run.
+    /// Directory of the results; `None` if the session is not a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// After a step: wall time between the stop of the clock at the requested instant and the stop
-    /// of all processes. No reader saw a later time meanwhile.
+    /// Present after a step: wall time in nanoseconds from the stop of the clock at the requested
+    /// instant to the stop of all processes. No reader saw a later virtual time meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_after_ns: Option<i64>,
-    /// After a grant: information for the granter.
+    /// Present after a grant: information for the granter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<Standing>,
-    /// Hosts, in an answer to a query or to a request for hosts. In other answers, only the hosts
-    /// whose own time differs from the session's: a client that changes the time of a thousand
-    /// hosts does not wait until all are listed.
+    /// Hosts of the session, in an answer to a query or to a request for hosts. Other answers
+    /// contain only the hosts whose own time differs from the session's: a client that changes the
+    /// time of a thousand hosts need not wait until all are listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostText>,
-    /// Processes, in an answer to a query only.
+    /// Processes of the session; present only in an answer to a query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<Vec<ProcessText>>,
 }
 
-/// State when a granted instant was reached.
+/// State of a session that has reached a granted instant.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Standing {
-    /// First instant at which something may happen by itself, in virtual nanoseconds since the
-    /// session began: the present instant, if a program was stopped while it computed; `None`, if
-    /// all programs wait for data from others.
+    /// First instant at which an event may happen without input from outside, in virtual
+    /// nanoseconds since the session began. It is the present instant if a program was stopped
+    /// while it computed, and `None` if all programs wait for data from others.
     pub next_deadline_ns: Option<i64>,
-    /// The session has ended; nothing more can be granted.
+    /// True if the session has ended, so that no more time can be granted.
     pub ended: bool,
     /// Number of grants so far.
     pub grants: u64,
 }
 
-/// A process of a session.
+/// Process of a session, in the form for the protocol.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct ProcessText {
     /// Process identifier.
     pub pid: i32,
     /// Name of the process, as in `ps`.
     pub name: String,
-    /// Its host, if that has a name.
+    /// Name of the process's host; `None` if the host has no name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Program of the scenario that it belongs to, or command started from outside.
+    /// Program of the scenario, or command of a client, to which the process belongs; `None` if
+    /// unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
 }
@@ -225,7 +226,7 @@ impl From<Status> for StatusText {
 }
 
 impl StatusText {
-    /// Converts a status without the hosts whose own time is the session's.
+    /// Converts a status, leaving out the hosts whose own time equals the session's.
     pub(crate) fn brief(mut status: Status) -> Self {
         status.hosts.retain(HostTime::is_off);
         status.into()
@@ -236,43 +237,44 @@ impl StatusText {
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum HostRequest {
-    /// Stop their clocks and processes.
+    /// Stop the hosts' clocks and processes.
     Pause,
-    /// Resume them from where they stand.
+    /// Resume the hosts' clocks and processes.
     Resume,
-    /// Set the seconds of the session per second of the host from now on.
+    /// Set the session seconds per second of the hosts from now on.
     Dilate {
-        /// New factor.
+        /// Session seconds per second of the hosts.
         factor: f64,
     },
-    /// Run for exactly this span of their own time, from a pause, then pause again. The answer
-    /// follows when that is done.
+    /// Let paused hosts run for exactly this span of their own time, then pause them again. The
+    /// answer follows after the pause.
     Step {
-        /// Span in nanoseconds.
+        /// Own time of the hosts to run for, in nanoseconds.
         span_ns: i64,
     },
-    /// Run until an instant of their own time, then pause; as [`Self::Step`].
+    /// Let the hosts run until an instant of their own time, then pause them; otherwise like
+    /// [`Self::Step`].
     #[serde(rename = "run-until")]
     RunUntil {
-        /// Nanoseconds that they have lived through since the session began, or from now.
+        /// Nanoseconds of the hosts' own time since the session began, or from now if `relative`.
         at_ns: i64,
-        /// True if counted from now.
+        /// True if `at_ns` counts from now.
         relative: bool,
     },
 }
 
-/// State of a host's own time against the session's.
+/// State of a host's own time, compared with the session's.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct HostText {
     /// Name of the host.
     pub name: String,
-    /// Virtual time that it has lived through since the session began.
+    /// The host's own time since the session began, in nanoseconds.
     pub virtual_ns: i64,
-    /// Lag behind the session; negative if it is ahead.
+    /// Session time minus the host's own time, in nanoseconds; negative if the host is ahead.
     pub behind_ns: i64,
-    /// True if the host itself is paused.
+    /// True if the host itself is paused, independently of its session.
     pub paused: bool,
-    /// Seconds of the session per second of the host.
+    /// Session seconds per second of the host.
     pub dilation: f64,
 }
 
@@ -288,7 +290,7 @@ impl From<HostTime> for HostText {
     }
 }
 
-/// Requests of a client, line by line.
+/// Reader of a client's requests, one per line.
 pub(crate) struct Lines<R = UnixStream>(BufReader<R>);
 
 impl<R: Read> Lines<R> {
@@ -307,7 +309,7 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// Sends an answer; a client that has disconnected needs none.
+/// Sends an answer. Ignores errors: a client that has disconnected needs no answer.
 pub(crate) fn send(stream: &mut UnixStream, response: &Response) {
     if let Ok(mut text) = serde_json::to_string(response) {
         text.push('\n');
@@ -315,5 +317,5 @@ pub(crate) fn send(stream: &mut UnixStream, response: &Response) {
     }
 }
 
-/// Limit of an answer. A status of a session with ten thousand processes fits.
+/// Maximum size of an answer in bytes. The status of a session with ten thousand processes fits.
 pub(crate) const MOST_BYTES: u64 = 1 << 20;

@@ -1,5 +1,5 @@
-//! Session without a pause bus whose time moves by grants: the granter and the user are the two
-//! parties that may hold it.
+//! Session without a pause bus whose time moves by grants. Two parties may hold it: the granter and
+//! the user.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +21,7 @@ struct Holders {
 }
 
 impl SteppedSession {
-    /// Wraps `session`, which was made with its clock paused, and is held for its granter.
+    /// Wraps `session`, whose clock must be paused. The session begins held for its granter.
     pub fn new(session: Arc<Session>, grants: Arc<Grants>) -> Self {
         Self {
             session,

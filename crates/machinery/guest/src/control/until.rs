@@ -1,7 +1,8 @@
-//! Letting a session run until an instant of its clock, and no further.
+//! Runs of a session until a given instant of its clock.
 //!
-//! The clock stops there by itself, for every reader; a thread here waits for that and stops the
-//! processes too. Called by the control socket, in a thread per request or granter.
+//! The clock stops at the instant by itself, for every reader. A thread waits here for that and
+//! then stops the processes too. The control socket calls this module in one thread per request or
+//! granter.
 
 use std::sync::{Arc, Weak};
 
@@ -11,12 +12,12 @@ use crate::control::controlled::Controlled;
 use crate::control::error::{HoldError, RunError};
 use crate::session::Session;
 
-/// Lets `controlled` run until its clock shows `target`, then pauses it. Returns the time between
-/// the stop of the clock and the stop of all processes.
+/// Lets `controlled` run until its clock shows `target`, then pauses it. Returns the time from the
+/// stop of the clock to the stop of all processes.
 ///
 /// # Errors
-/// Fails if the instant is past, if another one is awaited already, or if the session was paused or
-/// ended on the way.
+/// Fails if `target` is in the past, if a run to another instant is in progress, or if the session
+/// was paused or ended before `target`.
 pub fn run_until<C: Controlled>(
     controlled: &Weak<C>,
     target: Instant<Virtual>,
@@ -31,9 +32,9 @@ pub fn run_until<C: Controlled>(
     }
 }
 
-/// Lets `controlled` run until its clock shows `target`, started by `go` and stopped by `stand`.
-/// Returns the time between the stop of the clock and the stop of all processes, or `None` if
-/// `over`, called whenever the clock is woken, returned true first.
+/// Lets `controlled` run until its clock shows `target`; `go` starts it and `stand` stops it.
+/// Returns the time from the stop of the clock to the stop of all processes. `over` is called
+/// whenever the clock is woken; if it returns true first, returns `None`.
 pub(crate) fn travel<C: Controlled>(
     controlled: &Weak<C>,
     target: Instant<Virtual>,
@@ -67,7 +68,7 @@ pub(crate) fn travel<C: Controlled>(
     Ok(Some(stood_for.unwrap_or(Duration::ZERO)))
 }
 
-/// Returns the instant `span_ns` after the session's present time.
+/// Returns the virtual time `span_ns` nanoseconds after the session's present time.
 pub(crate) fn ahead(session: &Session, span_ns: i64) -> Result<Instant<Virtual>, RunError> {
     if span_ns <= 0 {
         return Err(RunError::NoSpan);

@@ -1,7 +1,8 @@
-//! Letting single hosts run until an instant of their own time, and no further.
+//! Runs of single hosts until a given instant of their own time.
 //!
-//! Like [`mod@super::until`] for a session: the host's line ends at that instant, for every reader;
-//! a thread here waits for that and stops its processes too, while the other hosts continue.
+//! This works like [`mod@super::until`] for a session: the map on the host's page ends at the
+//! instant, for every reader. A thread waits here for that and then stops the host's processes too,
+//! while the other hosts continue.
 
 use std::sync::{Arc, Weak};
 
@@ -17,19 +18,20 @@ use crate::session::Session;
 /// Instant at which hosts are to stop.
 #[derive(Clone, Copy, Debug)]
 pub enum HostTarget {
-    /// Instant of their own time.
+    /// Instant of each host's own time.
     At(Instant<Lived>),
-    /// Span from the present time of each host.
+    /// Span of each host's own time, from its present time.
     After(Duration),
 }
 
-/// Lets each of these hosts run until its own time reaches the target, then pauses them. Paused
-/// hosts are resumed first. Returns the maximum time between the stop of a host's clock and the
-/// stop of its processes.
+/// Lets each of these hosts run until its own time reaches the target, then pauses it. Paused hosts
+/// are resumed first. Returns the maximum time from the stop of a host's clock to the stop of its
+/// processes.
 ///
 /// # Errors
-/// Fails if the session is stopped, so that no time passes for its hosts; if the instant is past;
-/// if another one is awaited already; or if a host was paused or the session ended on the way.
+/// Fails if the session is stopped, so that no time passes for its hosts; if the instant is in the
+/// past; if a run of a host to another instant is in progress; or if a host was paused or the
+/// session ended before the instant.
 pub fn run_hosts_until<C: Controlled>(
     controlled: &Weak<C>,
     hosts: &[Arc<Host>],

@@ -1,8 +1,8 @@
-//! Interfaces of Linux with time beside the calls of `timeloom-calls`, and their virtualisation:
-//! the second table of `docs/coverage.md`.
+//! Interfaces of Linux that carry time, other than the calls of `timeloom-calls`, and their
+//! virtualisation. They form the second table of `docs/coverage.md`.
 //!
-//! A row for an interface that shows real time without a report at run time gives the reason, the
-//! programs affected and a workaround; a row without these does not compile. The tests ensure that
+//! If an interface shows real time without a report at run time, its row states the reason, the
+//! programs affected and a workaround; a row without these does not compile. The tests check that
 //! every call of the kernel is in one of the tables, or in the list of calls without time.
 
 mod devices;
@@ -13,33 +13,34 @@ mod timeless;
 
 use std::fmt::Write as _;
 
-/// One interface, or several similar ones.
+/// Row of the table: one interface, or several similar ones.
 pub(super) struct Interface {
-    /// Name used by its users.
+    /// Name of the interface, as its users know it.
     name: &'static str,
-    /// Time that it returns or accepts.
+    /// Time that the interface returns or accepts.
     time: &'static str,
     /// Treatment of the interface.
     fate: Fate,
-    /// Calls of the kernel that carry this time and are not treated by our filters.
+    /// System calls that carry this time and that the filters do not treat.
     calls: &'static [&'static str],
 }
 
-/// Treatment of an interface.
+/// Treatment of an interface in a session.
 pub(super) enum Fate {
-    /// Virtual time.
+    /// The interface shows virtual time.
     Virtual { how: &'static str },
-    /// It is unavailable to guests.
+    /// The interface is unavailable to guests.
     Refused {
         why: &'static str,
         way_out: &'static str,
     },
-    /// Real time, counted and reported on stderr and in the report.
+    /// The interface shows real time. Its use is counted and reported on stderr and in the run
+    /// report.
     Named {
         harm: &'static str,
         way_out: &'static str,
     },
-    /// Real time, without a report while a program runs.
+    /// The interface shows real time. Its use is not reported while a program runs.
     Real {
         why: &'static str,
         harm: &'static str,
@@ -47,7 +48,7 @@ pub(super) enum Fate {
     },
 }
 
-/// All rows, under their headings.
+/// All rows of the table, by heading.
 const GROUPS: &[(&str, &[Interface])] = &[
     ("Sockets and networks", network::ROWS),
     (
@@ -94,7 +95,7 @@ pub(super) fn table() -> String {
 }
 
 impl Fate {
-    /// Returns the last three columns.
+    /// Returns the last three columns of the row.
     fn cells(&self) -> (&'static str, String, &'static str) {
         match *self {
             Self::Virtual { how } => ("virtual", how.to_owned(), "—"),

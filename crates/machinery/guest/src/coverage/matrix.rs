@@ -1,5 +1,5 @@
-//! Calls made by each test program, and conditions under which the programs are run: the second
-//! table of `docs/coverage.md`.
+//! System calls that each test program makes, and conditions under which the tests run it. They
+//! form the third table of `docs/coverage.md`.
 //!
 //! A program makes a call if its source names the call, or a function of the C library that makes
 //! it. The conditions are those of the tests in `tests/virtual_time`, where every program is also
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use timeloom_calls::{Extra, IMAGE_CALL, calls};
 
-/// Programs, and conditions under which their cases pass as they do natively.
+/// Test programs, and conditions under which their cases give the same results as natively.
 const PROGRAMS: &[(&str, &[&str])] = &[
     (
         "waits",
@@ -76,7 +76,7 @@ const STORM: &str = "many pauses";
 const HOST: &str = "host alone";
 const MUSL: &str = "musl";
 
-/// Functions of the C library that make a call.
+/// Functions of the C library, with the system calls that they make.
 const WRAPPERS: &[(&str, &[&str])] = &[
     (
         "futex",
@@ -133,7 +133,7 @@ pub(super) fn table() -> String {
     let always = calls()
         .filter(|call| call.treatment.is_some() && call.number() != Some(IMAGE_CALL as u32))
         .map(|call| (call.name, None));
-    // These have an effect only if a timeout or stamps were requested.
+    // These calls trap only if a process has requested a timeout or timestamps.
     let on_demand = calls()
         .filter(|call| call.treatment.is_none() && !call.on_demand.is_empty())
         .map(|call| {
@@ -174,7 +174,7 @@ pub(super) fn table() -> String {
     text
 }
 
-/// Returns true if a source names the call, as a word before a parenthesis or as SYS_….
+/// Returns true if a source names the call, either as a word before a parenthesis or as `SYS_…`.
 fn makes(source: &str, call: &str) -> bool {
     let wrappers = WRAPPERS
         .iter()
@@ -219,7 +219,7 @@ fn every_test_program_is_in_the_table_and_is_run() {
         .filter_map(|entry| fs::read_to_string(entry.expect("an entry").path()).ok())
         .collect();
     for program in known {
-        // `signals.rs` names its programs as arguments; all are in quotes.
+        // `signals.rs` passes the names of its programs as arguments; all names are in quotes.
         assert!(
             runs.contains(&format!("\"{program}\"")),
             "{program} is not run"

@@ -1,22 +1,22 @@
-//! Search in the data that the kernel puts on a program's initial stack.
+//! Search for entries of the auxiliary vector on a program's initial stack.
 //!
-//! The kernel has written the stack, but the memory of another thread is untrusted: whatever its
+//! The kernel has written the stack, but another process's memory is untrusted: whatever its
 //! contents, the search ends, and returns only entries of the right type.
 
 use std::ops::Range;
 
-/// Returns the position of the value of AT_SYSINFO_EHDR on the stack, in words; `None` if there is
-/// no such entry (a kernel booted with `vdso=0`).
+/// Returns the position of the value of AT_SYSINFO_EHDR on the stack, in words from the stack
+/// pointer. Returns `None` if there is no such entry (a kernel booted with `vdso=0`).
 pub(crate) fn vdso_entry<E>(word: impl Fn(usize) -> Result<u64, E>) -> Result<Option<usize>, E> {
     entry(AT_SYSINFO_EHDR, word)
 }
 
-/// Returns the position of an entry's value on the stack, in words; `None` if there is no such
-/// entry.
+/// Returns the position of the value of the entry of type `kind` on the stack, in words from the
+/// stack pointer. Returns `None` if there is no such entry.
 ///
 /// At the first instruction of a program the stack holds: the number of its arguments, the
-/// arguments, 0, the environment, 0, pairs (type, value) up to AT_NULL. `word` returns a word of
-/// the stack, and its error ends the search.
+/// arguments, 0, the environment, 0, and the auxiliary vector, pairs (type, value) up to AT_NULL.
+/// `word` returns a word of the stack; if it returns an error, the search ends with that error.
 pub(crate) fn entry<E>(
     kind: u64,
     word: impl Fn(usize) -> Result<u64, E>,
@@ -34,7 +34,7 @@ pub(crate) fn entry<E>(
     Ok(None)
 }
 
-/// Returns the range of stack words of the whole vector, AT_NULL included.
+/// Returns the range of stack words that the whole auxiliary vector occupies, including AT_NULL.
 pub(crate) fn whole<E>(word: impl Fn(usize) -> Result<u64, E>) -> Result<Option<Range<usize>>, E> {
     let begin = begin(&word)?;
     let end = entry(AT_NULL, word)?;
@@ -55,10 +55,10 @@ fn begin<E>(word: &impl Fn(usize) -> Result<u64, E>) -> Result<Option<usize>, E>
 
 const AT_NULL: u64 = 0;
 const AT_SYSINFO_EHDR: u64 = 33;
-/// Entry with the minimum size of a signal stack.
+/// Type of the entry with the minimum size of a signal stack.
 pub(crate) const AT_MINSIGSTKSZ: u64 = 51;
-/// Linux allows 2^31 - 1 strings, but they must fit into a quarter of the stack's limit, at eight
-/// bytes and a pointer each.
+/// Maximum number of stack words that are searched. Linux allows 2^31 - 1 strings, but they must
+/// fit into a quarter of the stack's limit, at eight bytes and a pointer each.
 const MOST_WORDS: usize = 1 << 26;
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn our_own_stack_has_the_entry_that_the_kernel_tells() {
-        // SAFETY: reads a value only.
+        // SAFETY: the call only returns a value.
         let told = unsafe { libc::getauxval(AT_SYSINFO_EHDR) };
         let auxv = std::fs::read("/proc/self/auxv").expect("our own");
         let words = auxv
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(stack[at], told);
     }
 
-    /// Any stack built like the kernel's.
+    /// Searches stacks that are built like the kernel's, with random contents.
     #[test]
     fn the_entry_is_found_wherever_it_lies() {
         for seed in 0..2_000 {
@@ -95,7 +95,7 @@ mod tests {
             stack.extend((0..variables).map(|_| random.next() | 1));
             stack.push(0);
             let pairs = random.below(30);
-            // Values may look like anything, also like the requested type.
+            // A value may be any number, also the number of the requested type.
             for _ in 0..pairs {
                 let kind = 34 + random.below(100);
                 let value = [AT_SYSINFO_EHDR, AT_NULL, random.next()][random.below(3) as usize];
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// For arbitrary contents, the search ends, and its result is an entry by its type.
+    /// For arbitrary contents the search ends, and its result is an entry of the requested type.
     #[test]
     fn nonsense_is_survived() {
         for seed in 0..20_000 {

@@ -20,27 +20,28 @@ pub(super) const STEP_RIGHTS: i32 = 7;
 pub(super) const STEP_ROOT: i32 = 8;
 pub(super) const STEP_IDENTITY: i32 = 9;
 
-/// Errors in the child, which writes them in the memory that it shares; its parent reads them when
-/// the child has executed the program or ended.
+/// Errors of the child. It writes them to the memory that it shares with its parent, which reads
+/// them when the child has executed the program or has ended.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
-    /// Step that failed, and its errno.
+    /// Number of the step that failed; the errno follows.
     step: AtomicI32,
     errno: AtomicI32,
-    /// Errno that explains why the child sees the machine's files with time information.
+    /// Errno of the failure because of which the child sees the machine's `/proc/uptime` and
+    /// `/proc/stat`.
     time_files: AtomicI32,
 }
 
 impl Problems {
-    /// Returns the failed step, if it prevented the program's start.
+    /// Returns the failed step and its error if the program was not started because of it.
     pub(super) fn fatal(&self) -> Option<(i32, io::Error)> {
         let step = self.step.load(Ordering::SeqCst);
         let error = || io::Error::from_raw_os_error(self.errno.load(Ordering::SeqCst));
         (step != 0).then(|| (step, error()))
     }
 
-    /// Returns the reason why the program sees the machine's files with time information, if it
-    /// does.
+    /// Returns the error because of which the program sees the machine's `/proc/uptime` and
+    /// `/proc/stat`; `None` if it does not.
     pub(super) fn time_files(&self) -> Option<io::Error> {
         let errno = self.time_files.load(Ordering::SeqCst);
         (errno != 0).then(|| io::Error::from_raw_os_error(errno))
@@ -48,13 +49,13 @@ impl Problems {
 }
 
 /// Runs the child's side of the fork. The child shares its parent's memory and the calling thread's
-/// errno, and nothing else: descriptors, signals, limits and credentials are its own.
+/// errno. It has its own descriptors, signals, limits and credentials.
 ///
-/// After a change of user, that user could access our memory through the child: the kernel makes
-/// the memory undumpable first, for good, so that only root may attach.
+/// After a change of user, the new user could access our memory through the child. The kernel
+/// therefore makes the memory undumpable first, permanently, so that only root may attach.
 ///
 /// # Safety
-/// Call in a freshly forked child only: never returns, makes only system calls.
+/// Call this only in a freshly forked child. It never returns, and makes only system calls.
 pub(super) unsafe fn child(
     spec: &CommandSpec,
     prepared: &Prepared,
@@ -67,14 +68,14 @@ pub(super) unsafe fn child(
     let fail = |step: i32| -> ! {
         problems.errno.store(errno(), Ordering::SeqCst);
         problems.step.store(step, Ordering::SeqCst);
-        // SAFETY: ends this process, which has nothing to clean up.
+        // SAFETY: the call ends this process, which has nothing to clean up.
         unsafe { libc::_exit(127) }
     };
-    // SAFETY: each call gets pointers that were prepared and are alive.
+    // SAFETY: each call gets pointers to prepared data, which is alive.
     unsafe {
-        // The socket on which the listener is received belongs to the supervisor alone. If it were
-        // held here too, a listener in transit to a supervisor that dies would persist, and the
-        // exec would wait for its answer for ever.
+        // Only the supervisor may hold the socket on which it receives the listener. If the child
+        // held it too, a listener in transit to a supervisor that dies would persist, and the exec
+        // would wait for its answer for ever.
         libc::close(supervisors);
         timeloom_sys::limit::restore_descriptors();
         let_signals_through();
@@ -109,8 +110,8 @@ pub(super) unsafe fn child(
             is_terminal,
         } = &spec.output
         {
-            // A session started by nohup ignores SIGHUP. A command started from a terminal must end
-            // with the terminal.
+            // A session started by nohup ignores SIGHUP. A command that was started from a terminal
+            // must end with the terminal.
             libc::signal(libc::SIGHUP, libc::SIG_DFL);
             let numbers = [0, 1, 2];
             let done = streams
@@ -138,19 +139,21 @@ pub(super) unsafe fn child(
         if matches!(spec.output, Output::Inherit) && !is_trusted && libc::setsid() < 0 {
             fail(STEP_STREAMS);
         }
-        // A program started by hand as our user keeps open descriptors, as under `env` or `nice`;
-        // any other program gets only its streams, and no descriptor of ours or our parent's.
+        // A program that our user starts by hand keeps open descriptors, as under `env` or `nice`.
+        // Any other program gets only its standard streams, and no other descriptor of ours or our
+        // parent's.
         if !is_trusted && libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOEXEC) != 0 {
             fail(STEP_STREAMS);
         }
-        // All steps that need our privileges are done, except for the filter, which needs none if
-        // no exec gains any.
+        // All steps that need our privileges are done, except the installation of the filter. That
+        // step needs no privilege if no exec gains any.
         if let Some(rights) = &spec.rights {
             if let (Output::To(descriptor), Some(account)) = (&spec.output, rights.account()) {
-                // Else the program could not open /dev/stderr, as it can with inherited streams.
+                // Otherwise the program could not open /dev/stderr, as it can with inherited
+                // streams.
                 libc::fchown(descriptor.as_raw_fd(), account.user, account.group);
             }
-            // The terminal was made for this program alone.
+            // The terminal was created for this program alone.
             if let (
                 Output::Streams {
                     streams: [input, ..],
@@ -162,9 +165,9 @@ pub(super) unsafe fn child(
                 libc::fchown(input.as_raw_fd(), account.user, account.group);
             }
         }
-        // A link of an image, or of a script's interpreter, could lead through one of these
-        // descriptors to the machine's files: `/proc/self/fd/3`. The kernel closes them only after
-        // it has found the file to execute.
+        // A link of a container image, or of a script's interpreter, could lead through one of
+        // these descriptors to the machine's files: `/proc/self/fd/3`. The kernel closes the
+        // descriptors only after it has found the file to execute.
         if spec.root.is_some() && !close_all_but_streams_and(socket) {
             fail(STEP_ROOT);
         }
@@ -179,7 +182,8 @@ pub(super) unsafe fn child(
             *libc::__errno_location() = error.raw_os_error();
             fail(STEP_RIGHTS);
         }
-        // Inherited by all threads and children of this process, and kept by exec.
+        // All threads and children of this process inherit the setting, and it persists through an
+        // exec.
         if prepared.emulates_tsc && libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) != 0 {
             fail(STEP_TSC);
         }
@@ -187,7 +191,7 @@ pub(super) unsafe fn child(
         if listener < 0 {
             fail(STEP_FILTER);
         }
-        // From here on, no calls that the filter traps: there is no handler yet.
+        // From here on, make no calls that the filter traps: there is no handler yet.
         let [socket, kept] = [socket, listener].map(|fd| BorrowedFd::borrow_raw(fd));
         send_descriptor(socket, kept);
         libc::close(listener);
@@ -200,10 +204,10 @@ pub(super) unsafe fn child(
     }
 }
 
-/// Closes all descriptors but 0, 1, 2 and `kept`; returns true if that succeeded.
+/// Closes all descriptors except 0, 1, 2 and `kept`. Returns true on success.
 ///
 /// # Safety
-/// Call in the forked child only: its parent's descriptors are others.
+/// Call this only in the forked child, whose descriptors are not its parent's.
 unsafe fn close_all_but_streams_and(kept: RawFd) -> bool {
     let kept = kept as libc::c_uint;
     let close = |from: libc::c_uint, to: libc::c_uint| {
@@ -213,21 +217,21 @@ unsafe fn close_all_but_streams_and(kept: RawFd) -> bool {
     close(3, kept - 1) && close(kept + 1, libc::c_uint::MAX)
 }
 
-/// Resets all handlers of ours and unblocks all signals: a handler would run in the memory that the
-/// child shares. All signals are blocked until then.
+/// Resets all signal handlers of this program and unblocks all signals. All signals are blocked
+/// until the handlers are reset: a handler would run in the memory that the child shares.
 ///
 /// # Safety
-/// Call in the forked child only.
+/// Call this only in the forked child.
 unsafe fn let_signals_through() {
-    // SAFETY: reads and writes structures of ours.
+    // SAFETY: the calls read and write structures on our stack.
     unsafe {
         for signal in 1..=libc::SIGRTMAX() {
             let mut action: libc::sigaction = std::mem::zeroed();
-            // The C library reserves two signals for its own threads.
+            // The call fails for the two signals that the C library reserves for its own threads.
             let known = libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
             let is_handled = known && !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
-            // The Rust runtime ignores SIGPIPE, and a session may have been started with these
-            // ignored; programs expect neither.
+            // The Rust runtime ignores SIGPIPE, and a session may have been started with the other
+            // signals ignored. Programs expect the default action of all of them.
             let is_expected = matches!(
                 signal,
                 libc::SIGPIPE | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM
@@ -242,10 +246,10 @@ unsafe fn let_signals_through() {
     }
 }
 
-/// Installs the filter for the calling thread; returns the listener.
+/// Installs the filter for the calling thread. Returns the descriptor of its listener.
 ///
 /// # Safety
-/// Call in the forked child only.
+/// Call this only in the forked child.
 unsafe fn install_filter(filter: &[libc::sock_filter]) -> RawFd {
     let program = libc::sock_fprog {
         len: filter.len() as u16,
@@ -266,7 +270,7 @@ unsafe fn install_filter(filter: &[libc::sock_filter]) -> RawFd {
         if listener >= 0 || *libc::__errno_location() != libc::EACCES {
             return listener;
         }
-        // Without privileges the kernel requires that no exec gains any.
+        // Without privileges the kernel requires this setting, by which no exec gains privileges.
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         install()
     }
@@ -274,8 +278,10 @@ unsafe fn install_filter(filter: &[libc::sock_filter]) -> RawFd {
 
 const CLOEXEC: libc::c_uint = libc::CLOSE_RANGE_CLOEXEC;
 const SET_MODE_FILTER: u32 = 1;
-/// Without this flag, speculation is restricted and every call is slower.
+/// SECCOMP_FILTER_FLAG_SPEC_ALLOW. Without this flag, speculation is restricted and every call is
+/// slower.
 const FILTER_SPEC_ALLOW: u32 = 1 << 2;
 const FILTER_NEW_LISTENER: u32 = 1 << 3;
-/// Signals do not interrupt a request whose handling the supervisor has begun.
+/// SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV: once the supervisor has received a request, only fatal
+/// signals interrupt the waiting thread.
 const FILTER_WAIT_KILLABLE: u32 = 1 << 5;

@@ -10,21 +10,21 @@ use crate::linux::processes;
 use crate::linux::ptrace::{Stop, Tracee};
 use crate::supervise::notify::{Answer, Listener, Notification};
 
-/// Outcome of a debugger's request that resumes a new program.
+/// Outcome of a debugger's request to resume a new program.
 pub(crate) enum Prepared {
-    /// The program is prepared, and stays stopped until this value is dropped.
+    /// The program is prepared. It remains stopped until this value is dropped.
     Done(Tracee),
-    /// The debugger will still see the exec return, so it is too early. The debugger stays stopped
+    /// It is too early: the debugger has not seen the exec return yet. The debugger remains stopped
     /// until this value is dropped.
     TooEarly(Tracee),
 }
 
 impl Injector {
-    /// Prepares the program of `process`, whose debugger `asker` requests to resume it, as after an
-    /// exec that the supervisor follows. The debugger's request is then repeated.
+    /// Prepares the program of `process` as after an exec that the supervisor follows. The debugger
+    /// `asker` has requested to resume the program; its request is repeated afterwards.
     ///
     /// # Errors
-    /// Fails if the program could not be prepared; it has been killed then.
+    /// Fails if the program could not be prepared. It was then killed.
     pub(crate) fn prepare_debugged(
         &self,
         listener: &Listener,
@@ -34,7 +34,7 @@ impl Injector {
         is_vdso: bool,
     ) -> Result<Prepared, GuestError> {
         let held = Tracee::seize(asker.thread, || listener.is_waiting(asker)).and_then(|thread| {
-            // The debugger does not see this answer: its request is repeated.
+            // The debugger does not see this answer, since its request is repeated.
             let answer = || listener.answer(asker, Answer::Value(0));
             Debugger::hold(thread, args, self.image.syscall, answer)
         });
@@ -79,7 +79,7 @@ impl Injector {
         tracee
             .poke(at, arch::with_syscall(entry))
             .map_err(failed("writing the first instruction"))?;
-        // Each exec without a program is answered with a descriptor by the supervisor.
+        // The supervisor answers each exec without a program with a descriptor.
         let mut ask = || {
             let call = ("asking for a descriptor", libc::SYS_execve);
             tracee.syscall_checked(&base, at, call, [0; 6])
@@ -94,11 +94,11 @@ impl Injector {
         self.prepare(tracee, descriptors, is_vdso)
     }
 
-    /// Lets a thread that waits in its exec be traced by its parent first, as requested before. The
-    /// thread then repeats the exec.
+    /// Makes a thread that waits in its exec a tracee of its parent first, as the thread has
+    /// requested before. The thread then repeats the exec.
     ///
     /// # Errors
-    /// Fails if the thread cannot be attached to; its exec has failed then.
+    /// Fails if the supervisor cannot attach to the thread. The exec has then failed.
     pub(crate) fn begin_trace(
         &self,
         listener: &Listener,
@@ -106,7 +106,7 @@ impl Injector {
     ) -> Result<(), GuestError> {
         let (call, args) = asker.decode(|call, args| (call, args));
         if call != libc::SYS_execve {
-            // C libraries fall back on the older call.
+            // C libraries fall back on `execve` after this error of `execveat`.
             listener.answer(asker, Answer::Error(libc::ENOSYS));
             return Ok(());
         }
@@ -137,5 +137,5 @@ impl Injector {
     }
 }
 
-/// Request that the libc crate does not define.
+/// PTRACE_SYSEMU, which the libc crate does not define.
 const PTRACE_SYSEMU: libc::c_uint = 31;

@@ -1,10 +1,10 @@
-//! Started program, as seen by its parent.
+//! Started program, as its parent sees it.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Started program. Dropping this does not end it.
+/// Started program. Dropping this value does not end the program.
 #[derive(Debug)]
 pub struct Guest {
     child: Arc<Child>,
@@ -14,17 +14,19 @@ pub struct Guest {
 struct Child {
     pid: i32,
     pidfd: OwnedFd,
-    /// True if the thread waiting for its end has handled the end.
+    /// True if the thread that waits for the program's end has handled the end.
     is_settled: AtomicBool,
-    /// Exit status as a shell reports it, kept since the kernel reports it only once.
+    /// Exit status in the form that a shell reports. It is stored, since the kernel reports it only
+    /// once.
     status: OnceLock<i32>,
 }
 
-/// End of a program, as seen by its parent. While this is kept, the parent is still handling the
-/// end, and time does not skip.
+/// End of a program, as its parent sees it. While this value exists, the parent is still handling
+/// the end, and time does not skip.
 #[derive(Debug)]
 pub struct Ended {
-    /// Status as a shell reports it: the code, or 128 + the signal's number.
+    /// Status in the form that a shell reports: the exit code, or 128 plus the number of the
+    /// signal.
     pub status: i32,
     child: Arc<Child>,
 }
@@ -35,7 +37,7 @@ impl Drop for Ended {
     }
 }
 
-/// Children of a session with a thread waiting for their end.
+/// Children of a session for whose end a thread waits.
 #[derive(Debug, Default)]
 pub(crate) struct Children(Vec<Weak<Child>>);
 
@@ -44,8 +46,8 @@ impl Children {
         self.0.push(Arc::downgrade(&guest.child));
     }
 
-    /// Returns true if a child has ended whose end is not settled yet. The end of a child without
-    /// references is considered settled.
+    /// Returns true if a child has ended and its end is not handled yet. The end of a child without
+    /// references counts as handled.
     pub(crate) fn has_unsettled_end(&mut self) -> bool {
         self.0.retain(|child| {
             let child = child.upgrade();
@@ -54,13 +56,13 @@ impl Children {
         let children: Vec<Arc<Child>> = self.0.iter().filter_map(Weak::upgrade).collect();
         let mut ends: Vec<_> = children.iter().map(|child| child.pollfd()).collect();
         let count = ends.len() as libc::nfds_t;
-        // SAFETY: this number of entries, ours, without waiting.
+        // SAFETY: passes this number of entries, which we own; the call does not wait.
         unsafe { libc::poll(ends.as_mut_ptr(), count, 0) != 0 }
     }
 }
 
 impl Child {
-    /// Returns the entry to poll for its end.
+    /// Returns a poll entry that is ready when the child has ended.
     fn pollfd(&self) -> libc::pollfd {
         libc::pollfd {
             fd: self.pidfd.as_raw_fd(),
@@ -69,7 +71,7 @@ impl Child {
         }
     }
 
-    /// Returns the status of the ended child.
+    /// Reaps the child, which has ended, and returns its status.
     fn reap(&self) -> i32 {
         *self.status.get_or_init(|| {
             let mut status = 0;
@@ -87,7 +89,7 @@ impl Child {
 }
 
 impl Guest {
-    /// Makes the value for a child of ours that has not been waited for.
+    /// Creates the value for a child of this process that has not been reaped.
     pub(super) fn child(pid: i32, pidfd: OwnedFd) -> Self {
         Self {
             child: Arc::new(Child {
@@ -99,33 +101,34 @@ impl Guest {
         }
     }
 
-    /// Returns the process identifier.
+    /// Returns the process identifier of the program.
     pub fn pid(&self) -> i32 {
         self.child.pid
     }
 
-    /// Waits for its end. Returns the exit status as a shell reports it: the
-    /// code, or 128 + the signal's number.
+    /// Waits for the program's end. Returns the exit status in the form that a shell reports: the
+    /// exit code, or 128 plus the number of the signal.
     pub fn wait(&self) -> i32 {
         self.ended().status
     }
 
-    /// Waits like [`Self::wait`], for at most `limit`; returns `None` if it still runs.
+    /// Waits like [`Self::wait`], for at most `limit`. Returns `None` if the program still runs
+    /// then.
     pub fn wait_for(&self, limit: Option<std::time::Duration>) -> Option<i32> {
         self.ended_within(limit).map(|ended| ended.status)
     }
 
-    /// Waits like [`Self::ended_within`], without a limit. The waiting thread sleeps until then:
-    /// with a thousand programs, polling would cost more than the programs do.
+    /// Waits like [`Self::ended_within`], without a limit. The thread sleeps until the end: with a
+    /// thousand programs, polling would cost more than the programs do.
     pub fn ended(&self) -> Ended {
         self.ended_within(None).expect("waited without limit")
     }
 
-    /// Waits like [`Self::wait_for`]; time does not skip between the program's end and the drop of
+    /// Waits like [`Self::wait_for`]. Time does not skip between the program's end and the drop of
     /// the returned value.
     pub fn ended_within(&self, limit: Option<std::time::Duration>) -> Option<Ended> {
-        // The pidfd first: a plain `waitpid` would also take the ptrace stops that belong to the
-        // thread which follows an exec.
+        // The pidfd is polled first: a plain `waitpid` would also consume the ptrace stops, which
+        // belong to the thread that follows an exec.
         let mut ended = self.child.pollfd();
         let begun = std::time::Instant::now();
         loop {
@@ -149,17 +152,17 @@ impl Guest {
         })
     }
 
-    /// Sends it a hangup, as when its terminal closes, and to all processes in its process group if
-    /// it is the leader.
+    /// Sends the program SIGHUP, as when its terminal closes. If it leads a process group, all
+    /// processes of the group receive the signal.
     pub(crate) fn hang_up(&self) {
-        // SAFETY: no pointers. The number is our child's: it has not been waited for.
+        // SAFETY: no pointers. The number is that of our child, which has not been reaped.
         unsafe { libc::kill(-self.pid(), libc::SIGHUP) };
         self.signal(libc::SIGHUP);
     }
 
-    /// Sends a signal.
+    /// Sends the program a signal.
     pub fn signal(&self, number: i32) {
-        // SAFETY: our own child, not reaped before `wait`.
+        // SAFETY: the process is our own child, which is not reaped before `wait`.
         unsafe {
             libc::syscall(
                 libc::SYS_pidfd_send_signal,

@@ -1,13 +1,12 @@
-//! Identity of a host for its programs: the host name, and the files by which names resolve.
+//! Identity of a host for its programs: the host name, and the files by which names are resolved.
 //!
-//! Each host has a UTS namespace with its name, and a mount namespace in which `/etc/hosts`,
-//! `/etc/resolv.conf` and `/etc/hostname` are its own. All programs of the host enter both, so
-//! that mounts made by one are visible to the others. Mounts that the machine makes later
-//! arrive there as well; those made inside stay inside. Held by descriptors alone, the
-//! namespaces end with the run.
+//! Each host has its own UTS namespace with its name, and its own mount namespace with its own
+//! `/etc/hosts`, `/etc/resolv.conf` and `/etc/hostname`. All programs of the host enter both
+//! namespaces, so that mounts made by one program are visible to the others. Mounts that the
+//! machine makes later appear there as well; mounts made inside stay inside. Only descriptors keep
+//! the namespaces alive, so they end with the run.
 //!
-//! A container's root has its own mount namespace and UTS namespace (`root`), and gets the
-//! same files.
+//! The root of a container has its own mount and UTS namespaces (`root`), and gets the same files.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -27,7 +26,7 @@ use crate::error::GuestError;
 /// Host name and name service files of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostNames {
-    /// Host name, as of `uname -n`.
+    /// Host name, as `uname -n` shows it.
     pub hostname: String,
     /// Text of `/etc/hosts`.
     pub hosts: String,
@@ -36,7 +35,7 @@ pub struct HostNames {
 }
 
 impl HostNames {
-    /// Returns names, relative to `/etc`, and texts of the files.
+    /// Returns the names, relative to `/etc`, and the texts of the files.
     pub(super) fn files(&self) -> [(&'static str, String); 3] {
         [
             (HOSTS, self.hosts.clone()),
@@ -51,24 +50,24 @@ impl HostNames {
     }
 }
 
-/// Namespaces of a host, kept as long as this value or a program in them lives.
+/// Namespaces of a host. They exist as long as this value or a program in them.
 #[derive(Debug)]
 pub struct Identity {
     namespaces: [(LinkNameSpaceType, OwnedFd); 2],
-    /// Root directory of the supervisor in that mount namespace; differs from the namespace's root
-    /// after a `chroot`.
+    /// The supervisor's root directory in that mount namespace. It differs from the namespace's
+    /// root after a `chroot`.
     top: OwnedFd,
 }
 
 impl Identity {
-    /// Makes the namespaces of a host.
+    /// Creates the namespaces of a host.
     ///
     /// # Errors
     /// Fails without CAP_SYS_ADMIN, if `/etc/hosts` is missing, or if the kernel refuses the
     /// mounts.
     pub fn new(names: &HostNames) -> Result<Self, GuestError> {
         std::thread::scope(|scope| {
-            // unshare(2) moves the calling thread permanently.
+            // A separate thread does this, since unshare(2) moves the calling thread permanently.
             let thread = std::thread::Builder::new().spawn_scoped(scope, || build(names));
             let thread = thread.map_err(GuestError::system("starting a thread"))?;
             thread.join().expect("it does not panic")
@@ -81,7 +80,7 @@ impl Identity {
     /// Returns the kernel's error.
     ///
     /// # Safety
-    /// Call in a freshly forked child only. (It makes only system calls.)
+    /// Call this only in a freshly forked child. (It makes only system calls.)
     pub(super) unsafe fn enter(&self) -> rustix::io::Result<()> {
         for (kind, namespace) in &self.namespaces {
             move_into_link_name_space(namespace.as_fd(), Some(*kind))?;
@@ -113,7 +112,8 @@ fn build(names: &HostNames) -> Result<Identity, GuestError> {
                         .to_owned(),
                 ));
             }
-            // Without the file, resolvers use defaults, which name no server outside either.
+            // If the machine lacks the file, resolvers use defaults, which name no server outside
+            // either.
             Err(Errno::NOENT) => {}
             done => done.map_err(during(format!("mounting /etc/{name}")))?,
         }
@@ -148,7 +148,7 @@ fn build(names: &HostNames) -> Result<Identity, GuestError> {
     })
 }
 
-/// Makes a file in [`PLACE`]; returns its path.
+/// Creates a file in [`PLACE`]. Returns its path.
 fn write(name: &str, text: &[u8]) -> io::Result<CString> {
     let place = open(PLACE, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     write_at(&place, name, text)?;
@@ -156,11 +156,11 @@ fn write(name: &str, text: &[u8]) -> io::Result<CString> {
     Ok(CString::new(format!("{place}/{name}")).expect("it has no zero"))
 }
 
-/// Makes a world-readable file.
+/// Creates a world-readable file in the directory `place`.
 pub(super) fn write_at(place: &OwnedFd, name: &str, text: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = openat(place, name, flags, Mode::from(0o644))?;
-    // The mode must not depend on the umask.
+    // The mode must not depend on the umask, so it is set explicitly.
     rustix::fs::fchmod(&file, Mode::from(0o644))?;
     io::Write::write_all(&mut std::fs::File::from(file), text)
 }
@@ -181,8 +181,8 @@ const HARMLESS: MountFlags = MountFlags::NOSUID
     .union(MountFlags::NODEV)
     .union(MountFlags::NOEXEC);
 
-/// Sockets of daemons that answer look-ups with the machine's names: nscd, systemd-resolved and
-/// Avahi. A C library that finds no daemon falls back on the files.
+/// Sockets of daemons that resolve names from the machine's files: nscd, systemd-resolved and
+/// Avahi. They are hidden from programs; a C library that finds no daemon uses the files.
 const MACHINES_RESOLVERS: [&CStr; 3] = [
     c"/run/nscd/socket",
     c"/run/systemd/resolve/io.systemd.Resolve",

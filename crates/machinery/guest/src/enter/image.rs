@@ -1,4 +1,5 @@
-//! The image: linked by the build script, relocated here, in a memfd.
+//! The image (Timeloom's code in each guest process), linked by the build script. It is relocated
+//! here and stored in a memfd.
 
 use std::fs::File;
 
@@ -11,47 +12,50 @@ use crate::arch;
 use crate::error::GuestError;
 use crate::linux::memory::sealed_memfd;
 
-/// Image as mapped into guests: the vDSO at [`VDSO_ADDRESS`], the rest at [`IMAGE_ADDRESS`].
+/// Image as it is mapped into guests: the vDSO at [`VDSO_ADDRESS`], the rest at [`IMAGE_ADDRESS`].
 pub(crate) struct Image {
-    /// Sealed; mapped shared, so that all guests together hold one copy.
+    /// Sealed memfd. It is mapped shared, so that all guests together hold one copy.
     pub(crate) file: File,
     bytes: Vec<u8>,
-    /// Size from the beginning of the vDSO to the end, a multiple of the page size.
+    /// Size of the whole file in bytes, including the vDSO; a multiple of the page size.
     pub(crate) length: usize,
-    /// Handler of SIGSYS.
+    /// Address of the handler of SIGSYS.
     pub(crate) handler: u64,
-    /// Handler of a signal that the image manages for the program: SIGSEGV, if the time-stamp
-    /// counter is emulated.
+    /// Address of the handler of a signal that the image manages for the program: SIGSEGV, if the
+    /// time-stamp counter is emulated.
     pub(crate) kept: u64,
     /// Return address of the handler (`sa_restorer`).
     pub(crate) restorer: u64,
-    /// Address of an instruction for system calls that the filter allows.
+    /// Address of a system call instruction whose calls the filter lets pass.
     pub(crate) syscall: u64,
-    /// Address of the code for a thread that is to be traced from its exec on.
+    /// Address of the code by which a thread becomes a tracee before its exec.
     pub(crate) be_traced: u64,
-    /// Addresses of zero-terminated gdb arguments, the first of which is an option.
+    /// Addresses of two zero-terminated arguments for gdb. The first is an option, the second its
+    /// value.
     pub(crate) gdb_arguments: [u64; 2],
-    /// Functions that a vDSO exports, with the addresses of their implementations in the image.
+    /// Names of functions that a vDSO exports, with the addresses of their implementations in the
+    /// image.
     functions: Vec<(String, u64)>,
-    /// Offset of the image's flag that unwinders can find its tables, on architectures that read
-    /// it.
+    /// Offset in the file of the flag that unwinders can find the image's tables; `None` on
+    /// architectures that do not read it.
     is_listed: Option<usize>,
-    /// Addresses of a wait: a thread with its instruction pointer in this range is waiting.
+    /// Addresses of the waiting instruction: a thread whose instruction pointer is in this range is
+    /// waiting.
     pub(crate) wait: std::ops::RangeInclusive<u64>,
 }
 
-/// Storage with the alignment that ELF structures need to be read in place.
+/// Storage with the alignment that is needed to read ELF structures in place.
 #[repr(C, align(8))]
 struct Aligned<T: ?Sized>(T);
 
 static LINKED: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/image.so")));
 
 impl Image {
-    /// Relocates the linked image to its address.
+    /// Creates the image: relocates the linked file to its address and stores it in a memfd.
     ///
     /// # Panics
-    /// Panics if the image has a shape that the linker script does not produce: a fault of the
-    /// build, not of the machine.
+    /// Panics if the file has a shape that the linker script does not produce. That would be a
+    /// fault of the build, not of the machine.
     pub(crate) fn new() -> Result<Self, GuestError> {
         let elf = ElfFile64::<Endianness>::parse(&LINKED.0).expect("the linked image is ELF");
         let endian = elf.endian();
@@ -59,7 +63,7 @@ impl Image {
         let loads: Vec<_> = loads
             .filter(|header| header.p_type(endian) == elf::PT_LOAD)
             .collect();
-        // Address that the beginning of the file was linked for.
+        // Address for which the linker placed the beginning of the file.
         let base = loads.first().expect("it has a segment").p_vaddr(endian);
         let starts = loads.iter().map(|load| load.p_vaddr(endian) - base);
         assert!(
@@ -109,7 +113,7 @@ impl Image {
                 let prefixes = ["__vdso_", "__kernel_"];
                 let plain = prefixes.iter().find_map(|it| name.strip_prefix(it));
                 let function = format!("timeloom_vdso_{}", plain.unwrap_or(name));
-                // The linker also lists the names of versions.
+                // The linker also lists the names of symbol versions.
                 let is_function = exported.kind() == object::SymbolKind::Text;
                 is_function.then(|| (name.to_owned(), symbol(&function)))
             })
@@ -138,8 +142,9 @@ impl Image {
 }
 
 impl Image {
-    /// Returns a copy under another name, which identifies processes that map it: programs that
-    /// were not given the vDSO and whose unwinders therefore do not know the image.
+    /// Returns a copy of the file for attached programs, under another name by which the processes
+    /// that map it are found. These programs were not given the vDSO, so their unwinders do not
+    /// know the image.
     pub(crate) fn copy(&self, name: &std::ffi::CStr) -> Result<File, GuestError> {
         let mut bytes = self.bytes.clone();
         if let Some(at) = self.is_listed {
@@ -148,8 +153,8 @@ impl Image {
         sealed_memfd(name, &bytes)
     }
 
-    /// Returns the address of a vDSO function in the image, by its exported name. (Not in the vDSO,
-    /// which the program may unmap.)
+    /// Returns the address, in the image, of a vDSO function by its exported name. (The address is
+    /// not in the vDSO, which the program may unmap.)
     pub(crate) fn function(&self, name: &str) -> Option<u64> {
         self.functions
             .iter()
@@ -158,8 +163,8 @@ impl Image {
     }
 }
 
-/// Adds the address, less `base`, to every word that the linker left for a loader. Only relative
-/// relocations can occur: the image needs no external symbol.
+/// Applies the relocations that the linker left for a loader: adds the load address minus `base` to
+/// each word. Only relative relocations occur, since the image needs no external symbol.
 fn relocate(elf: &ElfFile64<'_, Endianness>, base: u64, bytes: &mut [u8]) {
     let Some(relocations) = elf.dynamic_relocations() else {
         return;

@@ -1,10 +1,10 @@
-//! Mapping of image and clock page into the new program at every exec.
+//! Mapping of the image and the clock page into the new program at every exec.
 //!
-//! The kernel has just built a new address space; nothing of the program has run. The process
-//! stands at its first instruction (the dynamic linker's, or the program's own if it is static),
-//! and its stack holds the auxiliary vector, whose entry AT_SYSINFO_EHDR gives the address of the
-//! vDSO. The supervisor maps its own vDSO, replaces the entry, installs the handler of SIGSYS, and
-//! releases the process.
+//! At an exec the kernel has just built a new address space, and no code of the program has run.
+//! The process is stopped at its first instruction (of the dynamic linker, or of the program itself
+//! if it is static), and its stack holds the auxiliary vector, whose entry AT_SYSINFO_EHDR gives
+//! the address of the vDSO. The supervisor maps its own vDSO, replaces the entry, installs the
+//! handler of SIGSYS, and resumes the process.
 
 use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
@@ -20,57 +20,58 @@ use crate::linux::processes;
 use crate::linux::ptrace::{Stop, Tracee};
 use crate::supervise::notify::{Answer, Listener, Notification};
 
-/// Objects mapped into every guest of a session, beside its host's clock page.
+/// Objects that are mapped into every guest of a session, in addition to its host's clock page.
 pub(crate) struct Injector {
     pub(crate) image: Image,
     /// True if programs see an emulated time-stamp counter.
     pub(crate) emulates_tsc: bool,
-    /// Changes to the kernel's vDSO of each program, if it can be redirected on this machine.
+    /// Changes by which the kernel's vDSO leads to the image; `None` if it cannot be redirected on
+    /// this machine.
     pub(super) redirection: Option<Redirection>,
-    /// Functions of the kernel's vDSO that still return the machine's time, for the user.
+    /// Message for the user: functions of the kernel's vDSO that still return the machine's time.
     pub(super) remark: OnceLock<String>,
-    /// True if programs may have seccomp filters of their own at their exec.
+    /// True if programs may already have seccomp filters of their own at an exec.
     pub(super) expects_filters: AtomicBool,
-    /// True if the user has been informed.
+    /// True if the user has been informed by `remark`.
     pub(super) has_remarked: AtomicBool,
 }
 
-/// Objects to map into a new program.
+/// Objects to map into one new program.
 #[derive(Clone, Copy)]
 pub(crate) struct Outfit<'a> {
-    /// Its clock page.
+    /// Clock page of the program's host.
     pub(crate) page: BorrowedFd<'a>,
-    /// The image.
+    /// File of the image.
     pub(crate) image: BorrowedFd<'a>,
     /// True if the image replaces the kernel's vDSO.
     pub(crate) is_vdso: bool,
 }
 
-/// Outcome of an exec.
+/// Outcome of an exec that the supervisor has followed.
 #[derive(Debug)]
 pub(crate) enum ExecOutcome {
     /// The program runs under the virtual clock.
     Running,
-    /// The exec failed natively (no such file, …); the caller saw the error.
+    /// The exec failed as natively (no such file, …), and the caller received the error.
     Failed,
-    /// The process died meanwhile.
+    /// The process ended during the exec.
     Gone,
 }
 
 impl Injector {
-    /// Announces that programs may have seccomp filters of their own at their exec. Handling these
-    /// takes an additional stop.
+    /// Records that programs may already have seccomp filters of their own at an exec. Following
+    /// such an exec takes an additional stop.
     pub(crate) fn expect_filters(&self) {
         self.expects_filters.store(true, Ordering::SeqCst);
     }
 
-    /// Lets a waiting exec happen and prepares the new program. Answers `asker`. `before_release`
-    /// is called with the process when all is ready, while it still stands before its first
-    /// instruction.
+    /// Lets the exec of `asker`, which waits for the supervisor's answer, happen, and prepares the
+    /// new program. When all is ready and the process is still stopped before its first
+    /// instruction, calls `before_release` with the process.
     ///
     /// # Errors
-    /// Fails if the new program could not be prepared; it has been killed then, since it would run
-    /// on the machine's clock.
+    /// Fails if the new program could not be prepared. It was then killed, since it would run by
+    /// the machine's clock.
     pub(crate) fn follow_exec(
         &self,
         listener: &Listener,
@@ -78,7 +79,7 @@ impl Injector {
         outfit: Outfit<'_>,
         before_release: impl FnOnce(i32, &ExecOutcome) -> Result<(), GuestError>,
     ) -> Result<ExecOutcome, GuestError> {
-        // The descriptors survive the exec, to be mapped and closed after it.
+        // The descriptors persist through the exec; after it they are mapped and closed.
         let given = listener.give(asker, outfit.page, false).and_then(|page| {
             listener
                 .give(asker, outfit.image, false)
@@ -87,8 +88,8 @@ impl Injector {
         let descriptors = match given {
             Ok(descriptors) => descriptors,
             Err(source) => {
-                // The process is dead, or has no descriptor left: then exec fails as it does if the
-                // program cannot be opened for that reason.
+                // The process is dead, or has no descriptor left. The exec then fails as it does if
+                // the program cannot be opened for that reason.
                 listener.answer(
                     asker,
                     Answer::Error(source.raw_os_error().unwrap_or(libc::EAGAIN)),
@@ -109,8 +110,8 @@ impl Injector {
                 });
             }
         };
-        // The process waits killably, so this takes effect when it returns to user mode: after the
-        // exec, or after its failure.
+        // The process waits killably, so the interrupt takes effect when it returns to user mode:
+        // after the exec, or after its failure.
         let _ = tracee.interrupt();
         listener.answer(asker, Answer::Continue);
 
@@ -119,7 +120,7 @@ impl Injector {
             match tracee.wait_through_exec() {
                 Stop::Exec => {
                     executed = true;
-                    // Any stop uses up the requested one; request it again, since the exec has not
+                    // Any stop consumes the requested one. Request it again, since the exec has not
                     // returned yet.
                     let _ = tracee.interrupt();
                 }
@@ -139,10 +140,10 @@ impl Injector {
         let prepared = self.prepare(&mut tracee, descriptors, outfit.is_vdso);
         match prepared.and_then(|()| before_release(tracee.pid(), &ExecOutcome::Running)) {
             Ok(()) => Ok(ExecOutcome::Running),
-            // The process was killed meanwhile, for example at the end of a run.
+            // The process was killed during the exec, for example at the end of a run.
             Err(_) if tracee.is_ending() => Ok(ExecOutcome::Gone),
             Err(error) => {
-                // SAFETY: our own tracee.
+                // SAFETY: the process is our own tracee.
                 unsafe { libc::kill(tracee.pid(), libc::SIGKILL) };
                 Err(error)
             }
@@ -162,8 +163,8 @@ impl Injector {
             .registers()
             .map_err(failed("reading the registers"))?;
 
-        // There is no instruction of ours in the process yet: use the place of the program's first
-        // one.
+        // The image is not in the process yet, so the place of the program's first instruction is
+        // used for a system call instruction.
         let at = arch::instruction(&base);
         let entry = tracee
             .peek(at)
@@ -193,8 +194,7 @@ impl Injector {
             .map_err(failed("restoring the registers"))
     }
 
-    /// Inserts the arguments for gdb after the program's name; returns the new start of the new
-    /// program's stack.
+    /// Inserts the arguments for gdb after the program's name. Returns the new stack pointer.
     fn add_gdb_arguments(&self, tracee: &Tracee, stack: u64) -> std::io::Result<u64> {
         let added = self.image.gdb_arguments;
         let begin = stack - 8 * added.len() as u64;
@@ -206,12 +206,12 @@ impl Injector {
         Ok(begin)
     }
 
-    /// Maps the image, the clock page and the vDSO of the image's file at their fixed addresses and
-    /// closes the descriptors, with the system call instruction at `instruction`.
+    /// Maps the image, the clock page and the vDSO of the image's file at their fixed addresses,
+    /// and closes the descriptors. `instruction` is the address of a system call instruction.
     ///
     /// A filter inherited from the previous program lets calls from the image pass, and possibly no
-    /// others. The first call therefore claims to come from the image, and all later calls do come
-    /// from there.
+    /// other calls. The first call is therefore made to appear as a call from the image, and all
+    /// later calls are made from there.
     pub(crate) fn map(
         &self,
         tracee: &mut Tracee,
@@ -225,7 +225,7 @@ impl Injector {
         let shared = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
         // A program that writes to its vDSO gets a private copy, as with the kernel's vDSO.
         let private = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as u64;
-        // Offset in the file.
+        // Offset of the image in the file.
         let offset = IMAGE_ADDRESS - VDSO_ADDRESS;
         let bytes = self.image.length as u64 - offset;
         let file = image as u64;
@@ -260,7 +260,7 @@ impl Injector {
         base: &Registers,
         scratch: u64,
     ) -> Result<(), GuestError> {
-        // SA_RESTART: a late kick must not interrupt another call.
+        // SA_RESTART is set because a kick that arrives late must not interrupt another call.
         let flags = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64
             | (libc::SA_RESTART | SA_RESTORER) as u64;
         let Image {
@@ -270,7 +270,7 @@ impl Injector {
             ..
         } = self.image;
         let action = [handler, flags, restorer, HANDLER_MASK];
-        // If the signal was ignored when the program was started outside the session, it is ignored
+        // If SIGSYS was ignored when the program was started outside the session, it is ignored
         // here.
         if processes::signal_state(tracee.pid(), libc::SIGSYS).is_ignored {
             let ignored = [libc::SIG_IGN as u64, 0, 0, 0];
@@ -278,12 +278,12 @@ impl Injector {
         }
         self.set_action(tracee, base, libc::SIGSYS, scratch, action)?;
         if self.emulates_tsc {
-            // The restorer's place holds the program's own action: the default one. See
-            // `intercepted.rs` of the image.
+            // The field of the restorer holds the program's own action, which is the default one.
+            // See `intercepted.rs` of the image.
             let action = [kept, flags, libc::SIG_DFL as u64, 0];
             self.set_action(tracee, base, libc::SIGSEGV, scratch, action)?;
         }
-        // An inherited mask may hold SIGSYS if the program was started from outside the session.
+        // An inherited mask may contain SIGSYS if the program was started from outside the session.
         tracee
             .exchange_in_mask(libc::SIGSYS, SIGSYS_STAND_IN)
             .map_err(GuestError::system(format!(
@@ -292,7 +292,7 @@ impl Injector {
             )))
     }
 
-    /// Stores a program's own action of SIGSYS in the image's format (`wrapped` in
+    /// Stores a program's own action of SIGSYS in the format of the image (`wrapped` in
     /// `intercepted.rs`).
     pub(crate) fn keep_action_of_sigsys(
         &self,
@@ -317,8 +317,8 @@ impl Injector {
         self.set_action(tracee, base, SIGSYS_STAND_IN, scratch, action)
     }
 
-    /// Installs a signal action. `rt_sigaction` is itself a trapped call; made by the image's
-    /// `syscall` instruction it passes.
+    /// Installs a signal action in the tracee. `rt_sigaction` itself traps, unless it is made by
+    /// the image's system call instruction.
     fn set_action(
         &self,
         tracee: &mut Tracee,
@@ -343,8 +343,8 @@ impl Injector {
     }
 }
 
-/// Returns true if a process executes gdb. Each SIGSYS belongs to the image; no user should have to
-/// configure every gdb accordingly.
+/// Returns true if a process executes gdb. Such a process gets arguments by which gdb passes each
+/// SIGSYS on to the image, so that users need not configure every gdb accordingly.
 fn is_gdb(pid: i32) -> bool {
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     is_name_of_gdb(&program.file_name().unwrap_or_default().to_string_lossy())
@@ -354,7 +354,8 @@ fn is_name_of_gdb(name: &str) -> bool {
     matches!(name, "gdb" | "gdb-multiarch" | "gdb.minimal") || name.ends_with("-gdb")
 }
 
-/// Refuses 32-bit programs: our image is 64-bit; such a program would run on the machine's clock.
+/// Returns an error for a 32-bit program: the image is 64-bit, so such a program would run by the
+/// machine's clock.
 fn refuse_32_bit(pid: i32) -> Result<(), GuestError> {
     use std::io::Read;
     let path = format!("/proc/{pid}/exe");
@@ -372,10 +373,10 @@ fn refuse_32_bit(pid: i32) -> Result<(), GuestError> {
     Ok(())
 }
 
-/// Closes descriptors in the tracee. `image` is the address of the image's call instruction.
+/// Closes descriptors in the tracee. `image` is the address of the image's system call instruction.
 fn close_descriptors(tracee: &mut Tracee, image: u64, descriptors: [i32; 2]) {
-    // Best effort in a process whose exec failed: two additional descriptors would do no harm, but
-    // a program may count on their numbers.
+    // Errors are ignored, since the exec has failed: two additional descriptors would do no harm,
+    // except to a program that relies on their numbers.
     let Ok(base) = tracee.registers() else { return };
     let is_there = tracee
         .peek(image)
@@ -383,8 +384,8 @@ fn close_descriptors(tracee: &mut Tracee, image: u64, descriptors: [i32; 2]) {
     let instruction = if is_there {
         image
     } else {
-        // Before a launched program's first exec there is no image. The thread is stopped after the
-        // instruction of its own call.
+        // Before the first exec of a launched program there is no image. The thread is stopped
+        // after the system call instruction of its own call.
         arch::instruction(&base) - arch::SYSCALL.len() as u64
     };
     for descriptor in descriptors {
@@ -399,11 +400,11 @@ fn close_descriptors(tracee: &mut Tracee, image: u64, descriptors: [i32; 2]) {
 }
 
 const SA_RESTORER: i32 = 0x0400_0000;
-/// Signal under which the kernel keeps the program's own state of SIGSYS (`intercepted.rs` of the
+/// Signal under which the kernel stores the program's own state of SIGSYS (`intercepted.rs` of the
 /// image).
 pub(crate) const SIGSYS_STAND_IN: i32 = libc::SIGSTKFLT;
-/// Signals blocked while the image's handler runs: all but its own and those by which the processor
-/// reports faults. See `handle_kick` in the image.
+/// Signals blocked while the image's handler runs: all except SIGSYS and those by which the
+/// processor reports faults. See `handle_kick` in the image.
 const HANDLER_MASK: u64 = {
     let stay = [
         libc::SIGSYS,

@@ -1,10 +1,11 @@
-//! The kernel's vDSO in a process, redirected to the image.
+//! Redirection of the kernel's vDSO in a process to the image.
 //!
-//! The C library uses the auxiliary vector on its stack. Other programs find the vDSO by
+//! The C library finds the vDSO by the auxiliary vector on its stack. Other programs find it by
 //! `prctl(PR_GET_AUXV)`, by `/proc/self/auxv` or by the word `[vdso]` in `/proc/self/maps`.
-//! Therefore its functions are overwritten with jumps; the kernel copies the pages for that, and
-//! their other contents (the return from signals, on ARM) stay. The pages from which it reads the
-//! time, `[vvar]`, are unmapped: any code could read them.
+//! Therefore the functions of the kernel's vDSO are overwritten with jumps to the image. For that,
+//! the kernel gives the process a copy of the pages, whose other contents (the return from signals,
+//! on ARM) stay. The pages from which the vDSO reads the time, `[vvar]`, are unmapped, since any
+//! code could read them.
 
 use std::fs;
 use std::io;
@@ -16,11 +17,11 @@ use crate::enter::vdso::{jumps, strangers};
 use crate::error::GuestError;
 use crate::linux::ptrace::Tracee;
 
-/// The kernel's vDSO as mapped in a process.
+/// The kernel's vDSO, as it is mapped in a process.
 pub(crate) struct KernelVdso {
     pub(crate) range: Range<u64>,
     bytes: Vec<u8>,
-    /// Pages from which its functions read the time.
+    /// Ranges of the pages from which the vDSO's functions read the time.
     pub(crate) data: Vec<Range<u64>>,
 }
 
@@ -47,7 +48,7 @@ impl KernelVdso {
             iov_base: range.start as *mut libc::c_void,
             iov_len: bytes.len(),
         };
-        // SAFETY: `local` describes `bytes`; the kernel checks the other side.
+        // SAFETY: `local` describes `bytes`; the kernel checks the remote address.
         let read =
             unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
         if read != bytes.len() as isize {
@@ -59,7 +60,7 @@ impl KernelVdso {
         Ok(Self { range, bytes, data })
     }
 
-    /// Returns the address of an instruction for system calls in it.
+    /// Returns the address of a system call instruction in the vDSO.
     pub(crate) fn syscall(&self) -> Result<u64, GuestError> {
         let offset = arch::find_syscall(&self.bytes).ok_or_else(|| {
             GuestError::Unsupported("the kernel's vDSO makes no system call".into())
@@ -68,7 +69,7 @@ impl KernelVdso {
     }
 }
 
-/// Returns the mappings in a `/proc/PID/maps` whose names begin with `name`.
+/// Returns the ranges of those mappings in a `/proc/PID/maps` whose names begin with `name`.
 fn mappings<'a>(maps: &'a str, name: &'a str) -> impl Iterator<Item = Range<u64>> + 'a {
     maps.lines().filter_map(move |line| {
         let mut words = line.split_ascii_whitespace();
@@ -79,7 +80,7 @@ fn mappings<'a>(maps: &'a str, name: &'a str) -> impl Iterator<Item = Range<u64>
     })
 }
 
-/// Returns `ranges` with the next one, merged with the last if they are adjacent.
+/// Appends the range `next` to `ranges`. If it is adjacent to the last range, merges the two.
 fn joined(mut ranges: Vec<Range<u64>>, next: Range<u64>) -> Vec<Range<u64>> {
     match ranges.last_mut() {
         Some(last) if last.end == next.start => last.end = next.end,
@@ -88,30 +89,30 @@ fn joined(mut ranges: Vec<Range<u64>>, next: Range<u64>) -> Vec<Range<u64>> {
     ranges
 }
 
-/// Changes to a kernel's vDSO, independent of its address in a process.
+/// Changes to the kernel's vDSO, independent of its address in a process.
 pub(crate) struct Redirection {
     words: Vec<Word>,
     length: u64,
-    /// Pages with its data, relative to its own start; empty if some function stays that may need
-    /// them.
+    /// Pages with the vDSO's data, relative to its start. Empty if a function stays that may need
+    /// the data.
     data: Vec<Range<u64>>,
-    /// Functions of the kernel's that stay, and prevent the unmapping of the data.
+    /// Names of the vDSO's functions that stay and therefore prevent the unmapping of the data.
     pub(crate) strangers: Vec<String>,
 }
 
-/// Word to overwrite.
+/// Word of the vDSO to overwrite.
 struct Word {
-    /// Offset in bytes.
+    /// Offset of the word in the vDSO, in bytes.
     offset: usize,
     kernels: u64,
     ours: u64,
 }
 
 impl Redirection {
-    /// Plans the redirection.
+    /// Plans the redirection of `vdso` to `image`.
     ///
     /// # Errors
-    /// Fails if there are functions that cannot be overwritten.
+    /// Fails if some functions cannot be overwritten.
     pub(crate) fn plan(vdso: &KernelVdso, image: &Image) -> Result<Self, GuestError> {
         let start = vdso.range.start;
         let jumps = jumps(&vdso.bytes, &vdso.range, |name| image.function(name))
@@ -150,13 +151,13 @@ impl Redirection {
         words.try_for_each(|word| tracee.poke(start + word.offset as u64, word.ours))
     }
 
-    /// Restores the kernel's vDSO.
+    /// Restores the original contents of the vDSO that begins at `start`.
     pub(crate) fn undo(&self, tracee: &Tracee, start: u64) -> io::Result<()> {
         let mut words = self.words.iter();
         words.try_for_each(|word| tracee.poke(start + word.offset as u64, word.kernels))
     }
 
-    /// Returns true if this was applied to `vdso`.
+    /// Returns true if this redirection was applied to `vdso`.
     pub(crate) fn is_in(&self, vdso: &KernelVdso) -> bool {
         vdso.bytes.len() as u64 == self.length
             && self.words.iter().all(|word| {
@@ -165,7 +166,7 @@ impl Redirection {
             })
     }
 
-    /// Returns the pages with the time that a vDSO at `start` no longer needs.
+    /// Returns the data pages that a redirected vDSO at `start` no longer needs.
     pub(crate) fn data_of(&self, start: u64) -> impl Iterator<Item = Range<u64>> {
         let absolute =
             move |it: &Range<u64>| it.start.wrapping_add(start)..it.end.wrapping_add(start);

@@ -1,4 +1,4 @@
-//! Start of a program under the virtual clock: fork, filter, exec.
+//! Start of a program in a session: fork, filter, exec.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,24 +21,24 @@ use super::prepare::prepare;
 use super::spec::CommandSpec;
 use super::vfork::vfork;
 
-/// Common conditions for the programs of a session.
+/// Settings that are common to all programs of a session.
 pub(crate) struct Conditions<'a> {
-    /// True if the time-stamp counter traps.
+    /// True if reads of the time-stamp counter trap.
     pub(crate) emulates_tsc: bool,
-    /// True if dates of files are virtual.
+    /// True if programs see virtual dates of files.
     pub(crate) dates_files: bool,
-    /// Files with time information, if they are not the machine's.
+    /// View of `/proc/uptime` and `/proc/stat`; `None` for the machine's files.
     pub(crate) view: Option<View>,
-    /// Called with the number of a child that did not become the program, before the number can be
-    /// reused.
+    /// Callback for a child that did not become the program. It gets the child's process
+    /// identifier, before the kernel can reuse it.
     pub(crate) fails: &'a dyn Fn(i32),
-    /// Called with messages for the user.
+    /// Callback for messages to the user.
     pub(crate) warn: &'a dyn Fn(String),
 }
 
-/// Starts `spec`. `serve` gets the new process and the listener of its filter, in a thread of its
-/// own, and answers there until all processes with this filter have ended: the exec waits for its
-/// answer, and this thread for the exec.
+/// Starts the program `spec`. `serve` gets the new process and the listener of its filter, in a
+/// thread of its own. It must answer the listener's requests until all processes with this filter
+/// have ended: the exec waits for its answer, and this thread waits for the exec.
 pub(crate) fn launch(
     spec: &CommandSpec,
     how: &Conditions<'_>,
@@ -50,7 +50,7 @@ pub(crate) fn launch(
     let number = Arc::new(AtomicI32::new(0));
     let its = Arc::clone(&number);
     let receive = move || {
-        // None if the child ended earlier.
+        // There is no listener if the child ended before it sent one.
         if let Some(listener) = receive_descriptor(&ours) {
             drop(ours);
             serve(its.load(Ordering::SeqCst), listener);
@@ -68,7 +68,7 @@ pub(crate) fn launch(
     let become_program = || -> libc::c_int {
         let view = how.view.as_ref();
         let sockets = [supervisors, theirs.as_raw_fd()];
-        // SAFETY: this is the child.
+        // SAFETY: this code runs in the child.
         unsafe { child(spec, &prepared, view, sockets, &problems) }
     };
     // SAFETY: the child only makes system calls on prepared data.
@@ -77,7 +77,7 @@ pub(crate) fn launch(
     drop(theirs);
     let guest = Guest::child(number.load(Ordering::SeqCst), pidfd);
     if let Some((step, error)) = problems.fatal() {
-        // The number cannot be reused until the child is waited for.
+        // The identifier cannot be reused until the child is reaped.
         (how.fails)(guest.pid());
         guest.wait();
         return Err(explain(spec, step, error));
@@ -108,7 +108,7 @@ fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
             ),
             source,
         },
-        // The kernel allows one such listener per process, and its children inherit it.
+        // The kernel allows one such listener per process, which its children inherit.
         STEP_FILTER if source.raw_os_error() == Some(libc::EBUSY) => GuestError::Usage(
             "this runs in a session already, and there is none inside another; \
              change the clock of that one (`timeloom ps`, `dilate`, `pause`)"

@@ -1,5 +1,5 @@
-//! Data for the child of a fork, made in advance: after the fork, in memory that it shares with all
-//! threads of its parent, the child must not allocate.
+//! Data for the child of a fork, prepared in advance. After the fork the child must not allocate,
+//! since it shares its memory with all threads of its parent.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -21,9 +21,9 @@ pub(super) struct Prepared {
     pub(super) environment: Vec<*const libc::c_char>,
     pub(super) directory: Option<CString>,
     pub(super) filter: Vec<libc::sock_filter>,
-    /// True if the time-stamp counter traps.
+    /// True if reads of the time-stamp counter trap.
     pub(super) emulates_tsc: bool,
-    /// Strings referenced by the pointer lists.
+    /// Strings to which the pointer lists refer.
     _strings: Vec<CString>,
 }
 
@@ -95,8 +95,9 @@ pub(super) fn prepare(
     })
 }
 
-/// Returns the directory to enter after the namespaces; `None` if the child keeps its own. Entering
-/// a mount namespace loses the working directory.
+/// Returns the directory that the child must enter after it has entered its namespaces, since
+/// entering a mount namespace loses the working directory. Returns `None` if the child keeps its
+/// directory.
 fn directory(spec: &CommandSpec) -> Result<Option<PathBuf>, GuestError> {
     let given = spec.directory.clone();
     if spec.identity.is_none() || spec.root.is_some() {
@@ -107,8 +108,8 @@ fn directory(spec: &CommandSpec) -> Result<Option<PathBuf>, GuestError> {
     Ok(Some(here.join(given.unwrap_or_default())))
 }
 
-/// Resolves like `execvp`: a name with a slash is a path, relative to the directory in which the
-/// program will start; others are looked up.
+/// Finds a program like `execvp`: a name with a slash is a path, relative to the directory in which
+/// the program will start; other names are looked up in `path`.
 fn resolve(name: &Path, directory: &Path, path: Option<&OsString>) -> PathBuf {
     if name.as_os_str().as_bytes().contains(&b'/') {
         return name.to_owned();

@@ -1,8 +1,8 @@
-//! Replacement of the kernel's vDSO by the image in all places where a new program may look for it.
+//! Replacement of the kernel's vDSO by the image, wherever a new program may look for it.
 //!
-//! The vDSO is announced in two copies of the auxiliary vector: one on the stack, one that the
-//! kernel keeps (`PR_GET_AUXV`, `/proc/PID/auxv`), which only privilege may change. A program that
-//! finds the kernel's vDSO all the same is redirected by it to the image.
+//! Two copies of the auxiliary vector announce the vDSO: one on the stack, and one that the kernel
+//! keeps (`PR_GET_AUXV`, `/proc/PID/auxv`), which can be changed only with a privilege. If a
+//! program finds the kernel's vDSO nevertheless, that vDSO jumps to the image.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,10 +18,10 @@ use crate::error::GuestError;
 use crate::linux::ptrace::Tracee;
 
 impl Injector {
-    /// Makes an injector that maps `image` into programs.
+    /// Creates an injector that maps `image` into programs.
     pub(crate) fn new(image: Image, emulates_tsc: bool) -> Self {
-        // The kernel maps the same vDSO into every program, including this one. (With `vdso=0`
-        // none.)
+        // The kernel maps the same vDSO into every program, including this one. (If it was booted
+        // with `vdso=0`, it maps none.)
         let (redirection, remark) = match KernelVdso::of(std::process::id() as i32) {
             Err(_) => (None, None),
             Ok(own) => match Redirection::plan(&own, &image) {
@@ -44,7 +44,8 @@ impl Injector {
         }
     }
 
-    /// Returns, once, the functions of the kernel's vDSO that still return the machine's time.
+    /// Returns a message about functions of the kernel's vDSO that still return the machine's time,
+    /// if there are any. Later calls return `None`.
     pub(crate) fn take_remark(&self) -> Option<String> {
         let remark = self.remark.get()?;
         (!self.has_remarked.swap(true, Relaxed)).then(|| remark.clone())
@@ -57,8 +58,8 @@ impl Injector {
         self.remark.get_or_init(|| stays(why));
     }
 
-    /// Replaces the vDSO by the image in a program that stands before its first instruction, with
-    /// these registers.
+    /// Replaces the vDSO by the image in a program that is stopped before its first instruction.
+    /// `base` are its registers.
     pub(super) fn replace_vdso(
         &self,
         tracee: &mut Tracee,
@@ -80,8 +81,8 @@ impl Injector {
         }
         if let Some((at, length)) = vector.place {
             let args = [PR_SET_MM, PR_SET_MM_AUXV, at, length, 0, 0];
-            // Needs CAP_SYS_RESOURCE. Without it, the way through the kernel's vDSO is longer, and
-            // correct.
+            // This needs CAP_SYS_RESOURCE. Without it, such programs reach the image by the
+            // kernel's vDSO, which takes longer but is correct.
             tracee
                 .syscall(base, self.image.syscall, libc::SYS_prctl, args)
                 .map_err(changing())?;
@@ -96,16 +97,16 @@ fn stays(why: &str) -> String {
     )
 }
 
-/// Auxiliary vector on a new program's stack.
+/// Auxiliary vector on the stack of a new program.
 struct Vector {
     /// Original value of AT_SYSINFO_EHDR.
     kernels_vdso: Option<u64>,
-    /// Its address and size in bytes.
+    /// Address of the vector, and its size in bytes.
     place: Option<(u64, u64)>,
 }
 
-/// Points AT_SYSINFO_EHDR at the vDSO that leads to the image, and states the minimum size of a
-/// signal stack, if the vector has an entry for it.
+/// Sets AT_SYSINFO_EHDR to the vDSO of the image. If the vector has an entry for the minimum size
+/// of a signal stack, sets that as well.
 fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<Vector, GuestError> {
     let pid = tracee.pid();
     let failed = || GuestError::system(format!("reading the auxiliary vector of process {pid}"));
@@ -114,7 +115,7 @@ fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<Vector, GuestErr
         Some(&word) => Ok(word),
         None => tracee.peek(stack + 8 * index as u64).map_err(failed()),
     };
-    // Without a vDSO all clock reads trap, and are correct.
+    // Without a vDSO all clock reads trap, and return virtual time.
     let mut kernels_vdso = None;
     if let Some(at) = auxv::vdso_entry(word)? {
         kernels_vdso = Some(word(at)?);
@@ -125,7 +126,7 @@ fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<Vector, GuestErr
     if arch::TELLS_SIGNAL_STACK
         && let Some(at) = auxv::entry(auxv::AT_MINSIGSTKSZ, word)?
     {
-        // Room for a handler of the program, and within it ours.
+        // The stack must fit a handler of the program, and within it the image's handler.
         let least = word(at)?
             .saturating_mul(2)
             .saturating_add(arch::HANDLER_STACK);
@@ -143,7 +144,8 @@ fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<Vector, GuestErr
     })
 }
 
-/// Words of most initial stacks, so that one call reads them; peeking reads the rest.
+/// Number of words that most initial stacks have. One call reads them; further words are read one
+/// by one.
 const INITIAL_STACK_WORDS: usize = 512;
 
 fn read_words(pid: i32, address: u64, count: usize) -> Vec<u64> {
@@ -156,7 +158,7 @@ fn read_words(pid: i32, address: u64, count: usize) -> Vec<u64> {
         iov_base: address as *mut libc::c_void,
         iov_len: 8 * count,
     };
-    // SAFETY: `local` describes `words`; the kernel checks the other side.
+    // SAFETY: `local` describes `words`; the kernel checks the remote address.
     let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
     words.truncate(usize::try_from(read).unwrap_or(0) / 8);
     words

@@ -1,12 +1,13 @@
-//! Root of a container: namespaces whose programs see an image's files and none of the machine's.
+//! Root of a container: namespaces whose programs see the files of a container image and none of
+//! the machine's.
 //!
-//! The image is never written to: an overlay in memory lies over it, which all programs of one
-//! container share and which ends with the last of them (`root/build`). Each program is the first
-//! process of a PID namespace of its own, with a `/proc` of that namespace. The namespaces have no
-//! name: they cannot be found from outside, and leave nothing behind.
+//! The container image is never written to. An overlay in memory lies over it, which all programs
+//! of the container share and which ends with the last of them (`root/build`). Each program is the
+//! first process of its own PID namespace, with a `/proc` of that namespace. The namespaces have no
+//! names: they cannot be found from outside, and leave nothing behind.
 //!
-//! The root takes no privileges away: `Rights` limits the privileges of programs, and a process
-//! that keeps all capabilities can leave any such root. It knows no image format.
+//! The root does not remove privileges: `Rights` limits the privileges of programs, and a process
+//! that keeps all capabilities can leave any such root. This module knows no image format.
 
 mod build;
 
@@ -24,43 +25,43 @@ use crate::error::GuestError;
 
 /// Specification of a container's root.
 pub struct RootSpec<'a> {
-    /// The image: a directory of this machine.
+    /// Directory on this machine with the files of the container image.
     pub image: PathBuf,
-    /// True if programs can write only to `rooms` and to writable binds.
+    /// True if programs can write only to `rooms` and to writable `binds`.
     pub read_only: bool,
-    /// Directories of the container in memory, empty at first.
+    /// Directories in the container that are in memory, and empty at first.
     pub rooms: Vec<PathBuf>,
-    /// Files and directories of this machine that programs see.
+    /// Files and directories of this machine that are visible in the container.
     pub binds: Vec<Bind>,
-    /// Host name, and files below `/etc` that replace those of the image. Binds of the container
-    /// are mounted over them.
+    /// Host name, and files below `/etc` that replace those of the container image. `binds` are
+    /// mounted over them.
     pub names: HostNames,
-    /// Network namespace of the programs, whose interfaces `/sys` shows.
+    /// Network namespace of the programs. `/sys` shows its interfaces.
     pub network: BorrowedFd<'a>,
 }
 
-/// File or directory of the machine inside a container.
+/// File or directory of the machine that is visible inside a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
     /// Path on the machine.
     pub source: PathBuf,
-    /// Absolute path in the container, which is made if it does not exist.
+    /// Absolute path in the container. It is created if it does not exist.
     pub target: PathBuf,
-    /// True if programs may write to it.
+    /// True if programs may write to the file or directory.
     pub writable: bool,
 }
 
-/// Root that exists as long as this value or a program in it.
+/// Root of a container. It exists as long as this value or a program in it.
 #[derive(Debug)]
 pub struct Root {
     /// Mount, UTS and IPC namespaces.
     namespaces: [(LinkNameSpaceType, OwnedFd); 3],
-    /// Top directory.
+    /// Top directory of the container.
     top: OwnedFd,
 }
 
 impl Root {
-    /// Makes the root.
+    /// Creates the root of a container.
     ///
     /// # Errors
     /// Fails without root privileges, if the image or a bind does not exist, or if the kernel has
@@ -76,18 +77,18 @@ impl Root {
         })
     }
 
-    /// Moves the calling process into the root, with a `/proc` of its own PID namespace.
+    /// Moves the calling process into the root, with a `/proc` of the process's PID namespace.
     ///
     /// # Errors
     /// Returns the kernel's error.
     ///
     /// # Safety
-    /// Call in a freshly forked child only. (It makes only system calls.)
+    /// Call this only in a freshly forked child. (It makes only system calls.)
     pub(super) unsafe fn enter(&self) -> rustix::io::Result<()> {
         for (kind, namespace) in &self.namespaces {
             move_into_link_name_space(namespace.as_fd(), Some(*kind))?;
         }
-        // SAFETY: no descriptor of this process is shared or borrowed across it.
+        // SAFETY: the call shares no descriptor of this process, and nothing borrows one across it.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
         mount(c"proc", c"/proc", c"proc", HARMLESS, None::<&CStr>)?;
         // A root user may write to these files even without any capabilities.
@@ -112,13 +113,14 @@ impl Root {
         Ok(())
     }
 
-    /// Returns the path of a program's file inside the container.
+    /// Returns the path, inside the container, of a program's file; `None` if there is no such
+    /// program.
     pub(super) fn program(&self, name: &Path, directory: &Path, path: &str) -> Option<PathBuf> {
         rooted::program(&self.top, name, directory, path)
     }
 }
 
-/// Ignores a missing file: not every kernel has every file.
+/// Ignores the error for a missing file: not every kernel has every file.
 fn if_there(done: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match done {
         Err(Errno::NOENT) => Ok(()),
@@ -126,7 +128,7 @@ fn if_there(done: rustix::io::Result<()>) -> rustix::io::Result<()> {
     }
 }
 
-/// No set-user-id bits and no devices.
+/// Mount flags that disable set-user-id bits and devices.
 const NO_SURPRISES: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
-/// Additionally, no execution.
+/// Mount flags that disable set-user-id bits, devices and execution.
 const HARMLESS: MountFlags = NO_SURPRISES.union(MountFlags::NOEXEC);

@@ -1,7 +1,7 @@
-//! Planned changes to the kernel's vDSO of a program, so that its functions jump to ours.
+//! Planned changes to the kernel's vDSO of a program, by which its functions jump to the image.
 //!
-//! The bytes are those of another process. Whatever their contents, every planned jump lies
-//! entirely in the vDSO.
+//! The bytes come from another process. Whatever their contents, every planned jump lies entirely
+//! in the vDSO.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,23 +11,23 @@ use object::{Endianness, Object, ObjectSymbol, SymbolKind};
 
 use crate::arch;
 
-/// Jump to write.
+/// Jump instruction to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Jump {
-    /// Address in the process.
+    /// Address of the jump in the process.
     pub(crate) at: u64,
-    /// Target.
+    /// Address to which the jump leads.
     pub(crate) to: u64,
 }
 
-/// Reason why a kernel's vDSO cannot be redirected, with the function's name.
+/// Reason why a kernel's vDSO cannot be redirected; most variants contain the function's name.
 #[derive(Debug)]
 pub(crate) enum JumpError {
-    /// It is no ELF file.
+    /// The vDSO is not an ELF file.
     Unreadable(object::Error),
     /// A jump does not fit into the function.
     TooShort(String),
-    /// The jump would not begin at an instruction.
+    /// The address of a function is not that of an instruction.
     NotCode(String),
     /// The jump would overlap another function's jump.
     Overlaps(String),
@@ -46,14 +46,15 @@ impl fmt::Display for JumpError {
     }
 }
 
-/// Returns jumps for all functions, known to `ours` by name, of the vDSO mapped at `range` with
-/// these contents; or the reason why there can be none.
+/// Returns the jumps for those functions of the vDSO whose names `ours` knows. `bytes` is the
+/// vDSO's contents, mapped at `range` in the process. Returns an error if a function cannot be
+/// redirected.
 pub(crate) fn jumps(
     bytes: &[u8],
     range: &Range<u64>,
     ours: impl Fn(&str) -> Option<u64>,
 ) -> Result<Vec<Jump>, JumpError> {
-    // A parse needs the alignment that a fresh allocation has.
+    // The parser needs the alignment that a fresh allocation has.
     let elf = ElfFile64::<Endianness>::parse(bytes).map_err(JumpError::Unreadable)?;
     let length = range.end.saturating_sub(range.start);
     let mut jumps: Vec<Jump> = Vec::new();
@@ -72,7 +73,7 @@ pub(crate) fn jumps(
             at: range.start + offset,
             to,
         };
-        // Names with and without prefix are the same function.
+        // A function may appear twice: under its name with and without the prefix.
         if jumps.contains(&jump) {
             continue;
         }
@@ -87,8 +88,8 @@ pub(crate) fn jumps(
     Ok(jumps)
 }
 
-/// Returns true if a jump fits into the function of this size, or into it and the unused space
-/// behind it. (Compilers reduce some functions to a jump of five bytes.)
+/// Returns true if a jump fits into the function of this size, or into the function and the unused
+/// space after it. (Compilers reduce some functions to a jump of five bytes.)
 fn has_room(bytes: &[u8], offset: u64, size: u64) -> bool {
     let Some(missing) = JUMP_BYTES.checked_sub(size) else {
         return true;
@@ -97,8 +98,8 @@ fn has_room(bytes: &[u8], offset: u64, size: u64) -> bool {
     size > 0 && arch::is_filler(behind, missing as usize)
 }
 
-/// Returns functions that [`jumps`] does not redirect although they may read time: `ours` does not
-/// know them.
+/// Returns the names of functions that may read time, but that [`jumps`] does not redirect because
+/// `ours` does not know them.
 pub(crate) fn strangers(bytes: &[u8], ours: impl Fn(&str) -> Option<u64>) -> Vec<String> {
     let Ok(elf) = ElfFile64::<Endianness>::parse(bytes) else {
         return Vec::new();
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Returns the vDSO of this very process.
+    /// Returns the contents and the address range of this process's own vDSO.
     fn own_vdso() -> (Vec<u8>, Range<u64>) {
         let maps = std::fs::read_to_string("/proc/self/maps").expect("our own");
         let line = maps
@@ -130,7 +131,7 @@ mod tests {
             .expect("a range");
         let number = |text| u64::from_str_radix(text, 16).expect("a number");
         let range = number(from)..number(to);
-        // SAFETY: the kernel has mapped it for reading, for good.
+        // SAFETY: the kernel has mapped it for reading, permanently.
         let bytes = unsafe {
             std::slice::from_raw_parts(range.start as *const u8, (range.end - range.start) as usize)
         };
@@ -174,8 +175,8 @@ mod tests {
         }
     }
 
-    /// Bytes are changed at random, and the end is cut off: there is no panic, and no jump that
-    /// would be written outside.
+    /// Changes bytes at random, and cuts off the end. There must be no panic, and no jump that
+    /// would be written outside the vDSO.
     #[test]
     fn a_damaged_vdso_is_refused_or_redirected_within_its_bounds() {
         let (good, range) = own_vdso();
@@ -184,7 +185,7 @@ mod tests {
             let mut random = Random::new(seed);
             let mut bytes = good.clone();
             for _ in 0..1 + random.below(12) {
-                // Mostly in the headers and tables, which come first.
+                // Most changes are in the headers and tables, which come first.
                 let within = if random.below(4) == 0 {
                     bytes.len()
                 } else {

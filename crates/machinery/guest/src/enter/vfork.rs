@@ -1,9 +1,10 @@
-//! A child that shares our memory until it executes a program or ends, like vfork(2).
+//! Child that shares our memory until it executes a program or ends, as with vfork(2).
 //!
 //! fork(2) copies the map of the whole memory, which the exec discards. A supervisor with a
 //! thousand programs has thousands of threads, each with a stack: copying their map took most of
-//! the time in which programs started. Nothing is copied here; the calling thread is suspended
-//! meanwhile, and all others continue. Therefore another thread must answer the child's exec.
+//! the time in which programs started. Nothing is copied here. The calling thread is suspended
+//! until the child's exec, while all other threads continue. Therefore another thread must answer
+//! the child's exec.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,19 +13,19 @@ use std::sync::atomic::AtomicI32;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 use timeloom_sys::signals::Blocked;
 
-/// Calls `work` in a new process, whose number is stored in `pid` before that. Returns a pidfd when
-/// the process has executed a program, or ended. With `is_first` it is the first process of a new
-/// PID namespace, and all processes that it starts end with it.
+/// Calls `work` in a new process. Stores the process identifier in `pid` before that. Returns a
+/// pidfd when the process has executed a program, or ended. If `is_first` is true, the process is
+/// the first of a new PID namespace, and all processes that it starts end with it.
 ///
-/// The child begins with all signals blocked that can be: handlers of ours would run in the shared
-/// memory.
+/// The child begins with all signals blocked that can be blocked: handlers of ours would run in the
+/// shared memory.
 ///
 /// # Errors
-/// Fails with the kernel's errors, as of fork(2).
+/// Fails as fork(2) does.
 ///
 /// # Safety
-/// `work` makes only system calls, and changes nothing in memory except data that its caller passed
-/// for that purpose. It takes no lock and allocates no memory.
+/// `work` may make only system calls, and may change no memory except data that its caller passed
+/// for that purpose. It must take no lock and allocate no memory.
 pub(super) unsafe fn vfork<F: FnOnce() -> libc::c_int>(
     work: F,
     pid: &AtomicI32,
@@ -35,9 +36,9 @@ pub(super) unsafe fn vfork<F: FnOnce() -> libc::c_int>(
     let _blocked = Blocked::all()?;
     let own_numbers = if is_first { libc::CLONE_NEWPID } else { 0 };
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
-    // SAFETY: the stack is used by this child alone and lives until the child has left it; `begin`
-    // gets its expected argument; the number, in our PID namespace, is written before the child
-    // runs.
+    // SAFETY: only this child uses the stack, which is freed after the child has left it; `begin`
+    // gets the argument that it expects; the kernel writes the identifier, in our PID namespace,
+    // before the child runs.
     let child = unsafe {
         libc::clone(
             begin::<F>,
@@ -50,18 +51,18 @@ pub(super) unsafe fn vfork<F: FnOnce() -> libc::c_int>(
     if child < 0 {
         return Err(io::Error::last_os_error());
     }
-    // No other thread waits for the child, so its number cannot be reused before we do.
+    // No other thread waits for the child, so its identifier cannot be reused before we reap it.
     let child = Pid::from_raw(child).expect("a child has a number");
     let pidfd = pidfd_open(child, PidfdFlags::empty());
     if pidfd.is_err() {
-        // Its end would not be noticed.
+        // Without a pidfd, the end of the child would not be noticed.
         let _ = kill_process(child, Signal::KILL);
         let _ = waitpid(Some(child), WaitOptions::empty());
     }
     Ok(pidfd?)
 }
 
-/// Argument of the child's first function.
+/// Argument of the first function that the child calls.
 struct Beginning<F> {
     work: Option<F>,
 }
@@ -72,7 +73,7 @@ extern "C" fn begin<F: FnOnce() -> libc::c_int>(beginning: *mut libc::c_void) ->
     beginning.work.take().map_or(127, |work| work())
 }
 
-/// Memory for a child's frames, with an inaccessible page below.
+/// Memory for the child's stack, with an inaccessible page below it.
 struct Stack {
     bottom: *mut libc::c_void,
 }

@@ -1,4 +1,4 @@
-//! Conditions for the treatment of a call, as steps of the filter.
+//! Conditions for the treatment of a call, compiled to steps of the filter.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::linux::bpf::{Label, Step, argument_high, argument_low};
 use crate::phc;
 use crate::timers::FIRST_POSIX;
 
-/// Appends jumps to `label` for calls that meet the condition.
+/// Appends steps that jump to `label` for calls that meet the condition `when`.
 pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
     let given = |steps: &mut Vec<Step>, index: u32| {
         steps.push(Step::Load(argument_low(index)));
@@ -18,7 +18,7 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
         steps.push(Step::Load(argument_high(index)));
         steps.push(Step::IfAtLeast(1, label));
     };
-    // A negative `int` has its top bit set; values between are positive.
+    // A negative `int` has its top bit set. The values between zero and those are positive.
     let skip = LOCAL + steps.len() as Label;
     let positive = |steps: &mut Vec<Step>, index: u32| {
         steps.push(Step::Load(argument_low(index)));
@@ -82,7 +82,7 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
                 steps.push(Step::IfEqual(clock as u32, skip));
             }
             // Negative identifiers are those of processes, threads and clock devices. The kernel
-            // refuses timers on the last.
+            // refuses timers on clock devices.
             steps.push(Step::IfAtLeast(0x8000_0000, skip));
             steps.push(Step::Goto(label));
             steps.push(Step::Mark(skip));
@@ -180,8 +180,10 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
     }
 }
 
-/// Jumps to `label` for a range that may overlap [`timeloom_page::KEPT_RANGE`]: a range shorter
-/// than 4 GiB begins in the same 4 GiB, or in the 4 GiB below.
+/// Appends steps that jump to `label` for a memory range that may overlap
+/// [`timeloom_page::KEPT_RANGE`]. A range shorter than 4 GiB can overlap it only if the range
+/// begins in the same 4 GiB, or in the 4 GiB below. `address` and `length` are numbers of
+/// arguments.
 fn range(steps: &mut Vec<Step>, address: u32, length: u32, label: Label) {
     steps.push(Step::Load(argument_high(address)));
     for half in [ADDRESS_HIGH_HALF, ADDRESS_HIGH_HALF - 1] {
@@ -191,7 +193,8 @@ fn range(steps: &mut Vec<Step>, address: u32, length: u32, label: Label) {
     steps.push(Step::IfAtLeast(1, label));
 }
 
-/// Returns the levels of socket options, with the options of each, and if they are the image's.
+/// Returns the options by level of socket options. The flag of an option is true if the image
+/// handles it.
 fn socket_levels() -> BTreeMap<u32, Vec<(u32, bool)>> {
     let own = SOCKET_TIME_OPTIONS.map(|option| (option, true));
     let mut levels = BTreeMap::from([(libc::SOL_SOCKET as u32, own.to_vec())]);
@@ -204,13 +207,16 @@ fn socket_levels() -> BTreeMap<u32, Vec<(u32, bool)>> {
 
 const NEXT_LEVEL: Label = 2 * LOCAL;
 
-/// SIOCGSTAMP and SIOCGSTAMPNS, old and new.
+/// `ioctl` commands for a packet's timestamp: SIOCGSTAMP and SIOCGSTAMPNS, each with its old and
+/// its new number.
 pub(super) const PACKET_STAMPS: [u32; 4] = [0x8906, 0x8907, 0x8010_8906, 0x8010_8907];
-/// WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2.
+/// Futex operations that wait: WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2.
 pub(super) const FUTEX_WAITS: [u32; 5] = [0, 6, 9, 11, 13];
-/// The flag is effective for absolute timers only, and refused for others.
+/// Flags of a timerfd that reports changes of its clock. The kernel refuses the report for timers
+/// that are not absolute.
 const CANCEL_ON_SET: u32 = (libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET) as u32;
-/// SO_RCVTIMEO, SO_SNDTIMEO and SO_TIMESTAMP, _NS, _ING, old and new.
+/// Socket options that carry time: SO_RCVTIMEO, SO_SNDTIMEO and SO_TIMESTAMP, _NS, _ING, each with
+/// its old and its new number.
 pub(super) const SOCKET_TIME_OPTIONS: [u32; 10] = [20, 21, 29, 35, 37, 63, 64, 65, 66, 67];
 pub(super) const MAP_FIXED: u32 = libc::MAP_FIXED as u32;
 pub(super) const CLONE_NEWTIME: u32 = 0x80;

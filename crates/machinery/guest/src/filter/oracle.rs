@@ -1,5 +1,5 @@
-//! Oracle for the filter's program: a small interpreter of classic BPF, and the expected result,
-//! computed from the table without the filter. For the tests, and for the fuzzer.
+//! Oracle for the filter, used by the tests and the fuzzer: a small interpreter of classic BPF, and
+//! the expected result, computed from the table without the filter.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use super::*;
 use crate::phc;
 use crate::timers::FIRST_POSIX;
 
-/// Addresses at which the image requests the verdicts of a program's own filters.
+/// Instruction addresses at which the image asks for the verdicts of a program's own filters.
 pub(crate) const ASKING_ADDRESSES: [u64; 2] = [
     IMAGE_ADDRESS + verdict::FORESEE as u64,
     IMAGE_ADDRESS + verdict::JUDGE as u64,
@@ -22,13 +22,14 @@ pub(crate) const ASKING_ADDRESSES: [u64; 2] = [
 pub(crate) const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 pub(crate) const ASK: u32 = libc::SECCOMP_RET_USER_NOTIF;
 
-/// Returns the kernel's action on a call that a launched program makes at `address`.
+/// Returns the action of the filter on a call that a program started in a session makes at
+/// `address`.
 pub(crate) fn outcome(architecture: u32, number: i64, address: u64, args: [u64; 6]) -> u32 {
     static PROGRAM: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::Launched));
     run(&PROGRAM, architecture, number, address, args)
 }
 
-/// Returns the kernel's action on such a call if the time-stamp counter is emulated.
+/// Returns the action like [`outcome`], in a session that emulates the time-stamp counter.
 pub(crate) fn outcome_emulating(
     architecture: u32,
     number: i64,
@@ -39,26 +40,27 @@ pub(crate) fn outcome_emulating(
     run(&PROGRAM, architecture, number, address, args)
 }
 
-/// Returns the filter's action on such a call if dates of files are virtual.
+/// Returns the action like [`outcome`], in a session that shows virtual dates of files.
 pub(crate) fn outcome_dating(number: i64, address: u64, args: [u64; 6]) -> u32 {
     static PROGRAM: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::DatingFiles));
     run(&PROGRAM, AUDIT_ARCH, number, address, args)
 }
 
-/// Returns the actions on a call of a registered program, before its release and after.
+/// Returns the actions on a call of an attached program, before its release and after.
 pub(crate) fn outcomes_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
     static REGISTERED: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::Registered));
     static RELEASE: LazyLock<Vec<sock_filter>> = LazyLock::new(release_program);
     let run = |program| run(program, AUDIT_ARCH, number, address, args);
     let first = run(&REGISTERED);
-    // Of several filters the strictest takes effect, which has the least number (signed).
+    // If several filters apply, the kernel takes the strictest action: the least number, as a
+    // signed one.
     let both = [first, run(&RELEASE)]
         .into_iter()
         .min_by_key(|action| *action as i32);
     [first, both.expect("two")]
 }
 
-/// Returns the action on a call according to the table, computed without the filter.
+/// Returns the expected action on a call, computed from the table without the filter.
 pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 6]) -> u32 {
     let mut rows = rows(number).peekable();
     if rows.peek().is_none() {
@@ -72,7 +74,7 @@ pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 
     actions.find(|action| *action != ALLOW).unwrap_or(ALLOW)
 }
 
-/// Returns the action on a call according to one row of the table.
+/// Returns the expected action on a call according to one row of the table.
 fn by_row(guest: Guest, call: &Call, address: u64, args: [u64; 6]) -> u32 {
     let emulating = call.emulating_tsc.filter(|_| guest == Guest::EmulatingTsc);
     let dating = call.file_times.filter(|_| guest == Guest::DatingFiles);
@@ -120,7 +122,7 @@ fn by_row(guest: Guest, call: &Call, address: u64, args: [u64; 6]) -> u32 {
         When::NewTimeOrAny(flags) => int(flags) == 0 || int(flags) as u32 & CLONE_NEWTIME != 0,
     };
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
-    // In the image: processor time, and timers that it can put onto virtual time.
+    // The image handles processor time, and timers that it can convert to virtual time.
     let treatment = match when {
         When::IntervalTimer if int(0) != 0 => Treatment::Trap,
         When::MayCancel if int(1) == 3 => Treatment::Trap,
@@ -139,7 +141,8 @@ fn by_row(guest: Guest, call: &Call, address: u64, args: [u64; 6]) -> u32 {
     }
 }
 
-/// Returns true if the filter treats a range of addresses as one that may overlap the kept range.
+/// Returns true if the filter must treat the range as one that may overlap the clock page or the
+/// image. `address` and `length` are numbers of arguments.
 fn may_reach(args: [u64; 6], address: u32, length: u32) -> bool {
     let [address, length] = [address, length].map(|index| args[index as usize]);
     let near = [KEPT_RANGE.start >> 32, (KEPT_RANGE.start >> 32) - 1];
@@ -154,8 +157,7 @@ fn is_own_option((level, option): (u32, u32)) -> bool {
     level == 1 && SOCKET_TIME_OPTIONS.contains(&option)
 }
 
-/// Returns the actions on a registered program's call according to the table, before its release
-/// and after.
+/// Returns the expected actions on a call of an attached program, before its release and after.
 pub(crate) fn by_the_table_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
     let asks = asks_in_session_only(number);
@@ -164,12 +166,12 @@ pub(crate) fn by_the_table_registered(number: i64, address: u64, args: [u64; 6])
         ASK if asks && inside => ALLOW,
         outcome => outcome,
     };
-    // The stricter of both filters' answers, which a trap is.
+    // Of the two filters' actions the stricter applies, which is the trap.
     let after = if asks && before == ASK { TRAP } else { before };
     [before, after]
 }
 
-/// Returns true if the supervisor answers a call until its program is released.
+/// Returns true if the supervisor answers this call, but only until the program is released.
 pub(crate) fn asks_in_session_only(number: i64) -> bool {
     rows(number).any(|call| {
         matches!(call.treatment, Some(Treatment::Ask(service)) if !service.outlasts_session())

@@ -1,4 +1,4 @@
-//! The filter's program against its table, and against the form that the kernel requires.
+//! Tests of the filter against the table, and against the form that the kernel requires.
 
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
@@ -85,7 +85,7 @@ fn old_calls_trap_as_their_successors_do() {
             [1, 1, 1, 1, 0, 0],
             [1, 1, 1, 1, 0x7fff_0000_0000, 0],
         ),
-        // Explicit times, and the present time.
+        // One case has explicit times, the other the present time.
         (
             libc::SYS_utimes,
             [1, 1 << 32, 0, 0, 0, 0],
@@ -122,7 +122,7 @@ fn the_supervisor_is_asked_about_execs_and_what_is_not_handled() {
     assert_eq!(set_timeout(1, 2), ALLOW, "SO_REUSEADDR");
 }
 
-/// A range that cannot overlap clock page or image passes, even a very long one.
+/// A range that cannot overlap the clock page or the image passes, even if it is very long.
 #[test]
 fn ranges_of_memory_pass_unless_they_may_reach_the_image() {
     let far = [0x5555_0000_0000, 0x7fff_f000_0000];
@@ -150,7 +150,7 @@ fn ranges_of_memory_pass_unless_they_may_reach_the_image() {
     assert_eq!(advise(libc::MADV_DONTNEED), ALLOW);
 }
 
-/// Making containers is not slowed down.
+/// The creation of containers must not become slower.
 #[test]
 fn only_time_namespaces_are_asked_about() {
     let new_time = 0x80;
@@ -184,7 +184,7 @@ fn a_program_that_was_let_go_needs_no_supervisor() {
                 let (level, option) = SOCKET_OPTIONS[0].place;
                 args[1..3].copy_from_slice(&[level.into(), option.into()]);
             }
-            // Timer of the session; others are the kernel's in any case.
+            // The timer belongs to the session. The kernel handles other timers in any case.
             _ if name.starts_with("timer_") => args[0] = FIRST_POSIX as u64,
             _ => {}
         }
@@ -217,7 +217,7 @@ fn number_of(call: &Call) -> i64 {
     call.number().expect("a call of this architecture").into()
 }
 
-/// The table has its own numbers, for two architectures; `libc` has this one's.
+/// The table has its own numbers, for two architectures; `libc` has those of this one.
 #[test]
 fn the_tables_numbers_are_the_kernels() {
     macro_rules! compare {
@@ -247,7 +247,7 @@ fn the_tables_numbers_are_the_kernels() {
             for (name, number) in own {
                 assert_eq!(find(number).map(|call| call.name), Some(name));
             }
-            // `libc` does not have these everywhere.
+            // `libc` does not define these on every target.
             let others = ["io_pgetevents", "futex_wait", "cpu_time"];
             let seen = |call: &&Call| {
                 known.contains(&number_of(call)) || own.iter().any(|(name, _)| *name == call.name)
@@ -283,7 +283,7 @@ fn the_tables_numbers_are_the_kernels() {
 #[test]
 fn the_program_does_what_the_table_says() {
     let listed: Vec<i64> = calls().map(number_of).collect();
-    // Values that random tests would hardly hit.
+    // These are values that random tests would hardly hit.
     let own = crate::phc::COMMANDS.into_iter().chain(PACKET_STAMPS);
     let places = SOCKET_OPTIONS
         .iter()
@@ -339,8 +339,8 @@ fn the_program_does_what_the_table_says() {
     }
 }
 
-/// The kernel's requirements of a filter: jumps forwards and inside, loads of whole words of the
-/// data, a return at every end, and a limited length.
+/// Checks the kernel's requirements of a filter: jumps are forward and inside the filter, loads are
+/// of whole words of the data, every end is a return, and the length is limited.
 #[test]
 fn the_programs_are_such_that_the_kernel_takes_them() {
     for program in [

@@ -1,6 +1,6 @@
-//! Stopping by the cgroup v2 freezer: one group for the session and, in it, one for each host that
-//! has processes or is held. A group is stopped if it or an ancestor is frozen, so that pauses of a
-//! host and of the session nest in any order without further measures.
+//! Stopping by the cgroup v2 freezer. There is one group for the session and, in it, one for each
+//! host that has processes or is held. The kernel stops a group if it or an ancestor is frozen, so
+//! pauses of a host and of the session may overlap in any order.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -17,22 +17,22 @@ use rustix::io::Errno;
 use crate::error::GuestError;
 use crate::linux::spare::with_spare;
 
-/// Cgroup of a session.
+/// Cgroup of a session, with the groups of its hosts.
 pub(crate) struct CgroupFreezer {
-    /// True if the cgroup is not ours any more: another session may have one of this name.
+    /// True if the cgroup was removed. Another session may now have one of the same name.
     removed: AtomicBool,
     whole: Group,
-    /// Open file `cgroup.stat`.
+    /// File `cgroup.stat` of the group, held open.
     counts: File,
     hosts: Mutex<BTreeMap<usize, Arc<HostGroup>>>,
-    /// Number of groups for helpers.
+    /// Number of groups that were created for helpers.
     helpers: Mutex<usize>,
 }
 
 /// Cgroup of a host.
 struct HostGroup {
     group: Group,
-    /// True if it is frozen itself.
+    /// True if this group itself is frozen, not only the session's.
     held: AtomicBool,
 }
 
@@ -40,7 +40,7 @@ impl CgroupFreezer {
     pub(super) fn new(session: &str) -> io::Result<Self> {
         let mount = timeloom_sys::cgroup::mount().ok_or(io::ErrorKind::Unsupported)?;
         let whole = Group::new(mount.join(format!("{CGROUP_PREFIX}{session}")))?;
-        // The lock is held until this process ends or removes the group: see `is_supervised`.
+        // This process holds the lock until it ends or removes the group: see `is_supervised`.
         let _ = fcntl_lock(&whole.control, FlockOperation::NonBlockingLockExclusive);
         Ok(Self {
             removed: AtomicBool::new(false),
@@ -66,9 +66,9 @@ impl CgroupFreezer {
         )))
     }
 
-    /// Removes a process from the session, into the cgroup `home` where it was before.
+    /// Removes a process from the session. It returns to the cgroup `home`, in which it was before.
     pub(super) fn let_go(&self, pid: i32, home: Option<&Path>) -> Result<(), GuestError> {
-        // If `home` was removed meanwhile or never known: the root of the hierarchy.
+        // If `home` was removed or was never known, the process moves to the root of the hierarchy.
         let mount = self.directory().parent().unwrap_or(Path::new("/"));
         home.map_or(Err(io::ErrorKind::NotFound.into()), |home| enter(home, pid))
             .or_else(|_| enter(mount, pid))
@@ -82,7 +82,7 @@ impl CgroupFreezer {
         hosts.values().flat_map(|it| it.group.processes()).collect()
     }
 
-    /// Returns a complete list of the processes, each with its host.
+    /// Returns a complete list of the processes, each with the number of its host.
     pub(super) fn list_with_hosts(&self) -> Result<Vec<(usize, i32)>, GuestError> {
         let mut all = Vec::new();
         for (&index, host) in &*self.lock() {
@@ -107,8 +107,8 @@ impl CgroupFreezer {
         going.flat_map(|it| it.group.processes()).collect()
     }
 
-    /// Freezes the session. A process that was moved out of the groups by another program does not
-    /// stop. A group that was removed as well is detected here.
+    /// Freezes the session. A process that another program has moved out of the groups does not
+    /// stop; if that program has removed the group as well, an error is returned.
     pub(super) fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
         self.whole.freeze(patience)?;
         let known = self.lock().len();
@@ -128,7 +128,7 @@ impl CgroupFreezer {
         self.whole.thaw()
     }
 
-    /// Freezes like [`Self::freeze`], for one host.
+    /// Freezes the processes of one host, like [`Self::freeze`].
     pub(super) fn freeze_host(&self, host: usize, patience: Duration) -> Result<(), GuestError> {
         let host = self.group(host)?;
         host.held.store(true, Ordering::SeqCst);
@@ -141,13 +141,13 @@ impl CgroupFreezer {
         host.group.thaw()
     }
 
-    /// Makes a group beside those of the session, for a process that works for the session and is
-    /// never stopped.
+    /// Creates a group for a process that works for the session and is never stopped. The group is
+    /// outside the session's own group.
     pub(super) fn helper(&self) -> io::Result<PathBuf> {
         let mut count = self.helpers.lock().unwrap_or_else(|e| e.into_inner());
         let all = helpers_of(self.directory());
         if *count == 0 {
-            // May be left over from a dead session of our name.
+            // The group may be a leftover of a dead session of the same name.
             remove_cgroup(&all);
             fs::create_dir(&all)?;
         }
@@ -167,8 +167,8 @@ impl CgroupFreezer {
         }
     }
 
-    /// Returns the group, made when it is first needed: most hosts of a large network have no
-    /// processes.
+    /// Returns the group of the host with this number. It is created when it is first needed, since
+    /// most hosts of a large network have no processes.
     fn group(&self, host: usize) -> Result<Arc<HostGroup>, GuestError> {
         let mut hosts = self.lock();
         if let Some(there) = hosts.get(&host) {
@@ -195,7 +195,7 @@ impl Drop for CgroupFreezer {
     }
 }
 
-/// Cgroup of our own with its control files open.
+/// Cgroup that this process has created, with its control files open.
 struct Group {
     directory: PathBuf,
     control: File,
@@ -233,10 +233,10 @@ impl Group {
     fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
         let failed = || GuestError::system(format!("freezing {}", self.directory.display()));
         self.control.write_all_at(b"1", 0).map_err(failed())?;
-        // If the directory was removed, the files stay open: then nothing is stopped.
+        // If the directory was removed, the files stay open; the writes then stop no process.
         let begun = Instant::now();
-        // Read, not polled for: the kernel limits the notification to one per 10 ms, and the group
-        // is usually frozen at the first read.
+        // The file is read repeatedly, not polled for events: the kernel limits the notification to
+        // one per 10 ms, and the group is usually frozen at the first read.
         for attempt in 0u32.. {
             let mut text = [0u8; 128];
             let length = self.events.read_at(&mut text, 0).map_err(failed())?;
@@ -253,7 +253,7 @@ impl Group {
                     timeloom_time::Duration::from(patience)
                 )));
             }
-            // Busy processes stop when they are scheduled next: yield.
+            // Busy processes stop when the kernel next schedules them, so this thread yields.
             if attempt > 3 {
                 std::thread::yield_now();
             }
@@ -263,8 +263,8 @@ impl Group {
 
     fn thaw(&self) -> Result<(), GuestError> {
         let doing = format!("thawing {}", self.directory.display());
-        // The kernel wakes the processes one by one, and the first busy one would take this
-        // processor: the rest would be stopped for some 30 ms while their clock runs.
+        // The kernel resumes the processes one by one, and the first busy one would take this
+        // processor. The others would then remain stopped for some 30 ms while their clock runs.
         let _ahead = AheadOfGuests::new();
         self.control
             .write_all_at(b"0", 0)
@@ -272,8 +272,8 @@ impl Group {
     }
 }
 
-/// Schedules the calling thread before all processes of a session, while this exists. Has no effect
-/// if that is not permitted.
+/// Guard that schedules the calling thread before all processes of a session. It has no effect if
+/// that is not permitted.
 struct AheadOfGuests {
     usual_policy: Option<i32>,
 }
@@ -281,10 +281,10 @@ struct AheadOfGuests {
 impl AheadOfGuests {
     fn new() -> Self {
         let first = libc::sched_param { sched_priority: 1 };
-        // SAFETY: concerns this thread only; reads `first`.
+        // SAFETY: the calls concern only this thread, and read `first`.
         let usual_policy = unsafe {
             let policy = libc::sched_getscheduler(0);
-            // A thread under another policy has it for a reason.
+            // If the thread has another policy, it was set on purpose.
             let usual = policy == libc::SCHED_OTHER || policy == libc::SCHED_BATCH;
             (usual && libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) == 0)
                 .then_some(policy)
@@ -297,13 +297,13 @@ impl Drop for AheadOfGuests {
     fn drop(&mut self) {
         if let Some(policy) = self.usual_policy {
             let none = libc::sched_param { sched_priority: 0 };
-            // SAFETY: as above. Lowering the priority needs no privilege.
+            // SAFETY: the same as above. Lowering the priority needs no privilege.
             unsafe { libc::sched_setscheduler(0, policy, &raw const none) };
         }
     }
 }
 
-/// Returns the number of descendants of a group, by its `cgroup.stat`.
+/// Returns the number of descendants of a group, read from its `cgroup.stat`.
 fn descendants(counts: &File) -> io::Result<usize> {
     let mut text = [0u8; 512];
     let length = counts.read_at(&mut text, 0)?;
@@ -351,14 +351,15 @@ pub(crate) fn remove_session(directory: &Path) {
     remove_cgroup(&helpers_of(directory));
 }
 
-/// Outside the session's own cgroup, which is frozen while its helpers work.
+/// Returns the path of the group that contains the helpers' groups. It is outside the session's own
+/// group, which is frozen while the helpers work.
 fn helpers_of(directory: &Path) -> PathBuf {
     let mut name = directory.as_os_str().to_owned();
     name.push(HELPERS_SUFFIX);
     name.into()
 }
 
-/// Kills the remaining processes of a session's cgroup and removes it.
+/// Kills the remaining processes in a session's cgroup and removes the cgroup.
 pub(crate) fn remove_cgroup(directory: &Path) {
     let _ = fs::write(directory.join("cgroup.kill"), "1");
     for _ in 0..200 {
@@ -368,17 +369,17 @@ pub(crate) fn remove_cgroup(directory: &Path) {
         if fs::remove_dir(directory).is_ok() || !directory.exists() {
             return;
         }
-        // Killed processes leave the group when they are reaped by their parent, or by us.
+        // A killed process leaves the group when its parent, or this process, has reaped it.
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Returns true if a process holds the lock that marks it as supervisor of the session of this
-/// cgroup. The lock belongs to a process (fcntl(2)): it ends with its holder, children do not
+/// Returns true if a process holds the lock that marks it as the supervisor of this cgroup's
+/// session. The lock belongs to a process (fcntl(2)): it ends with its holder, children do not
 /// inherit it, and it is visible wherever the cgroup is, also in other PID namespaces.
 ///
-/// Call for cgroups of other processes only: a process does not see its own lock, and would lose
-/// it.
+/// Call this only for cgroups of other processes: a process does not see its own lock, and would
+/// lose it.
 pub(crate) fn is_supervised(directory: &Path) -> bool {
     let control = directory.join("cgroup.freeze");
     let opened = with_spare(|| OpenOptions::new().write(true).open(&control));
@@ -389,13 +390,14 @@ pub(crate) fn is_supervised(directory: &Path) -> bool {
     matches!(taken, Err(Errno::AGAIN | Errno::ACCESS))
 }
 
-/// Prefix of every cgroup of ours.
+/// Prefix of the name of every session's cgroup.
 pub(crate) const CGROUP_PREFIX: &str = "timeloom.";
 
-/// Names of sessions contain no point.
+/// Suffix of the group that contains helpers' groups. (Names of sessions contain no point.)
 pub(crate) const HELPERS_SUFFIX: &str = ".helpers";
 
 const HELPER_PREFIX: &str = "helper-";
 
-/// The group of a host is named by its number: names of hosts may contain any character.
+/// Prefix of the name of a host's group; its number follows, since names of hosts may contain any
+/// character.
 const HOST_PREFIX: &str = "host-";

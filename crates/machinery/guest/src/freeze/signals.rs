@@ -1,8 +1,8 @@
 //! Stopping by SIGSTOP and SIGCONT, one process at a time.
 //!
-//! Signals do not nest: a process stopped twice continues at the first SIGCONT. Therefore the
-//! freezer keeps the set of stopped hosts, and continues a process when neither the session nor its
-//! host is stopped.
+//! Signals do not nest: a process that was stopped twice continues at the first SIGCONT. Therefore
+//! the freezer records which hosts are stopped, and resumes a process when neither the session nor
+//! its host is stopped.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
@@ -17,21 +17,22 @@ use crate::linux::remote::Alleged;
 use crate::linux::spare::with_spare;
 use crate::names::PageName;
 
-/// Stops the processes of a session by signal.
+/// Freezer that stops the processes of a session by signals.
 pub(crate) struct SignalFreezer {
-    /// The session's clock page, which identifies its processes.
+    /// Name of the session's clock page, which identifies its processes.
     page: PageName,
     standing: Mutex<Standing>,
 }
 
-/// Objects that are to be stopped.
+/// Record of the session, hosts and processes that are stopped.
 #[derive(Default)]
 struct Standing {
-    /// The whole session.
+    /// True if the whole session is stopped.
     session: bool,
-    /// Hosts, by their numbers.
+    /// Numbers of the hosts that are held.
     hosts: BTreeSet<usize>,
-    /// Stopped processes, to be continued, with pidfds since numbers can be reused.
+    /// Processes that were stopped and must be resumed. Each has a pidfd, since the kernel may
+    /// reuse process identifiers.
     stopped: Vec<(i32, Pidfd)>,
 }
 
@@ -65,14 +66,14 @@ impl Standing {
         self.stopped.iter().any(|(other, _)| *other == pid)
     }
 
-    /// Sends the signal again to a process that was already stopped.
+    /// Sends SIGSTOP again to a process that was already stopped.
     fn stop_again(&self, pid: i32) {
         if let Some((_, held)) = self.stopped.iter().find(|(other, _)| *other == pid) {
             let _ = held.send(libc::SIGSTOP);
         }
     }
 
-    /// Continues processes that need not be stopped any more.
+    /// Resumes the processes that need not be stopped any more.
     fn go_on(&mut self) {
         for (pid, held) in std::mem::take(&mut self.stopped) {
             if self.concerns(pid) {
@@ -182,12 +183,13 @@ impl SignalFreezer {
         *standing = Standing::default();
     }
 
-    /// Stops all processes that are to be stopped.
+    /// Stops all processes of the session, or of held hosts, and waits for at most `patience` until
+    /// they are stopped.
     fn stop_all(&self, standing: &mut Standing, patience: Duration) -> Result<(), GuestError> {
         let begun = Instant::now();
-        // Numbers of ended processes may be reused.
+        // The kernel may reuse the identifiers of ended processes.
         standing.stopped.retain(|(_, held)| !held.has_ended());
-        // Repeat until no new process is seen: one may fork meanwhile.
+        // Repeat this until no new process appears: one may fork meanwhile.
         loop {
             let mut fresh = self.list()?;
             fresh.retain(|pid| !standing.has_stopped(*pid) && standing.concerns(*pid));
@@ -200,8 +202,8 @@ impl SignalFreezer {
             for &pid in &fresh {
                 let mut asked = Instant::now();
                 while !is_stopped(pid)? {
-                    // Again: the first signal may have gone to a thread that the supervisor follows
-                    // through an exec, where it stops no other thread.
+                    // The signal is sent again. The first one may have gone to a thread that the
+                    // supervisor follows through an exec, where it stops no other thread.
                     if asked.elapsed() > ASK_AGAIN {
                         standing.stop_again(pid);
                         asked = Instant::now();
@@ -224,16 +226,17 @@ impl SignalFreezer {
     }
 }
 
-/// Returns the number of a process's host, from its clock page.
+/// Returns the number of a process's host, read from its clock page.
 fn host_of(pid: i32) -> Option<usize> {
     let number = Alleged::<u32>::at(PAGE_ADDRESS + HOST_OFFSET as u64);
     number.read(pid).map(|number| number as usize)
 }
 
-/// Returns true if every thread is stopped, by signal or by a tracer, or has ended.
+/// Returns true if every thread of the process is stopped, by a signal or by a tracer, or has
+/// ended.
 ///
-/// A thread that waits for its `vfork` child takes no signal until that child executes or ends; the
-/// child belongs to the session and is stopped, so the thread does not run either.
+/// A thread that waits for its `vfork` child receives no signal until that child executes a program
+/// or ends. The child belongs to the session and is stopped, so the thread does not run either.
 fn is_stopped(pid: i32) -> Result<bool, GuestError> {
     let threads = processes::try_threads(pid);
     let looking = format!("looking at the threads of process {pid}");
@@ -245,5 +248,5 @@ fn is_stopped(pid: i32) -> Result<bool, GuestError> {
     }))
 }
 
-/// Time after which the signal is sent again to a process that does not stop.
+/// Wall time after which SIGSTOP is sent again to a process that does not stop.
 const ASK_AGAIN: Duration = Duration::from_millis(2);

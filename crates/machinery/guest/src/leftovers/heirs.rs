@@ -1,7 +1,7 @@
-//! Processes that inherited a killed supervisor's open descriptors: a child that had not become its
-//! program yet. It keeps the control socket, so that connecting succeeds without an answer, and the
-//! device of the files with time information, so that their readers do not learn that these have
-//! ended.
+//! Processes that inherited a killed supervisor's open descriptors. Such a process is a child that
+//! had not executed its program yet. It keeps the control socket open, so that connections succeed
+//! but get no answer. It also keeps `/dev/fuse` open, through which the supervisor served
+//! `/proc/uptime` and `/proc/stat`, so that readers of these files wait for an answer.
 
 use std::fs;
 use std::io;
@@ -14,8 +14,8 @@ use crate::linux::processes;
 use crate::names::{Found, PageName, find};
 use crate::time_files::{mounts_of, seen_by};
 
-/// Returns true if a session without a visible supervisor may still have one in a place that we
-/// cannot see.
+/// Returns true if a session without a visible supervisor may still have one that is hidden from
+/// us.
 pub(super) fn may_be_supervised(socket: &Path) -> bool {
     let stream = match find(socket) {
         // A refused connection proves that no process listens. Otherwise an untrusted process may
@@ -24,11 +24,11 @@ pub(super) fn may_be_supervised(socket: &Path) -> bool {
         Found::Full => return true, // and its owner is unknown
         Found::Listener(stream) => stream,
     };
-    // PID of the process that made the socket, also if another process holds it now.
+    // The PID is that of the process that created the socket, even if another process holds it now.
     match local::peer(&stream).map(|peer| peer.pid) {
         Ok(Some(pid)) => fs::read_to_string(format!("/proc/{pid}/maps"))
             .is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied),
-        // Possibly in another container.
+        // The process may be in another container.
         _ => true,
     }
 }
@@ -41,7 +41,7 @@ fn is_refused(socket: &Path) -> bool {
     local::connect(socket, Duration::from_millis(1)).is_err_and(|error| refused(&error))
 }
 
-/// Ends the file systems left by sessions whose page `is_dead`.
+/// Ends the FUSE connections of sessions for whose clock page `is_dead` returns true.
 pub(super) fn end_connections(is_dead: impl Fn(&PageName) -> bool) {
     let mut ended = Vec::new();
     for pid in processes::others(|_| true) {
@@ -55,7 +55,8 @@ pub(super) fn end_connections(is_dead: impl Fn(&PageName) -> bool) {
     }
 }
 
-/// Kills processes that hold the socket of a session without a supervisor.
+/// Kills the processes that hold the control socket of a session without a supervisor. Returns
+/// their identifiers.
 pub(super) fn end_holders(socket: &Path) -> Vec<i32> {
     let Some(inode) = inode_of(socket) else {
         return Vec::new();
@@ -66,7 +67,8 @@ pub(super) fn end_holders(socket: &Path) -> Vec<i32> {
     ended
 }
 
-/// Returns the link text in /proc/PID/fd of a socket that listens at this path.
+/// Returns the link text that /proc/PID/fd shows for a socket that listens at this path; `None` if
+/// there is no such socket.
 fn inode_of(socket: &Path) -> Option<String> {
     let sockets = fs::read_to_string("/proc/net/unix").ok()?;
     let path = socket.to_str()?;
@@ -74,8 +76,8 @@ fn inode_of(socket: &Path) -> Option<String> {
     Some(format!("socket:[{inode}]"))
 }
 
-/// Parses a line of /proc/net/unix: `NUMBER: REFERENCES PROTOCOL FLAGS TYPE STATE INODE PATH`. The
-/// flag marks a listening socket; connections have its path too.
+/// Parses a line of /proc/net/unix: `NUMBER: REFERENCES PROTOCOL FLAGS TYPE STATE INODE PATH`.
+/// Returns the inode if a flag marks the socket as listening; connections have the same path.
 fn listener_in<'a>(line: &'a str, path: &str) -> Option<&'a str> {
     const LISTENS: &str = "00010000";
     let mut fields = line.split_ascii_whitespace();

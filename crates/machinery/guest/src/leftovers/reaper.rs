@@ -1,5 +1,5 @@
-//! Child that waits for the supervisor's end, and removes the leftovers of its session if that end
-//! was not an orderly one. `ps` shows it as `timeloom-keeper`.
+//! Reaper: a child process that waits for the supervisor's end, and removes the session's leftovers
+//! if that end was not orderly. `ps` shows it as `timeloom-keeper`.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -14,10 +14,10 @@ use crate::linux::processes;
 use crate::names::{PageName, socket_path};
 use crate::time_files::Connection;
 
-/// Child that waits for the supervisor's end.
+/// Handle of the child process that waits for the supervisor's end.
 pub(crate) struct Reaper {
     pid: i32,
-    /// Closed by the kernel when this process ends in any way.
+    /// Socket to the reaper. The kernel closes it when this process ends in any way.
     line: Option<OwnedFd>,
 }
 
@@ -30,8 +30,8 @@ impl Reaper {
         let cgroup = freezer.cgroup().map(Path::to_owned);
         let socket = socket_path(session);
         let (theirs, ours) = socket_pair()?;
-        // SAFETY: the child uses existing data; glibc makes its allocator usable in the child of a
-        // process with threads.
+        // SAFETY: the child uses only data that exists already; glibc makes its allocator usable in
+        // the child of a process with threads.
         let pid = check(unsafe { libc::fork() }.into(), "forking the reaper")? as i32;
         if pid == 0 {
             drop(ours);
@@ -43,52 +43,56 @@ impl Reaper {
         })
     }
 
-    /// Hands over the file system of this mount, to be ended at a disorderly end, even if another
-    /// process has inherited its device meanwhile.
+    /// Passes a mount to the reaper, which ends its file system after a disorderly end of the
+    /// supervisor. The reaper does so even if another process has inherited the file system's
+    /// device.
     pub(crate) fn will_end(&self, mount: BorrowedFd<'_>) {
         if let Some(line) = &self.line {
             send_descriptor(line.as_fd(), mount);
         }
     }
 
-    /// Reports an orderly end: there is nothing left to remove.
+    /// Informs the reaper of an orderly end: there is nothing left to remove. Waits until the
+    /// reaper has ended.
     pub(crate) fn dismiss(&mut self) {
         if let Some(line) = self.line.take() {
             // A reaper that was killed needs no message.
             let _ = rustix::net::send(&line, &[ORDERLY], SendFlags::NOSIGNAL);
             drop(line);
-            // SAFETY: our own child.
+            // SAFETY: the process is our own child.
             unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), libc::__WALL) };
         }
     }
 }
 
 impl Drop for Reaper {
-    /// A session that could not be made leaves nothing either, and the reaper must not take its
-    /// supervisor for one of its programs.
+    /// Dismisses the reaper. This also applies to a session whose creation failed: the reaper must
+    /// not take its supervisor for one of its programs.
     fn drop(&mut self) {
         self.dismiss();
     }
 }
 
 fn wait_and_reap(line: &OwnedFd, cgroup: Option<&Path>, socket: &Path, page: &PageName) -> ! {
-    // Not affected by Ctrl-C on a terminal.
+    // In its own session, the reaper is not affected by Ctrl-C on a terminal.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"timeloom-keeper");
     let number = line.as_raw_fd();
-    // SAFETY: calls without memory. Descriptors of ours must not keep others' pipes open.
+    // SAFETY: the calls access no memory. Inherited descriptors must not keep pipes of other
+    // processes open.
     unsafe {
         libc::syscall(libc::SYS_close_range, 0, number - 1, 0);
         libc::syscall(libc::SYS_close_range, number + 1, u32::MAX, 0);
     }
     let (orderly, mounts) = listen(line);
     if !orderly {
-        // First, since a process that waits for an answer of the dead supervisor cannot be killed.
+        // File systems are ended first: a process that waits for an answer of the dead supervisor
+        // cannot be killed.
         for mount in mounts {
             let _ = Connection::of(mount.as_fd()).and_then(Connection::abort);
         }
         for pid in page.mapped_by() {
-            // Program of the session whose supervisor has died.
+            // The program belongs to the session whose supervisor has died.
             processes::kill_if(pid, |pid| page.is_page_of(pid));
         }
         if let Some(cgroup) = cgroup {
@@ -96,12 +100,13 @@ fn wait_and_reap(line: &OwnedFd, cgroup: Option<&Path>, socket: &Path, page: &Pa
         }
         let _ = fs::remove_file(socket);
     }
-    // SAFETY: ends the child without running the parent's exit handlers.
+    // SAFETY: the call ends the child without running the parent's exit handlers.
     unsafe { libc::_exit(0) }
 }
 
-/// Returns true if the end was an orderly one, with the mounts that were handed over until then.
-/// (Held mounts keep their connections' numbers from being reused.)
+/// Waits for the supervisor's end. Returns true if it was orderly, and the mounts received until
+/// then. (As long as the mounts are held, the kernel does not reuse the numbers of their
+/// connections.)
 fn listen(line: &OwnedFd) -> (bool, Vec<OwnedFd>) {
     let mut mounts = Vec::new();
     while let Some((byte, mount)) = receive(line) {
@@ -113,5 +118,5 @@ fn listen(line: &OwnedFd) -> (bool, Vec<OwnedFd>) {
     (false, mounts)
 }
 
-/// Message before an orderly end.
+/// Message that the supervisor sends before an orderly end.
 const ORDERLY: u8 = b'q';

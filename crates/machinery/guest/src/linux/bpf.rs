@@ -1,8 +1,8 @@
-//! Assembler for classic BPF, in the form that seccomp accepts.
+//! Assembler for classic BPF in the form that seccomp accepts.
 
 use libc::{seccomp_data, sock_filter};
 
-/// Step of a filter under construction. Jumps name labels.
+/// Step of a filter under construction. The targets of jumps are labels.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Load a 32-bit word of `seccomp_data` at this offset.
@@ -17,37 +17,37 @@ pub(crate) enum Step {
     Goto(Label),
     /// Target of jumps to the label.
     Mark(Label),
-    /// End with this action.
+    /// End the filter with this action.
     Return(u32),
 }
 
-/// Position in a filter.
+/// Name of a position in a filter.
 pub(crate) type Label = u32;
 
-/// Offset of the system call's number.
+/// Offset of the system call's number in `seccomp_data`.
 pub(crate) const NUMBER: u32 = std::mem::offset_of!(seccomp_data, nr) as u32;
-/// Offset of the architecture.
+/// Offset of the architecture in `seccomp_data`.
 pub(crate) const ARCHITECTURE: u32 = std::mem::offset_of!(seccomp_data, arch) as u32;
-/// Offset of the instruction's address, low half.
+/// Offset of the low 32 bits of the instruction's address in `seccomp_data`.
 pub(crate) const ADDRESS_LOW: u32 = std::mem::offset_of!(seccomp_data, instruction_pointer) as u32;
-/// Offset of the instruction's address, high half.
+/// Offset of the high 32 bits of the instruction's address in `seccomp_data`.
 pub(crate) const ADDRESS_HIGH: u32 = ADDRESS_LOW + 4;
 
-/// Offset of an argument's low half.
+/// Returns the offset of the low 32 bits of an argument in `seccomp_data`.
 pub(crate) const fn argument_low(index: u32) -> u32 {
     std::mem::offset_of!(seccomp_data, args) as u32 + 8 * index
 }
 
-/// Offset of an argument's high half.
+/// Returns the offset of the high 32 bits of an argument in `seccomp_data`.
 pub(crate) const fn argument_high(index: u32) -> u32 {
     argument_low(index) + 4
 }
 
-/// Resolves labels. Conditional jumps reach 255 steps only, so each is replaced by a test that
-/// skips over a long jump.
+/// Converts steps to instructions and resolves labels. Conditional jumps reach only 255 steps, so
+/// each is replaced by a test that skips over a long jump.
 ///
 /// # Panics
-/// Panics on a jump backwards or to a missing label: a mistake in a filter.
+/// Panics on a backward jump and on a jump to a missing label, which are mistakes in a filter.
 pub(crate) fn assemble(steps: &[Step]) -> Vec<sock_filter> {
     let mut place = Vec::new();
     let mut at = 0u32;

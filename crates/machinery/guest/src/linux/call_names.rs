@@ -1,6 +1,6 @@
-//! Names of system calls by their numbers, for messages.
+//! Names of system calls, by number, for messages.
 
-/// Returns the name of a system call of the target architecture, or its number.
+/// Returns the name of a system call of the target architecture; if it is unknown, the number.
 pub(crate) fn name_of_call(number: i64) -> String {
     let at = |from: i64, names: &[&'static str]| {
         let index = usize::try_from(number.checked_sub(from)?).ok()?;
@@ -10,10 +10,10 @@ pub(crate) fn name_of_call(number: i64) -> String {
     name.map_or_else(|| format!("system call {number}"), str::to_owned)
 }
 
-/// First number that is the same on every architecture.
+/// First of the numbers that are the same on every architecture.
 const FIRST_COMMON: i64 = 424;
 
-/// Names from Linux 5.1 (424) to 6.17.
+/// Names of the calls from number 424 (Linux 5.1) to those of Linux 6.17.
 #[rustfmt::skip] // Several on a line.
 const COMMON: &[&str] = &[
     "pidfd_send_signal", "io_uring_setup", "io_uring_enter", "io_uring_register", "open_tree",
@@ -27,7 +27,7 @@ const COMMON: &[&str] = &[
     "file_setattr",
 ];
 
-/// Names from 0 on for x86-64.
+/// Names of the calls from number 0, for x86-64.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip] // Several on a line.
 const OWN: &[&str] = &[
@@ -81,7 +81,7 @@ const OWN: &[&str] = &[
     "pkey_alloc", "pkey_free", "statx", "io_pgetevents", "rseq",
 ];
 
-/// Names from 0 on for 64-bit ARM.
+/// Names of the calls from number 0, for 64-bit ARM.
 #[cfg(target_arch = "aarch64")]
 #[rustfmt::skip] // Several on a line.
 const OWN: &[&str] = &[

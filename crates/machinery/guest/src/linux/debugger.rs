@@ -1,9 +1,9 @@
-//! ptrace requests issued through a debugger of the session.
+//! ptrace requests that the supervisor issues through a debugger in the session.
 //!
-//! A process has at most one tracer. A tracee of a debugger in the session can therefore be changed
-//! only by the debugger's own thread. The supervisor stops that thread at one of its requests and
-//! makes it issue other requests first. The debugger does not notice: its own request is repeated
-//! at the end.
+//! A process has at most one tracer. So only the debugger's own thread can change a tracee of a
+//! debugger in the session. The supervisor stops that thread at one of its requests and makes it
+//! issue other requests first. The debugger does not notice this: its own request is repeated at
+//! the end.
 
 use std::io;
 
@@ -11,10 +11,10 @@ use crate::arch::{self, Registers};
 use crate::linux::ptrace::{Stop, Tracee};
 use crate::linux::remote::Alleged;
 
-/// Thread of a debugger, stopped before one of its requests.
+/// Thread of a debugger that is stopped before one of its requests.
 pub(crate) struct Debugger {
     thread: Tracee,
-    /// Registers after the request.
+    /// Registers of the thread after the request.
     base: Registers,
     /// Arguments of the request.
     args: [u64; 6],
@@ -26,10 +26,10 @@ pub(crate) struct Debugger {
 
 impl Debugger {
     /// Stops a thread that waits for the answer to its `ptrace` with these arguments; `answer`
-    /// gives the answer. The request itself is made when this value is dropped.
+    /// sends the answer. The request itself is made when the returned value is dropped.
     ///
     /// # Errors
-    /// Fails if the thread is traced itself, or has ended.
+    /// Fails if the thread itself is traced, or has ended.
     pub(crate) fn hold(
         mut thread: Tracee,
         args: [u64; 6],
@@ -55,7 +55,8 @@ impl Debugger {
             syscall,
             scratch: (arch::stack(&base) - SCRATCH) & !15,
         };
-        // The kernel extends a stack only for its own thread, so the thread touches the memory.
+        // The kernel extends a stack only for accesses by its own thread, so the thread accesses
+        // the memory.
         let mask = [libc::SIG_BLOCK as u64, 0, held.scratch, 8, 0, 0];
         held.call(libc::SYS_rt_sigprocmask, mask)?;
         Ok(held)
@@ -100,12 +101,12 @@ impl Debugger {
         self.request(libc::PTRACE_GETREGSET, libc::NT_PRSTATUS as u64, scratch)?;
         let words: [i64; 2 + WORDS] = self.take()?;
         let words: [i64; WORDS] = std::array::from_fn(|index| words[2 + index]);
-        // SAFETY: equal sizes; every bit pattern is valid in registers.
+        // SAFETY: both types have the same size; every bit pattern is valid in registers.
         Ok(unsafe { std::mem::transmute::<[i64; WORDS], Registers>(words) })
     }
 
     pub(super) fn set_registers(&mut self, registers: &Registers) -> io::Result<()> {
-        // SAFETY: plain numbers without padding.
+        // SAFETY: the structure consists of numbers without padding.
         let words = unsafe { std::mem::transmute::<Registers, [u64; WORDS]>(*registers) };
         let buffer = self.scratch + 16;
         self.put(&[&[buffer, 8 * WORDS as u64][..], &words].concat())?;
@@ -129,7 +130,7 @@ impl Debugger {
         self.request(libc::PTRACE_POKEDATA, address, word)
     }
 
-    /// Returns signal and code of the tracee's stop.
+    /// Returns the signal and the code of the tracee's stop.
     pub(crate) fn reason(&mut self) -> io::Result<(i32, i32)> {
         let scratch = self.scratch;
         self.request(libc::PTRACE_GETSIGINFO, 0, scratch)?;
@@ -144,7 +145,7 @@ impl Debugger {
         let any = (libc::WEXITED | libc::WSTOPPED | libc::__WALL) as u64;
         let (target, scratch) = (self.target(), self.scratch);
         loop {
-            // The end of the tracee is left for the debugger to reap.
+            // The debugger must be able to reap the tracee's end, so it is not reaped here.
             let peek = any | libc::WNOWAIT as u64;
             let args = [by_number, target, scratch, peek, 0, 0];
             match self.call(libc::SYS_waitid, args) {
@@ -168,7 +169,7 @@ impl Debugger {
         }
     }
 
-    /// Returns signal, code, process and status written by `waitid`.
+    /// Returns the signal, code, process and status that `waitid` has written.
     fn change(&self) -> io::Result<[i32; 4]> {
         // `si_signo`, `si_errno`, `si_code`; `si_pid`, `si_uid`, `si_status`.
         let words: [i64; 4] = self.take()?;
@@ -181,19 +182,20 @@ impl Drop for Debugger {
     fn drop(&mut self) {
         let at = arch::instruction(&self.base) - arch::SYSCALL.len() as u64;
         let again = arch::calling(&self.base, at, libc::SYS_ptrace, self.args);
-        // Fails only if the thread has ended.
+        // This fails only if the thread has ended.
         let _ = self.thread.set_registers(&again);
     }
 }
 
-/// Returns true if a signal has interrupted the call.
+/// Returns true if a signal has interrupted the call, so that it must be repeated.
 fn is_to_be_repeated(error: &io::Error) -> bool {
-    // ERESTARTSYS and its relatives, visible only to tracers.
+    // ERESTARTSYS and similar errors, which only tracers see.
     matches!(error.raw_os_error(), Some(libc::EINTR | 512..=516))
 }
 
 const WORDS: usize = size_of::<Registers>() / 8;
-/// Bytes for the registers and their vector; below the red zone.
+/// Size in bytes of the scratch memory for the registers and the vector that describes them; it
+/// lies below the red zone.
 const SCRATCH: u64 = 128 + 16 + 8 * (WORDS as u64 + 4);
 
 const _: () = assert!(size_of::<Registers>() == 8 * WORDS);

@@ -1,4 +1,4 @@
-//! Transfer of a descriptor to another process, over a pair of sockets.
+//! Transfer of a descriptor between processes over a pair of sockets.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -15,18 +15,19 @@ pub(crate) fn socket_pair() -> Result<(OwnedFd, OwnedFd), GuestError> {
         .map_err(GuestError::system("making a socket pair"))
 }
 
-/// Returns true if there is data to read, or the peer has closed its end. Does not wait.
+/// Returns true if there is data to read, or the peer has closed its end. Does not block.
 pub(crate) fn is_readable(descriptor: impl AsFd) -> bool {
     let mut ready = [PollFd::new(&descriptor, PollFlags::IN)];
     poll(&mut ready, Some(&Timespec::default())) == Ok(1)
 }
 
-/// Sends a descriptor. The receiver detects a failure. A forked child may call this.
+/// Sends a descriptor. Ignores errors, since the receiver detects a failure. A forked child may
+/// call this before its exec.
 pub(crate) fn send_descriptor(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) {
     let _ = descriptor::send(socket, descriptor);
 }
 
-/// Receives a descriptor; returns `None` if the child died before sending it.
+/// Receives a descriptor. Returns `None` if the child ended before it sent one.
 pub(crate) fn receive_descriptor(socket: impl AsFd) -> Option<OwnedFd> {
     receive(socket)?.1
 }

@@ -1,19 +1,19 @@
-//! Messages in the kernel's log about programs whose signals found no room on their alternate
-//! stacks: the kernel ends them with SIGSEGV, and reports the reason nowhere else.
+//! Messages in the kernel's log about programs whose signals did not fit onto their alternate
+//! stacks. The kernel ends such a program with SIGSEGV, and reports the reason nowhere else.
 //!
-//! Under the clock this is more likely than natively, since a call that reads time or waits uses a
-//! signal's frame of that stack while it lasts.
+//! This is more likely in a session than natively, since a call that reads time or waits occupies a
+//! signal's frame on that stack while it lasts.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Kernel log from some instant on.
+/// Kernel log, from the instant at which it was opened.
 #[derive(Debug)]
 pub(crate) struct KernelLog(File);
 
 impl KernelLog {
-    /// Opens the log from now on. Returns `None` if it may not be read.
+    /// Opens the log for messages from now on. Returns `None` if this process may not read it.
     pub(crate) fn from_now_on() -> Option<Self> {
         let mut options = OpenOptions::new();
         let options = options.read(true).custom_flags(libc::O_NONBLOCK);
@@ -22,7 +22,8 @@ impl KernelLog {
         Some(Self(file))
     }
 
-    /// Returns the name of the last thread whose signals found no room since the last call.
+    /// Returns the name of the last thread, since the last call, whose signal did not fit onto its
+    /// stack.
     pub(crate) fn overflowed(&mut self) -> Option<String> {
         let mut last = None;
         // Each read returns one record.
@@ -34,7 +35,7 @@ impl KernelLog {
                     let text = String::from_utf8_lossy(&record[..length]);
                     last = who_overflowed(&text).map(str::to_owned).or(last);
                 }
-                // Records overwritten meanwhile are skipped.
+                // The kernel has overwritten records meanwhile. They are skipped.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return last,
@@ -43,17 +44,17 @@ impl KernelLog {
     }
 }
 
-/// Parses `PRIORITY,NUMBER,TIME,…;signal: NAME[THREAD] overflowed sigaltstack`.
+/// Parses `PRIORITY,NUMBER,TIME,…;signal: NAME[THREAD] overflowed sigaltstack`. Returns the name.
 fn who_overflowed(record: &str) -> Option<&str> {
     let (_, text) = record.lines().next()?.split_once(';')?;
     let (name, _) = text
         .strip_suffix("] overflowed sigaltstack")?
         .rsplit_once('[')?;
-    // Prefix of the kernel's subsystem, in kernels that add it.
+    // The prefix names the kernel's subsystem, in kernels that add it.
     Some(name.strip_prefix("signal: ").unwrap_or(name))
 }
 
-/// More than the kernel's maximum (PRINTK_MESSAGE_MAX).
+/// Buffer size for a record, larger than the kernel's maximum (PRINTK_MESSAGE_MAX).
 const LONGEST_RECORD: usize = 8192;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Shared memory: sealed memfds, and our own mapping of the clock page.
+//! Shared memory: sealed memfds, and the supervisor's own mapping of a clock page.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -11,7 +11,7 @@ use timeloom_time::Scale;
 
 use crate::error::GuestError;
 
-/// Returns a memfd with `contents` that cannot be changed any more.
+/// Creates a memfd with `contents`, which are sealed against changes.
 pub(crate) fn sealed_memfd(name: &CStr, contents: &[u8]) -> Result<File, GuestError> {
     let mut file = memfd(name)?;
     file.write_all(contents)
@@ -21,36 +21,36 @@ pub(crate) fn sealed_memfd(name: &CStr, contents: &[u8]) -> Result<File, GuestEr
     Ok(file)
 }
 
-/// Supervisor's writable view of a clock page, which shows the time `S`. Guests can map the memfd
-/// for reading only and cannot change its size.
+/// The supervisor's writable mapping of a clock page, whose time has the scale `S`. Guests can map
+/// the memfd only for reading, and cannot change its size.
 pub(crate) struct PageMapping<S: Scale> {
     pub(crate) file: File,
     address: *mut ClockPage<S>,
 }
 
-// SAFETY: the page consists of atomics; the mapping lives as long as `self`.
+// SAFETY: the page consists of atomics; the mapping exists as long as `self`.
 unsafe impl<S: Scale> Send for PageMapping<S> {}
-// SAFETY: as above.
+// SAFETY: the same as above.
 unsafe impl<S: Scale> Sync for PageMapping<S> {}
 
 impl<S: Scale> PageMapping<S> {
-    /// Makes a zeroed page under `name`, which shows in /proc/PID/maps of guests.
+    /// Creates a zeroed page. /proc/PID/maps of guests shows it under `name`.
     pub(crate) fn new(name: &CStr) -> Result<Self, GuestError> {
         let file = memfd(name)?;
         file.set_len(PAGE_SIZE as u64)
             .map_err(GuestError::system("sizing the clock page"))?;
-        // SAFETY: a new shared mapping of a file of that size.
+        // SAFETY: creates a new shared mapping of a file of that size.
         let address = unsafe {
             let protection = ProtFlags::READ | ProtFlags::WRITE;
             let anywhere = std::ptr::null_mut();
             mmap(anywhere, PAGE_SIZE, protection, MapFlags::SHARED, &file, 0)
         }
         .map_err(GuestError::system("mapping the clock page"))?;
-        // Children of ours that are no guests must not be taken for supervisors.
-        // SAFETY: our own mapping.
+        // Children of this process that are not guests must not be taken for supervisors. SAFETY:
+        // the mapping is our own.
         unsafe { madvise(address, PAGE_SIZE, Advice::LinuxDontFork) }
             .map_err(GuestError::system("keeping the clock page from children"))?;
-        // After our own mapping exists, no other writable one can be made.
+        // Our own mapping exists now. From here on no other writable one can be made.
         fcntl_add_seals(&file, SealFlags::FUTURE_WRITE | FIXED)
             .map_err(GuestError::system("sealing the clock page"))?;
         Ok(Self {
@@ -78,7 +78,7 @@ pub(crate) fn memfd(name: &CStr) -> Result<File, GuestError> {
         .map_err(GuestError::system("creating a memfd"))
 }
 
-/// Neither its size nor its seals can be changed.
+/// Seals by which neither the size nor the seals of a memfd can be changed.
 const FIXED: SealFlags = SealFlags::GROW
     .union(SealFlags::SHRINK)
     .union(SealFlags::SEAL);

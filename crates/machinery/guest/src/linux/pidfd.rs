@@ -1,5 +1,5 @@
-//! Processes and threads referenced by a descriptor: a number may be reused before it is used, a
-//! descriptor refers to the same process always.
+//! Processes and threads referenced by a descriptor. The kernel may reuse a process identifier
+//! before it is used; a descriptor always refers to the same process.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -8,23 +8,23 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 
 use super::descriptor::is_readable;
 
-/// Reference to a process or thread, unaffected by the reuse of its number.
+/// Reference to a process or thread that remains valid when the kernel reuses its identifier.
 #[derive(Debug)]
 pub(crate) struct Pidfd(OwnedFd);
 
 impl Pidfd {
-    /// Opens the process that has this number now.
+    /// Opens the process that has this identifier now.
     ///
     /// # Errors
-    /// Fails if there is none (ESRCH), or no descriptor is left.
+    /// Fails with ESRCH if there is no such process, and if no descriptor is left.
     pub(crate) fn of_process(pid: i32) -> io::Result<Self> {
         Self::open(pid, PidfdFlags::empty())
     }
 
-    /// Opens the thread that has this number now.
+    /// Opens the thread that has this identifier now.
     ///
     /// # Errors
-    /// Fails like [`Self::of_process`]; EINVAL before Linux 6.9.
+    /// Fails like [`Self::of_process`], and with EINVAL before Linux 6.9.
     pub(crate) fn of_thread(thread: i32) -> io::Result<Self> {
         Self::open(thread, PIDFD_THREAD)
     }
@@ -34,7 +34,7 @@ impl Pidfd {
         Ok(Self(pidfd_open(number, flags)?))
     }
 
-    /// Returns true if it has ended; it may not have been waited for.
+    /// Returns true if the process or thread has ended, even if it was not reaped yet.
     pub(crate) fn has_ended(&self) -> bool {
         is_readable(&self.0)
     }
@@ -48,24 +48,27 @@ impl Pidfd {
         Ok(pidfd_getfd(&self.0, descriptor, PidfdGetfdFlags::empty())?)
     }
 
-    /// Sends a signal with this information. A thread opened as such gets it as that thread.
+    /// Sends a signal with this information. If the descriptor refers to a thread, the signal is
+    /// sent to that thread, otherwise to the process.
     ///
     /// # Errors
-    /// Fails with ESRCH if it has ended; with EAGAIN if its user has too many signals queued.
+    /// Fails with ESRCH if the receiver has ended, and with EAGAIN if its user has too many signals
+    /// queued.
     pub(crate) fn signal(&self, number: i32, info: &libc::siginfo_t) -> io::Result<()> {
         self.send_with(number, std::ptr::from_ref(info))
     }
 
-    /// Sends a signal like `kill`.
+    /// Sends a signal without information, like `kill`.
     ///
     /// # Errors
-    /// Fails with ESRCH if it has ended; with EPERM if it now belongs to another user.
+    /// Fails with ESRCH if the receiver has ended, and with EPERM if it now belongs to another
+    /// user.
     pub(crate) fn send(&self, number: i32) -> io::Result<()> {
         self.send_with(number, std::ptr::null())
     }
 
     fn send_with(&self, number: i32, info: *const libc::siginfo_t) -> io::Result<()> {
-        // SAFETY: the kernel reads a whole `siginfo_t`, or nothing.
+        // SAFETY: the kernel reads a whole `siginfo_t`, or nothing if the pointer is null.
         let sent = unsafe {
             libc::syscall(
                 libc::SYS_pidfd_send_signal,
@@ -89,7 +92,7 @@ impl AsFd for Pidfd {
     }
 }
 
-/// From <linux/pidfd.h>.
+/// PIDFD_THREAD of <linux/pidfd.h>.
 const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
 
 #[cfg(test)]

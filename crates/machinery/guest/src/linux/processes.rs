@@ -1,4 +1,4 @@
-//! Information from /proc about the processes of a session.
+//! Information about processes, read from /proc.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use crate::linux::memory;
 use crate::linux::pidfd::Pidfd;
 use crate::linux::spare::with_spare;
 
-/// Returns the identifiers under a directory of /proc; none, if it is gone.
+/// Returns the numeric names in a directory of /proc; empty if the directory does not exist.
 fn numbers_in(path: &str) -> io::Result<Vec<i32>> {
     let mut found = Vec::new();
     let entries = match with_spare(|| fs::read_dir(path)) {
@@ -38,7 +38,7 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
-/// Returns all processes.
+/// Returns the identifiers of all processes.
 pub(crate) fn all() -> Vec<i32> {
     try_all().unwrap_or_default()
 }
@@ -51,7 +51,7 @@ pub(crate) fn try_all() -> io::Result<Vec<i32>> {
     numbers_in("/proc")
 }
 
-/// Returns the threads of a process; empty if it is gone.
+/// Returns the identifiers of a process's threads; empty if the process has ended.
 pub(crate) fn threads(pid: i32) -> Vec<i32> {
     try_threads(pid).unwrap_or_default()
 }
@@ -64,8 +64,8 @@ pub(crate) fn try_threads(pid: i32) -> io::Result<Vec<i32>> {
     numbers_in(&format!("/proc/{pid}/task"))
 }
 
-/// Returns the command's name, as in `ps`. A program names itself (PR_SET_NAME), so control
-/// characters, which a terminal would obey, are replaced by question marks.
+/// Returns the name of a process, as in `ps`. A program can choose its name (PR_SET_NAME), so
+/// control characters, which would affect a terminal, are replaced by question marks.
 pub(crate) fn name(pid: i32) -> String {
     let name = with_spare(|| fs::read_to_string(format!("/proc/{pid}/comm")));
     let Ok(name) = name else {
@@ -75,19 +75,19 @@ pub(crate) fn name(pid: i32) -> String {
     name.trim_end().chars().map(shown).collect()
 }
 
-/// Relatives of a process.
+/// Parent and process group of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Family {
-    /// Parent of the process.
+    /// Identifier of the parent.
     pub(crate) parent: i32,
-    /// Process group.
+    /// Identifier of the process group.
     pub(crate) group: i32,
 }
 
-/// Returns the parent and group of a process; `None` if it is gone.
+/// Returns the parent and process group of a process; `None` if the process has ended.
 pub(crate) fn family(pid: i32) -> Option<Family> {
     let stat = with_spare(|| fs::read_to_string(format!("/proc/{pid}/stat"))).ok()?;
-    // The name, in parentheses, may contain any character. Then: state, parent, group.
+    // The name, in parentheses, may contain any character. After it follow state, parent and group.
     let after = &stat[stat.rfind(')')? + 1..];
     let mut fields = after.split_ascii_whitespace().skip(1);
     let mut next = || fields.next()?.parse().ok();
@@ -97,37 +97,40 @@ pub(crate) fn family(pid: i32) -> Option<Family> {
     })
 }
 
-/// Returns the process that a thread belongs to.
+/// Returns the identifier of the process to which a thread belongs.
 pub(crate) fn process_of(thread: i32) -> i32 {
     status_field(thread, "Tgid:")
         .and_then(|text| text.parse().ok())
         .unwrap_or(thread)
 }
 
-/// Returns the tracer of a thread.
+/// Returns the identifier of a thread's tracer; `None` if the thread is not traced.
 pub(crate) fn tracer_of(thread: i32) -> Option<i32> {
     let tracer = status_field(thread, "TracerPid:")?.parse().ok()?;
     (tracer != 0).then_some(tracer)
 }
 
-/// Returns the numbers of a process, in our PID namespace and in those nested in it.
+/// Returns the identifiers of a process in our PID namespace and in the namespaces nested in it,
+/// outermost first.
 pub(crate) fn numbers(pid: i32) -> Vec<i32> {
     let text = status_field(pid, "NSpid:").unwrap_or_default();
     let numbers = text.split_ascii_whitespace();
     numbers.filter_map(|number| number.parse().ok()).collect()
 }
 
-/// State of a signal for a thread.
+/// State of one signal for one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SignalState {
-    /// True if it is pending, for the thread or for its process.
+    /// True if the signal is pending, for the thread or for its process.
     pub(crate) is_pending: bool,
-    /// True if it would be discarded now, unless the thread waits for it (`sigwaitinfo`): while it
-    /// does, its status shows the signal as neither blocked nor waited for.
+    /// True if the kernel would discard the signal now. This does not hold while the thread waits
+    /// for the signal (`sigwaitinfo`): its status then shows the signal as neither blocked nor
+    /// waited for.
     pub(crate) is_ignored: bool,
 }
 
-/// Returns the state of a signal for a thread; the default, if it is gone.
+/// Returns the state of a signal for a thread. If the thread has ended, both flags are false or as
+/// for the signal's default action.
 pub(crate) fn signal_state(thread: i32, signal: i32) -> SignalState {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
     let has = |name: &str| {
@@ -144,7 +147,8 @@ pub(crate) fn signal_state(thread: i32, signal: i32) -> SignalState {
     }
 }
 
-/// Returns the capabilities that a thread may use, in its own user namespace.
+/// Returns the effective capabilities of a thread as a bit set. They apply in the thread's own user
+/// namespace.
 pub(crate) fn effective_capabilities(thread: i32) -> u64 {
     status_field(thread, "CapEff:")
         .and_then(|text| u64::from_str_radix(&text, 16).ok())
@@ -158,7 +162,7 @@ pub(crate) fn seccomp_filters(thread: i32) -> u32 {
         .unwrap_or(0)
 }
 
-/// Returns true if a thread has its capabilities in our user namespace.
+/// Returns true if the thread's user namespace is ours, so that its capabilities apply there.
 pub(crate) fn is_in_our_user_namespace(thread: i32) -> bool {
     let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user")).ok();
     let own = namespace("self");
@@ -176,8 +180,8 @@ fn field_of<'a>(status: &'a str, field: &str) -> Option<&'a str> {
         .find_map(|line| Some(line.strip_prefix(field)?.trim()))
 }
 
-/// Returns the thread of a process that has this number in the PID namespace of the process, which
-/// may be different from ours.
+/// Returns the thread of a process that has this number in the process's PID namespace, which may
+/// differ from ours. The result is its number in our namespace.
 pub(crate) fn thread_as_it_counts(pid: i32, number: i32) -> Option<i32> {
     threads(pid).into_iter().find(|&thread| {
         let numbers = status_field(thread, "NSpid:");
@@ -188,21 +192,21 @@ pub(crate) fn thread_as_it_counts(pid: i32, number: i32) -> Option<i32> {
     })
 }
 
-/// Returns the scheduler state, from /proc/PID/stat; `None` if the process is gone.
+/// Returns the scheduler state of a process, as in /proc/PID/stat; `None` if the process has ended.
 pub(crate) fn state(pid: i32) -> Option<char> {
     let stat = with_spare(|| fs::read_to_string(format!("/proc/{pid}/stat"))).ok()?;
     behind_name(&stat)?.chars().next()
 }
 
-/// Returns the scheduler state of a thread, like [`state`], but faster: the file of a process sums
-/// up the times of all its threads.
+/// Returns the scheduler state of a thread, like [`state`], but faster: the file of a process
+/// contains sums over all its threads.
 pub(crate) fn thread_state(thread: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{thread}/task/{thread}/stat")).ok()?;
     behind_name(&stat)?.chars().next()
 }
 
-/// Returns the children that a thread has started and that have not been waited for; none if the
-/// kernel does not list them (CONFIG_PROC_CHILDREN).
+/// Returns the children that a thread has started and that were not reaped. Empty if the kernel
+/// does not list them (CONFIG_PROC_CHILDREN).
 pub(crate) fn children(thread: i32) -> Vec<i32> {
     let path = format!("/proc/{thread}/task/{thread}/children");
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -210,13 +214,13 @@ pub(crate) fn children(thread: i32) -> Vec<i32> {
     numbers.filter_map(|number| number.parse().ok()).collect()
 }
 
-/// Returns true if a process is about to end, and its parent is not notified yet.
+/// Returns true if a process is about to end, and its parent has not been notified yet.
 pub(crate) fn is_ending(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|stat| is_ending_in(&stat).unwrap_or(false))
 }
 
-/// Parses /proc/PID/stat: the third field is the state, the ninth the kernel's flags.
+/// Parses /proc/PID/stat, whose third field is the state and whose ninth has the kernel's flags.
 fn is_ending_in(stat: &str) -> Option<bool> {
     let mut fields = behind_name(stat)?.split_ascii_whitespace();
     let state = fields.next()?;
@@ -224,16 +228,17 @@ fn is_ending_in(stat: &str) -> Option<bool> {
     Some(flags & PF_EXITING != 0 && !matches!(state, "Z" | "X"))
 }
 
-/// From <linux/sched.h>.
+/// PF_EXITING of <linux/sched.h>.
 const PF_EXITING: u32 = 4;
 
-/// Returns the text after the name in /proc/PID/stat: from the third field on.
+/// Returns the part of /proc/PID/stat after the name, which begins with the third field.
 pub(crate) fn behind_name(stat: &str) -> Option<&str> {
     // The name, in parentheses, may contain any character.
     Some(stat[stat.rfind(')')? + 1..].trim_start())
 }
 
-/// Returns true if a thread in uninterruptible sleep is in a call that made a process.
+/// Returns true if a thread in uninterruptible sleep is in a call that has created a process: it
+/// waits for a vfork child.
 pub(crate) fn waits_for_vfork_child(thread: i32) -> bool {
     let text = fs::read_to_string(format!("/proc/{thread}/syscall")).unwrap_or_default();
     let number = text
@@ -244,16 +249,16 @@ pub(crate) fn waits_for_vfork_child(thread: i32) -> bool {
         && (number == VFORK || matches!(number, Some(libc::SYS_clone | libc::SYS_clone3)))
 }
 
-/// Memfd in the memory of a process.
+/// Memfd that a process has mapped.
 pub(crate) struct MappedMemfd {
     pub(crate) start: u64,
     pub(crate) writable: bool,
-    /// Name given by its maker, up to the first space.
+    /// Name given by the memfd's creator, up to the first space.
     pub(crate) name: String,
 }
 
-/// Returns the memfds whose names begin with `prefix` that a process has mapped. Files of such a
-/// name are ignored, wherever they lie: these names identify processes that are then stopped or
+/// Returns the memfds mapped by a process whose names begin with `prefix`. Ordinary files of such a
+/// name are ignored, wherever they are: these names identify processes that are then stopped or
 /// killed.
 pub(crate) fn memfds_of(pid: i32, prefix: &str) -> Vec<MappedMemfd> {
     try_memfds_of(pid, prefix).unwrap_or_default()
@@ -262,8 +267,8 @@ pub(crate) fn memfds_of(pid: i32, prefix: &str) -> Vec<MappedMemfd> {
 /// Returns all memfds like [`memfds_of`], or an error instead of an incomplete list.
 ///
 /// # Errors
-/// Fails if no descriptor is left. Mappings of another user's process cannot be ours, and are no
-/// error.
+/// Fails if no descriptor is left. If another user's process hides its mappings, it cannot be a
+/// guest of ours, and there is no error.
 pub(crate) fn try_memfds_of(pid: i32, prefix: &str) -> io::Result<Vec<MappedMemfd>> {
     let maps = match with_spare(|| fs::read_to_string(format!("/proc/{pid}/maps"))) {
         Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
@@ -295,20 +300,21 @@ fn memfds_in(maps: &str, device: &str, prefix: &str) -> impl Iterator<Item = Map
         .filter_map(memfd)
 }
 
-/// Returns the device on which the kernel keeps memfds, and no named files.
+/// Returns the device number of the file system in which the kernel keeps memfds. It has no named
+/// files.
 fn memfd_device() -> Option<&'static str> {
     static DEVICE: OnceLock<String> = OnceLock::new();
     if let Some(known) = DEVICE.get() {
         return Some(known);
     }
-    // A failure for want of a descriptor is not cached, so it is tried again.
+    // A failure because no descriptor is left is not cached, so the next call tries again.
     let memfd = memory::memfd(c"timeloom-device").ok()?;
     let device = memfd.metadata().ok()?.dev();
     let text = format!("{:02x}:{:02x}", major(device), minor(device));
     Some(DEVICE.get_or_init(|| text))
 }
 
-/// Returns all processes but our own for which `is_so` is true.
+/// Returns all processes except this one for which `is_so` returns true.
 pub(crate) fn others(is_so: impl Fn(i32) -> bool) -> Vec<i32> {
     let own = std::process::id() as i32;
     let mut found = all();
@@ -316,19 +322,20 @@ pub(crate) fn others(is_so: impl Fn(i32) -> bool) -> Vec<i32> {
     found
 }
 
-/// Kills a process for which `is_so` is true, and no other that gets its number.
+/// Kills a process if `is_so` returns true for it. A later process with the same identifier is
+/// never killed. Returns true if the process was killed.
 pub(crate) fn kill_if(pid: i32, is_so: impl Fn(i32) -> bool) -> bool {
     let held = with_spare(|| Pidfd::of_process(pid));
     held.is_ok_and(|held| is_so(pid) && held.send(libc::SIGKILL).is_ok())
 }
 
-/// Returns the time namespace of a process, by its name in /proc.
+/// Returns the time namespace of a process, in the form of its link in /proc.
 pub(crate) fn time_namespace(pid: i32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/time")).ok()
 }
 
-/// Returns true if `setns` by this descriptor could move a thread into another time namespace than
-/// its own: a time namespace, or a process in another one.
+/// Returns true if `setns` with this descriptor could move a thread into a time namespace other
+/// than its own. The descriptor is then one of a time namespace, or of a process in another one.
 pub(crate) fn leads_to_other_time(thread: i32, descriptor: i32) -> bool {
     let Ok(link) = fs::read_link(format!("/proc/{thread}/fd/{descriptor}")) else {
         return false;
@@ -338,7 +345,7 @@ pub(crate) fn leads_to_other_time(thread: i32, descriptor: i32) -> bool {
     } else {
         let path = format!("/proc/{thread}/fdinfo/{descriptor}");
         let text = fs::read_to_string(path).unwrap_or_default();
-        // For a pidfd, of the processes visible here.
+        // For a pidfd, this is the process's identifier in our PID namespace.
         let pid = text.lines().find_map(|line| line.strip_prefix("Pid:"));
         let pid = pid.and_then(|pid| pid.trim().parse().ok());
         pid.and_then(time_namespace)
@@ -346,13 +353,15 @@ pub(crate) fn leads_to_other_time(thread: i32, descriptor: i32) -> bool {
     led_to.is_some() && led_to != time_namespace(thread)
 }
 
-/// Returns the clock of a timer that the kernel keeps for a process.
+/// Returns the clock identifier of a POSIX timer that the kernel keeps for a process; `None` if
+/// there is no such timer.
 pub(crate) fn clock_of_timer(pid: i32, timer: i32) -> Option<i32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/timers")).ok()?;
     clock_in(&text, timer)
 }
 
-/// Parses /proc/PID/timers: a line `ID: 0` and, among those below it, `ClockID: -6`.
+/// Parses /proc/PID/timers, in which a timer has a line `ID: 0` and, below it, a line `ClockID:
+/// -6`.
 fn clock_in(text: &str, timer: i32) -> Option<i32> {
     let value = |line: &str, name: &str| line.strip_prefix(name)?.trim().parse::<i32>().ok();
     text.lines()

@@ -1,9 +1,10 @@
-//! Stopping another process for a moment and making system calls in it.
+//! Stopping a thread of another process by ptrace, and making system calls in it.
 //!
 //! All operations on one tracee must come from the thread that seized it.
 //!
-//! A tracee that dies is waited for here, so that its parent is notified. A child of ours is not:
-//! its exit status can be read only once, and belongs to the thread that started it.
+//! A tracee that ends is reaped here, so that its parent is notified. A child of this process is
+//! not reaped here: the kernel reports its exit status only once, and it belongs to the thread that
+//! started the child.
 
 use std::cell::RefCell;
 use std::io;
@@ -15,23 +16,23 @@ use crate::linux::debugger::Debugger;
 use crate::linux::processes;
 use crate::linux::remote::Alleged;
 
-/// Thread of another process that this thread has seized and stopped. Dropping it resumes the
-/// thread.
+/// Thread of another process that the calling thread has seized and may stop. Dropping this value
+/// releases the thread, which then continues.
 pub(crate) struct Tracee {
     pid: i32,
-    /// Process of the thread.
+    /// Identifier of the thread's process.
     process: i32,
-    /// Signals that arrived during the attachment; delivered at its end.
+    /// Signals that arrived while the thread was traced. They are delivered when it is released.
     held_signals: Vec<i32>,
     gone: bool,
-    /// Debugger that is the tracer, if it is not this process.
+    /// Thread of a debugger that is the tracer; `None` if this process is the tracer.
     through: Option<Box<RefCell<Debugger>>>,
 }
 
 /// Reason of a tracee's stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// A program was executed; the call has not returned yet.
+    /// A program was executed; the exec call has not returned yet.
     Exec,
     /// The stop requested by [`Tracee::interrupt`].
     Interrupted,
@@ -42,17 +43,17 @@ pub(crate) enum Stop {
 }
 
 impl Tracee {
-    /// Attaches without stopping. Execs will be reported; if this process dies, the tracee dies too
-    /// instead of running on half prepared.
+    /// Attaches to a thread without stopping it. Execs will be reported. If this process dies, the
+    /// tracee is killed, so that it does not run half prepared.
     ///
-    /// The tracee should be stopped meanwhile: a thread that executes a program may lose its
-    /// number, and its process can be found out only before that. `is_it` returns true if the
-    /// thread with this number is the intended one. It is called after the attachment, which
+    /// The tracee should not run meanwhile: a thread that executes a program may lose its
+    /// identifier, and its process can be determined only before that. `is_it` must return true if
+    /// the thread with this identifier is the intended one. It is called after the attachment,
+    /// which prevents the reuse of the identifier.
     /// prevents the reuse of the number.
     ///
-    /// # Errors
-    /// Returns the kernel's error; ESRCH if the thread is not the intended one, which was left
-    /// alone.
+    /// Returns the kernel's error. Returns ESRCH if the thread is not the intended one, which was
+    /// then detached again.
     pub(crate) fn seize(pid: i32, is_it: impl FnOnce() -> bool) -> io::Result<Self> {
         let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
         request(libc::PTRACE_SEIZE, pid, 0, options as usize)?;
@@ -70,8 +71,8 @@ impl Tracee {
         }
     }
 
-    /// Returns a stopped process whose tracer is a debugger. It is not detached on drop, but stays
-    /// stopped.
+    /// Returns a handle of a stopped process whose tracer is a debugger. Dropping the handle does
+    /// not release the process, which remains stopped.
     pub(crate) fn through(debugger: Debugger, pid: i32) -> Self {
         Self {
             pid,
@@ -82,12 +83,12 @@ impl Tracee {
         }
     }
 
-    /// Requests a stop at the next return to user mode.
+    /// Requests that the tracee stop when it next returns to user mode.
     pub(crate) fn interrupt(&self) -> io::Result<()> {
         request(libc::PTRACE_INTERRUPT, self.pid, 0, 0).map(drop)
     }
 
-    /// Waits for the next stop.
+    /// Waits for the tracee's next stop.
     pub(crate) fn wait(&mut self) -> Stop {
         loop {
             match self.look(self.pid, 0) {
@@ -98,10 +99,10 @@ impl Tracee {
         }
     }
 
-    /// Waits for the next stop of a tracee that may be executing a program: an exec by another
-    /// thread than the first gives the process the first thread's identifier. The kernel waits for
-    /// one number or for all, and among all may be a child that has not been waited for yet; so
-    /// both numbers are polled in turns.
+    /// Waits for the next stop of a tracee that may be executing a program. If a thread other than
+    /// the first executes a program, it gets the first thread's identifier. The kernel can wait for
+    /// one identifier or for all children, and among all may be a child that another thread must
+    /// reap; so both identifiers are polled alternately.
     pub(crate) fn wait_through_exec(&mut self) -> Stop {
         if self.process == self.pid {
             return self.wait();
@@ -127,11 +128,11 @@ impl Tracee {
         Stop::Gone
     }
 
-    /// Handles a change of `whom`, this tracee by one of its numbers. Returns `None` if the state
-    /// had changed again before it was handled, or has not changed yet.
+    /// Handles a state change of `whom`, which is this tracee under one of its identifiers. Returns
+    /// `None` if the state has not changed, or had changed again before it was handled.
     ///
     /// # Errors
-    /// Fails with ECHILD if there is no such tracee.
+    /// Fails with ECHILD if there is no tracee with this identifier.
     fn look(&mut self, whom: i32, options: i32) -> io::Result<Option<Stop>> {
         let any = libc::WEXITED | libc::WSTOPPED;
         let Some(seen) = changed(whom, any | libc::WNOWAIT | options)? else {
@@ -143,12 +144,12 @@ impl Tracee {
             }
             return Ok(Some(Stop::Gone));
         }
-        // The end of a tracee killed since then is not handled here.
+        // If the tracee has been killed since then, its end is not handled here.
         let Some(stopped) = changed(whom, libc::WSTOPPED | libc::WNOHANG)? else {
             return Ok(None);
         };
         self.pid = whom;
-        // SAFETY: a child's change carries a status.
+        // SAFETY: the information about a child's state change contains a status.
         let status = unsafe { stopped.si_status() };
         Ok(Some(match status >> 8 {
             libc::PTRACE_EVENT_EXEC => Stop::Exec,
@@ -162,10 +163,10 @@ impl Tracee {
         request(libc::PTRACE_CONT, self.pid, 0, 0).map(drop)
     }
 
-    /// Keeps a signal until the tracee is released.
+    /// Stores a signal, which is delivered when the tracee is released.
     ///
-    /// Signals that we sent ourselves to pause or resume the session are not kept: they may be out
-    /// of date by then, and `Freezer::keep_stopped` restores the present state.
+    /// Signals that the supervisor itself sent to pause or resume the session are not stored: they
+    /// may be obsolete by then, and `Freezer::keep_stopped` restores the present state.
     pub(crate) fn hold_signal(&mut self, signal: i32) {
         if !(matches!(signal, libc::SIGSTOP | libc::SIGCONT)
             && self.sender() == Some(std::process::id() as i32))
@@ -174,7 +175,8 @@ impl Tracee {
         }
     }
 
-    /// Returns the sender of the signal for which the tracee has stopped.
+    /// Returns the process that sent the signal at which the tracee has stopped; `None` if it is
+    /// unknown.
     fn sender(&self) -> Option<i32> {
         // SAFETY: plain data.
         let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -185,11 +187,11 @@ impl Tracee {
             &raw mut information as usize,
         )
         .ok()?;
-        // SAFETY: a signal sent by `kill` carries a sender.
+        // SAFETY: the information about a signal sent by `kill` contains its sender.
         (information.si_code == libc::SI_USER).then(|| unsafe { information.si_pid() })
     }
 
-    /// Returns the process identifier (after an exec: the thread group's).
+    /// Returns the identifier of the thread; after an exec, that of its thread group.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
@@ -208,7 +210,7 @@ impl Tracee {
         if let Some(debugger) = &self.through {
             return debugger.borrow_mut().set_registers(registers);
         }
-        // The kernel only reads them.
+        // The kernel only reads the registers.
         let registers = std::ptr::from_ref(registers).cast_mut();
         self.exchange_registers(libc::PTRACE_SETREGSET, registers)
     }
@@ -222,7 +224,8 @@ impl Tracee {
         request(what, self.pid, general, &raw mut whole as usize).map(drop)
     }
 
-    /// Removes a signal from the thread's mask, and adds another instead if it was there.
+    /// Removes `signal` from the thread's signal mask. If the mask contained it, adds `stand_in`
+    /// instead.
     pub(crate) fn exchange_in_mask(&self, signal: i32, stand_in: i32) -> io::Result<()> {
         let mut mask = 0u64;
         match &self.through {
@@ -248,8 +251,8 @@ impl Tracee {
             return Ok(word as u64);
         }
         let mut word = 0u64;
-        // The raw call stores the word at the address in the data argument.
-        // SAFETY: eight bytes of ours.
+        // The raw call stores the word at the address that the data argument contains. SAFETY: it
+        // writes eight bytes of a variable of ours.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_ptrace,
@@ -266,7 +269,8 @@ impl Tracee {
         }
     }
 
-    /// Writes a word, also into code (the kernel makes a private copy).
+    /// Writes a word to the tracee's memory. The word may be in code, of which the kernel then
+    /// makes a private copy.
     pub(crate) fn poke(&self, address: u64, word: u64) -> io::Result<()> {
         if let Some(debugger) = &self.through {
             return debugger.borrow_mut().poke(address, word);
@@ -280,8 +284,9 @@ impl Tracee {
         .map(drop)
     }
 
-    /// Makes one system call in the tracee with the instruction for it at `instruction`; `base` are
-    /// its own registers, which the caller restores afterwards. Returns the kernel's raw result.
+    /// Makes one system call in the tracee by the system call instruction at `instruction`. `base`
+    /// are the tracee's own registers, which the caller must restore afterwards. Returns the
+    /// kernel's raw result.
     pub(crate) fn syscall(
         &mut self,
         base: &Registers,
@@ -300,7 +305,7 @@ impl Tracee {
                 Stop::Signal(libc::SIGTRAP) => return Ok(arch::result(&self.registers()?)),
                 Stop::Signal(other) => self.hold_signal(other),
                 Stop::Gone => return Err(io::ErrorKind::NotFound.into()),
-                // A group stop or a late interrupt: step again.
+                // The stop is a group stop or a late interrupt, so the tracee is stepped again.
                 Stop::Interrupted | Stop::Exec => {}
             }
             let registers = self.registers()?;
@@ -310,9 +315,9 @@ impl Tracee {
         }
     }
 
-    /// Makes a call, like [`Self::syscall`], that seems to seccomp filters to be made at `claimed`.
-    /// Filters run after a tracer has seen the start of the call, so the tracer can set the
-    /// address.
+    /// Makes a call like [`Self::syscall`] that appears to seccomp filters to be made at the
+    /// address `claimed`. The kernel runs filters after a tracer has seen the start of the call, so
+    /// the tracer can set the address then.
     pub(crate) fn syscall_claiming(
         &mut self,
         (base, instruction, claimed): (&Registers, u64, u64),
@@ -320,7 +325,7 @@ impl Tracee {
         args: [u64; 6],
     ) -> io::Result<i64> {
         if self.through.is_some() {
-            // A debugger's tracee cannot be stopped at the start of its call.
+            // The tracee of a debugger cannot be stopped at the start of its call.
             return self.syscall(base, instruction, number, args);
         }
         self.set_registers(&arch::calling(base, instruction, number, args))?;
@@ -332,7 +337,7 @@ impl Tracee {
         Ok(arch::result(&self.registers()?))
     }
 
-    /// Resumes the tracee until a call begins or, inside a call, until it ends.
+    /// Resumes the tracee until it begins a system call, or, inside a call, until the call ends.
     fn proceed_to_call(&mut self) -> io::Result<()> {
         loop {
             request(libc::PTRACE_SYSCALL, self.pid, 0, 0)?;
@@ -340,13 +345,13 @@ impl Tracee {
                 Stop::Signal(libc::SIGTRAP) => return Ok(()),
                 Stop::Signal(other) => self.hold_signal(other),
                 Stop::Gone => return Err(io::ErrorKind::NotFound.into()),
-                // A group stop or a delayed interrupt.
+                // The stop is a group stop or a delayed interrupt.
                 Stop::Interrupted | Stop::Exec => {}
             }
         }
     }
 
-    /// Makes a call, like [`Self::syscall`], through a debugger. The tracee may be stopped at the
+    /// Makes a call like [`Self::syscall`], through a debugger. The tracee may be stopped at the
     /// return of an exec; that return changes a register and takes one step.
     fn syscall_through(&mut self, calling: &Registers) -> io::Result<i64> {
         let at = arch::instruction(calling);
@@ -363,7 +368,8 @@ impl Tracee {
             let registers = debugger.registers()?;
             let is_done = arch::instruction(&registers) != at;
             match signal {
-                // The signal of the exec itself, sent to debuggers without PTRACE_O_TRACEEXEC.
+                // The stop is caused by the SIGTRAP that the kernel sends at an exec to debuggers
+                // without PTRACE_O_TRACEEXEC.
                 Some(libc::SIGTRAP) if !is_done && debugger.reason()?.1 == libc::SI_USER => {
                     held.push(libc::SIGTRAP);
                 }
@@ -378,7 +384,7 @@ impl Tracee {
         Ok(result)
     }
 
-    /// Makes a call like [`Self::syscall`], with the kernel's errors as errors.
+    /// Makes a call like [`Self::syscall`], and converts an errno of the kernel to an error.
     pub(crate) fn syscall_checked(
         &mut self,
         base: &Registers,
@@ -390,7 +396,8 @@ impl Tracee {
         self.checked(doing, result)
     }
 
-    /// Returns the result of a call, with the kernel's errors as errors.
+    /// Converts the raw result of a call: an errno of the kernel becomes an error that mentions
+    /// `doing`.
     pub(crate) fn checked(&self, doing: &str, result: io::Result<i64>) -> Result<u64, GuestError> {
         let result = result.map_err(GuestError::system(format!(
             "{doing} in process {}",
@@ -407,8 +414,8 @@ impl Tracee {
 }
 
 impl Tracee {
-    /// Returns true if the process has ended or is ending, as after a SIGKILL, which no tracer
-    /// holds back.
+    /// Returns true if the process has ended or is about to end, for example after a SIGKILL, which
+    /// a tracer cannot hold back.
     pub(crate) fn is_ending(&self) -> bool {
         self.gone
             || matches!(processes::state(self.pid), None | Some('Z' | 'X'))
@@ -419,8 +426,8 @@ impl Tracee {
 
 impl Drop for Tracee {
     fn drop(&mut self) {
-        // Only a stopped thread can be released. A thread that is not stopped is about to die, and
-        // its parent is notified after we are.
+        // Only a stopped thread can be released. If the thread does not stop, it is about to end,
+        // and its parent is notified after this process.
         while !self.gone
             && self.through.is_none()
             && request(libc::PTRACE_DETACH, self.pid, 0, 0).is_err()
@@ -434,22 +441,24 @@ impl Drop for Tracee {
             return;
         }
         for &signal in &self.held_signals {
-            // SAFETY: a signal that was to be delivered to this process anyway.
+            // SAFETY: the kernel was about to deliver this signal to the thread in any case.
             unsafe { libc::syscall(libc::SYS_tgkill, self.pid, self.pid, signal) };
         }
     }
 }
 
-/// Polling interval for the two numbers of an exec by another thread than the first.
+/// Interval at which the two identifiers are polled during an exec by a thread other than the
+/// first.
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
-/// Returns true if it is a process, not one of its threads, that we have started.
+/// Returns true if `pid` is a process, not a thread, that this process has started.
 fn is_own_child(pid: i32) -> bool {
     let is_ours = |family: processes::Family| family.parent == std::process::id() as i32;
     processes::process_of(pid) == pid && processes::family(pid).is_some_and(is_ours)
 }
 
-/// Returns the result of `waitid` for a tracee of the calling thread; `None` if there is none.
+/// Returns the result of `waitid` for a tracee of the calling thread; `None` if its state has not
+/// changed.
 fn changed(whom: i32, options: i32) -> io::Result<Option<libc::siginfo_t>> {
     // SAFETY: plain data.
     let mut change: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -464,7 +473,7 @@ fn changed(whom: i32, options: i32) -> io::Result<Option<libc::siginfo_t>> {
             },
         }
     }
-    // SAFETY: a child's change carries its number; 0 means no change.
+    // SAFETY: the information contains the child's identifier; 0 means that no state has changed.
     Ok((unsafe { change.si_pid() } != 0).then_some(change))
 }
 
@@ -472,8 +481,8 @@ pub(super) const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
 pub(super) const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
 
 fn request(what: libc::c_uint, pid: i32, address: usize, data: usize) -> io::Result<i64> {
-    // SAFETY: addresses are in the tracee, or point to structures of ours that
-    // are as large as the request says.
+    // SAFETY: the addresses are in the tracee, or point to structures of ours that have the size
+    // required by the request.
     let result = unsafe { libc::ptrace(what, pid, address, data) };
     if result < 0 {
         Err(io::Error::last_os_error())
@@ -491,7 +500,7 @@ mod tests {
 
     use super::*;
 
-    /// A number reused by another process: that process is left alone.
+    /// If another process has the reused identifier, it must not be affected.
     #[test]
     fn what_is_not_meant_is_not_kept() {
         let mut child = Command::new("sleep").arg("600").spawn().expect("it starts");
@@ -516,8 +525,8 @@ mod tests {
         child.wait().expect("our child");
     }
 
-    /// A thread that follows an exec may be busy elsewhere until it has happened. The thread's
-    /// number is unused by then.
+    /// The thread that follows an exec may be busy until the exec has happened. The identifier of
+    /// the executing thread is unused by then.
     #[test]
     fn an_exec_by_another_thread_is_found_although_its_number_is_gone() {
         const EXECUTES: &str = "import os, sys, threading

@@ -1,8 +1,8 @@
 //! Memory of other processes.
 //!
-//! An address that a guest passes is no pointer of ours: it may have any value, and may be unmapped
-//! by another thread during our access. So it is held as an [`Alleged`], which can only be read or
-//! written by the kernel, in the process that it came from.
+//! An address that a guest passes is not a pointer of this process: it may have any value, and
+//! another thread of the guest may unmap it during our access. So it is stored as an [`Alleged`],
+//! through which only the kernel reads and writes, in the process that the address came from.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,14 +12,14 @@ use std::os::unix::fs::FileExt;
 
 mod mappings;
 
-/// Address in another process, where that process alleges a `T`.
+/// Address in another process, where that process claims to have a `T`.
 pub(crate) struct Alleged<T = ()> {
     address: u64,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T> Alleged<T> {
-    /// Makes the value for `address`.
+    /// Creates the value for the address `address`.
     pub(crate) const fn at(address: u64) -> Self {
         Self {
             address,
@@ -38,14 +38,14 @@ impl<T> Alleged<T> {
 }
 
 impl<T: Plain> Alleged<T> {
-    /// Reads the value in the process of `thread`. Returns `None` if not all of it can be read.
+    /// Reads the value from the process of `thread`. Returns `None` if not all of it is readable.
     pub(crate) fn read(self, thread: i32) -> Option<T> {
         let mut value = MaybeUninit::<T>::uninit();
         let local = libc::iovec {
             iov_base: value.as_mut_ptr().cast(),
             iov_len: size_of::<T>(),
         };
-        // SAFETY: ours, and large enough.
+        // SAFETY: the buffer is ours, and large enough.
         let is_whole = unsafe { read(thread, local, self.address) };
         // SAFETY: all bytes were written, and a plain type accepts any.
         is_whole.then(|| unsafe { value.assume_init() })
@@ -53,19 +53,20 @@ impl<T: Plain> Alleged<T> {
 }
 
 impl Alleged<u8> {
-    /// Fills `into` from there; returns true if all of it could be read.
+    /// Fills `into` with the bytes at this address in the process of `thread`. Returns true if all
+    /// of them were readable.
     pub(crate) fn read_all(self, thread: i32, into: &mut [u8]) -> bool {
         let local = libc::iovec {
             iov_base: into.as_mut_ptr().cast(),
             iov_len: into.len(),
         };
-        // SAFETY: borrowed for this call.
+        // SAFETY: the buffer is borrowed for this call.
         unsafe { read(thread, local, self.address) }
     }
 }
 
 impl Alleged {
-    /// Returns this address as that of an alleged `T`.
+    /// Returns the same address, as that of a `T`.
     pub(crate) const fn of<T>(self) -> Alleged<T> {
         Alleged::at(self.address)
     }
@@ -85,10 +86,10 @@ impl<T> Clone for Alleged<T> {
 
 impl<T> Copy for Alleged<T> {}
 
-/// Type that can be read from another process in its memory representation.
+/// Type that can be read from another process's memory, byte for byte.
 ///
 /// # Safety
-/// Any bytes are a valid value, and there is no padding.
+/// Any bytes must be a valid value of the type, which must have no padding.
 pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: numbers.
@@ -97,37 +98,38 @@ unsafe impl Plain for i32 {}
 unsafe impl Plain for u32 {}
 // SAFETY: a number.
 unsafe impl Plain for i64 {}
-// SAFETY: consists of such values only.
+// SAFETY: an array consists only of such values.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// Fills the memory described by `local` from there; returns true if all of it could be read.
+/// Fills the memory described by `local` with the bytes at `address` in the process of `thread`.
+/// Returns true if all of them were readable.
 ///
 /// # Safety
-/// The memory must be writable.
+/// The memory described by `local` must be writable.
 unsafe fn read(thread: i32, local: libc::iovec, address: u64) -> bool {
     let remote = libc::iovec {
         iov_base: address as *mut libc::c_void,
         iov_len: local.iov_len,
     };
-    // SAFETY: the caller guarantees `local`; the kernel checks the other side.
+    // SAFETY: the caller guarantees `local`; the kernel checks the remote address.
     let read =
         unsafe { libc::process_vm_readv(thread, &raw const local, 1, &raw const remote, 1, 0) };
     read == local.iov_len as isize
 }
 
-/// Memory of a process, held open: to be written after its owner is verified, since a write by
-/// number could reach another process that reuses the number.
+/// Open memory of a process. Callers open it before they verify the process and write afterwards: a
+/// write by process identifier could reach another process that reuses the identifier.
 pub(crate) struct Memory {
     bytes: File,
-    /// Mappings with their permissions, which a write through `bytes` would ignore.
+    /// Mappings of the process with their permissions. A write through `bytes` would ignore these.
     maps: File,
 }
 
 impl Memory {
-    /// Opens the memory of the process of `thread`; the caller must then verify the process.
+    /// Opens the memory of the process of `thread`. The caller must then verify the process.
     ///
     /// # Errors
-    /// Fails if it is gone, or if this process may open no more files.
+    /// Fails if the process has ended, or if this process may open no more files.
     pub(crate) fn of(thread: i32) -> io::Result<Self> {
         let bytes = OpenOptions::new()
             .write(true)
@@ -136,15 +138,15 @@ impl Memory {
         Ok(Self { bytes, maps })
     }
 
-    /// Writes `value`; returns true if all of it could be written.
+    /// Writes `value` to the address `to`. Returns true if all of it could be written.
     pub(crate) fn write<T: Plain>(&self, to: Alleged<T>, value: &T) -> bool {
         let from = std::ptr::from_ref(value).cast::<u8>();
-        // SAFETY: `Plain` guarantees numbers without gaps.
+        // SAFETY: `Plain` guarantees that there is no padding.
         let from = unsafe { std::slice::from_raw_parts(from, size_of::<T>()) };
         self.write_all(to.of_bytes(), from)
     }
 
-    /// Writes `from`; returns true if all of it could be written.
+    /// Writes the bytes `from` to the address `to`. Returns true if all of them could be written.
     pub(crate) fn write_all(&self, to: Alleged<u8>, from: &[u8]) -> bool {
         let Some(last) = to.address.checked_add(from.len().saturating_sub(1) as u64) else {
             return false;
@@ -155,7 +157,7 @@ impl Memory {
     }
 }
 
-/// Bits of an address that select its page.
+/// Mask for the bits of an address that select its page.
 const PAGE: u64 = !0xfff;
 
 #[cfg(test)]
@@ -170,7 +172,7 @@ mod tests {
         assert_eq!(alleged.read(own), Some([7, -8]));
         let memory = Memory::of(own).expect("our own");
         assert!(memory.write(alleged, &[1, 2]));
-        // SAFETY: ours, and changed by other means than this name.
+        // SAFETY: the variable is ours; it was changed through its address, not through this name.
         assert_eq!(unsafe { (&raw const words).read_volatile() }, [1, 2]);
         let nowhere = Alleged::<[i64; 2]>::at(8);
         assert_eq!(nowhere.read(own), None);

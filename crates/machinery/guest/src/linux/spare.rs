@@ -1,4 +1,5 @@
-//! Reserve descriptors: a session whose descriptors are used up can still answer queries, and stop.
+//! Reserve descriptors: with them, a session that has used up its descriptors can still answer
+//! queries, and stop.
 
 use std::fs::File;
 use std::io;
@@ -6,12 +7,13 @@ use std::sync::{Mutex, PoisonError};
 
 static SPARE: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// Reserves descriptors, as far as there are any.
+/// Reserves descriptors, as many as are available up to [`KEPT`].
 pub(crate) fn put_aside() {
     fill(&mut SPARE.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// Runs `attempt`, which needs a descriptor; frees a reserved one if there is no other.
+/// Runs `attempt`, which needs a descriptor. If none is left, frees a reserved one and runs it
+/// again.
 pub(crate) fn with_spare<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match attempt() {
         Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
@@ -34,5 +36,5 @@ fn fill(spare: &mut Vec<File>) {
     }
 }
 
-/// Sufficient for some requests at a time.
+/// Number of reserved descriptors, which suffices for some concurrent requests.
 const KEPT: usize = 8;

@@ -1,9 +1,10 @@
-//! Stamps from the kernel's driver of an emulated Intel 82576, and impossible ones.
+//! Tests with timestamps from the kernel's driver of an emulated Intel 82576, and with impossible
+//! ones.
 
 use super::*;
 
-/// Session at a fifth of the speed since wall second 1000, whose host's clock is 7 ms ahead of it.
-/// The machine's CLOCK_REALTIME is wall plus an era.
+/// Session that has run at a fifth of the speed since wall second 1000. Its host's clock is 7 ms
+/// ahead of it. The machine's CLOCK_REALTIME is wall time plus a constant.
 struct Fifth;
 
 const ERA_NS: i64 = 1_795_346_000_000_000_000;
@@ -39,7 +40,7 @@ impl Scales for Fifth {
     }
 }
 
-/// Returns a result with its first two words and its stamps.
+/// Returns a result with these first two words and timestamps.
 fn answer(command: u32, head: [i32; 2], stamps: &[i64]) -> Vec<u8> {
     let layout = Layout::of(command).expect("a command");
     let mut bytes = vec![0; layout.bytes()];
@@ -62,11 +63,11 @@ fn stamps_of(bytes: &mut [u8], at: usize, count: usize) -> Vec<i64> {
     (at..at + count).map(|index| stamps.get(index)).collect()
 }
 
-/// Wall instant of the session, in its 842nd second and 309 ms; 6,400 ns are that driver's time for
-/// a reading under emulation.
+/// Wall instant of the readings, 842.309 s after the start of the session. The 6,400 ns in the
+/// tests are the driver's time for a reading under emulation.
 const FROM_NS: i64 = 1_842 * NS_PER_S + 309_941_495;
 const TO_NS: i64 = FROM_NS + 6_400;
-/// TAI.
+/// The device's lead over CLOCK_REALTIME: it shows TAI.
 const DEVICE_AHEAD_NS: i64 = 37 * NS_PER_S + 260;
 
 #[test]
@@ -85,7 +86,7 @@ fn system_and_device_in_turn() {
             host_ns(TO_NS),
             true_ns(TO_NS + 3_200),
             host_ns(TO_NS + 6_400),
-            // The data behind the requested samples does not change.
+            // The data after the requested samples must not change.
             4711,
             4711,
         ];
@@ -136,7 +137,7 @@ fn three_of_one_instant() {
     }
 }
 
-/// Another thread of the guest may write there during the conversion.
+/// Another thread of the guest may write to the memory during the conversion.
 #[test]
 fn whatever_lies_there_is_no_danger() {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;

@@ -1,12 +1,12 @@
-//! The escort: a process that accompanies a released program.
+//! Escort: a process that accompanies a released program.
 //!
-//! A seccomp filter cannot be removed, and is inherited through exec. A new program has neither
+//! A seccomp filter cannot be removed, and persists through an exec. A new program has neither
 //! image nor handler, and would be killed by its first call that traps. So both must be installed
-//! at every exec, also after the end of the session and its supervisor: by a small process that
-//! does only that, and ends with the last program behind the filter.
+//! at every exec, even after the end of the session and its supervisor. The escort is a small
+//! process that does only that, and ends with the last program that has the filter.
 //!
 //! It is a forked child of the supervisor that executes no program. It uses no data that the
-//! supervisor's other threads may have been changing.
+//! supervisor's other threads may have been changing during the fork.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
@@ -17,17 +17,17 @@ use crate::error::{GuestError, check};
 use crate::supervise::notify::{Answer, Listener, Notification};
 use crate::supervise::question::Question;
 
-/// State of the escort.
+/// Data of the escort process.
 struct Escort<'a> {
     injector: &'a Injector,
     listener: &'a Arc<Listener>,
-    /// Clock page of released programs.
+    /// Clock page for released programs.
     page: &'a File,
     image: &'a File,
 }
 
-/// Starts the escort of the programs behind `listener`. To be called while they are stopped, after
-/// all our threads have stopped listening.
+/// Starts the escort of the programs whose filter has the listener `listener`. To be called while
+/// the programs are stopped, after all threads of this process have stopped listening.
 ///
 /// # Errors
 /// Fails if no process can be forked.
@@ -37,12 +37,12 @@ pub(super) fn start(
     page: &File,
     image: &File,
 ) -> Result<(), GuestError> {
-    // SAFETY: the children use existing data; glibc makes its allocator usable in the child of a
-    // process with threads.
+    // SAFETY: the children use only data that exists already; glibc makes its allocator usable in
+    // the child of a process with threads.
     let middle = check(unsafe { libc::fork() }.into(), "forking an escort")? as i32;
     if middle == 0 {
-        // Orphaned at once, so that no process of ours has to wait for its end.
-        // SAFETY: as above.
+        // The escort is a grandchild whose parent ends at once, so that no process of ours has to
+        // reap it. SAFETY: the same as above.
         match unsafe { libc::fork() } {
             0 => Escort {
                 injector,
@@ -51,12 +51,12 @@ pub(super) fn start(
                 image,
             }
             .serve(),
-            // SAFETY: ends the child without the parent's exit handlers.
+            // SAFETY: the call ends the child without running the parent's exit handlers.
             child => unsafe { libc::_exit(i32::from(child < 0)) },
         }
     }
     let mut status = 0;
-    // SAFETY: our own child.
+    // SAFETY: the process is our own child.
     unsafe { libc::waitpid(middle, &raw mut status, libc::__WALL) };
     if status == 0 {
         Ok(())
@@ -70,9 +70,9 @@ pub(super) fn start(
 
 impl Escort<'_> {
     fn serve(&self) -> ! {
-        // The escort is not notified of filters that a program installs from now on.
+        // The image does not notify the escort of filters that a program installs from now on.
         self.injector.expect_filters();
-        // SAFETY: calls without memory; Ctrl-C on a terminal must not end this process.
+        // SAFETY: the calls access no memory. Ctrl-C on a terminal must not end this process.
         unsafe {
             libc::setsid();
             libc::prctl(libc::PR_SET_NAME, c"timeloom-escort".as_ptr());
@@ -83,7 +83,8 @@ impl Escort<'_> {
             while let Some(asker) = self.listener.receive() {
                 match Question::in_call(&asker) {
                     Question::Exec => {
-                        // As in a session: ptrace binds a tracee to its thread.
+                        // This happens in a separate thread, as in a session: ptrace binds a tracee
+                        // to the thread that seized it.
                         let follow = move || self.follow_exec(&asker);
                         let thread = std::thread::Builder::new().stack_size(STACK);
                         if thread.spawn_scoped(scope, follow).is_err() {
@@ -95,7 +96,7 @@ impl Escort<'_> {
                 }
             }
         });
-        // SAFETY: as in `start`.
+        // SAFETY: the same as in `start`.
         unsafe { libc::_exit(0) }
     }
 
@@ -103,7 +104,7 @@ impl Escort<'_> {
         let outfit = Outfit {
             page: self.page.as_fd(),
             image: self.image.as_fd(),
-            // The kernel's own vDSO is right.
+            // The kernel's own vDSO is correct for a released program.
             is_vdso: false,
         };
         // A program that cannot be prepared has been killed, and there is no user to inform.
@@ -112,7 +113,8 @@ impl Escort<'_> {
             .follow_exec(self.listener, asker, outfit, |_, _| Ok(()));
     }
 
-    /// Closes the supervisor's descriptors, which must not keep others' pipes open.
+    /// Closes the descriptors inherited from the supervisor, which must not keep other processes'
+    /// pipes open.
     fn close_others(&self) {
         let mut kept = [
             self.listener.as_fd().as_raw_fd() as u32,
@@ -122,7 +124,7 @@ impl Escort<'_> {
         kept.sort_unstable();
         let close = |from: u32, to: u32| {
             if from <= to {
-                // SAFETY: closes only descriptors that are not used afterwards.
+                // SAFETY: the call closes only descriptors that are not used afterwards.
                 unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
             }
         };

@@ -1,4 +1,4 @@
-//! Changes inside a process that is released, by system calls made in it.
+//! Changes inside a process that is released. They are made by system calls in that process.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::error::GuestError;
 use crate::filter;
 use crate::timers::{HeldDescriptor, Leaving};
 
-/// Replaces the session's clock page by `page`, a descriptor of ours.
+/// Replaces the session's clock page in the process by `page`, a descriptor of this process.
 pub(super) fn exchange_page(
     worker: &mut Worker<'_>,
     scratch: u64,
@@ -29,7 +29,7 @@ pub(super) fn exchange_page(
     close(worker, page as u64)
 }
 
-/// Recreates POSIX timers of the same identifiers, and the interval timer, in the kernel.
+/// Recreates POSIX timers, with the same identifiers, and the interval timer in the kernel.
 pub(super) fn hand_back_timers(
     worker: &mut Worker<'_>,
     scratch: u64,
@@ -50,7 +50,7 @@ pub(super) fn hand_back_timers(
             notice,
             setting,
         } => {
-            // `struct sigevent`: value, signal, kind of notification, thread.
+            // Layout of `struct sigevent`: value, signal, kind of notification, thread.
             let (how, thread) = match notice {
                 None => (libc::SIGEV_NONE, 0),
                 Some(notice) => match &notice.thread {
@@ -94,8 +94,9 @@ pub(super) fn hand_back_timers(
     handed
 }
 
-/// Replaces our timerfds by the kernel's, the gifts of these numbers: under each number, and in
-/// each epoll set.
+/// Replaces the session's timerfds by timerfds of the kernel, which the supervisor passes as the
+/// gifts of these numbers. A timerfd is replaced under each of its descriptor numbers, and in each
+/// epoll set.
 pub(super) fn exchange_descriptors(
     worker: &mut Worker<'_>,
     scratch: u64,
@@ -114,7 +115,7 @@ pub(super) fn exchange_descriptors(
         let watching: Vec<_> = entries.iter().filter(|it| it.watched == number).collect();
         for entry in &watching {
             let args = [entry.set, libc::EPOLL_CTL_DEL as u64, number, 0, 0, 0];
-            // Another process that shares the set may have changed it already.
+            // Another process that shares the epoll set may have changed it already.
             let _ = worker.call("changing an epoll set", libc::SYS_epoll_ctl, args);
         }
         let flags = if held.close_on_exec {
@@ -138,9 +139,9 @@ pub(super) fn exchange_descriptors(
     Ok(())
 }
 
-/// Installs the filter after which the thread needs no supervisor, except for an exec; with
-/// `for_all`, in all threads of its process. Returns false if that was not possible: a thread that
-/// has a filter of its own needs a separate installation.
+/// Installs the filter after which the thread needs no supervisor, except for an exec. If `for_all`
+/// is true, installs it in all threads of the process. Returns false if that was not possible: a
+/// thread that has its own filter needs a separate installation.
 pub(super) fn install_release_filter(
     worker: &mut Worker<'_>,
     scratch: u64,
@@ -153,25 +154,25 @@ pub(super) fn install_release_filter(
         SPEC_ALLOW
     };
     let args = [SET_MODE_FILTER, flags, scratch, 0, 0, 0];
-    // TSYNC returns a thread that cannot be synchronised.
+    // With TSYNC the kernel returns the identifier of a thread that cannot be synchronised.
     worker
         .call("installing the last filter", libc::SYS_seccomp, args)
         .map(|other| other == 0)
 }
 
-/// Entry of a process's epoll set.
+/// Entry of one of a process's epoll sets.
 struct EpollEntry {
-    /// Descriptor of the set.
+    /// Descriptor number of the epoll set.
     set: u64,
-    /// Watched descriptor.
+    /// Descriptor number that the set watches.
     watched: u64,
     events: u32,
     data: u64,
 }
 
 impl EpollEntry {
-    /// Returns `struct epoll_event`, in which the data lies according to the processor's C ABI, but
-    /// on x86-64 directly behind the events.
+    /// Returns the bytes of a `struct epoll_event`. The data is placed according to the C ABI of
+    /// the processor, except on x86-64, where it directly follows the events.
     fn as_kernel(&self) -> [u8; size_of::<libc::epoll_event>()] {
         let mut event = [0; size_of::<libc::epoll_event>()];
         event[..4].copy_from_slice(&self.events.to_ne_bytes());
@@ -181,7 +182,8 @@ impl EpollEntry {
     }
 }
 
-/// Parses the lines `tfd: 5 events: 19 data: 7f00 …` in /proc/PID/fdinfo/FD.
+/// Returns the entries of all epoll sets of a process. Parses the lines `tfd: 5 events: 19 data:
+/// 7f00 …` in /proc/PID/fdinfo/FD.
 fn epoll_entries(pid: i32) -> Vec<EpollEntry> {
     let sets = fs::read_dir(format!("/proc/{pid}/fd"));
     let sets = sets.into_iter().flatten().flatten().filter_map(|entry| {
@@ -221,8 +223,8 @@ fn close(worker: &mut Worker<'_>, descriptor: u64) -> Result<(), GuestError> {
         .map(drop)
 }
 
-/// Returns an `itimerspec` (unit 1 ns) or `itimerval` (unit 1000 ns); rounded up to the unit, since
-/// zero would disarm it.
+/// Returns the bytes of an `itimerspec` (unit 1 ns) or `itimerval` (unit 1000 ns). Rounds up to the
+/// unit, since zero would disarm the timer.
 fn words(setting: libc::itimerspec, unit_ns: i64) -> [u8; 32] {
     let split = |spec: libc::timespec| {
         let units = spec.tv_nsec / unit_ns + i64::from(spec.tv_nsec % unit_ns > 0);
@@ -237,9 +239,9 @@ fn words(setting: libc::itimerspec, unit_ns: i64) -> [u8; 32] {
     bytes
 }
 
-/// Linux 6.15: makes timers with a given number.
+/// PR_TIMER_CREATE_RESTORE_IDS of Linux 6.15: lets a process create timers with chosen identifiers.
 const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;
-/// Applies to all threads, without slowing their other calls.
+/// SECCOMP_FILTER_FLAG_TSYNC and the flag by which other calls are not slowed.
 const TSYNC: u64 = 1;
 const SPEC_ALLOW: u64 = 1 << 2;
 

@@ -1,12 +1,13 @@
-//! Releasing a registered program, with all processes that it has started since.
+//! Release of an attached program, with all processes that it has started since.
 //!
-//! All processes of the program are stopped meanwhile. Then it gets another clock page, which marks
-//! it as released: the image passes each call to the kernel, and waits in progress last in real
-//! time for the rest of their duration. Its vDSO is the kernel's again, and so are its timers.
+//! All processes of the program are stopped meanwhile. The program then gets another clock page,
+//! which marks it as released: the image passes each call to the kernel, and waits in progress
+//! continue in real time for the rest of their duration. The vDSO of the program is the kernel's
+//! again, and so are its timers.
 //!
 //! The seccomp filter cannot be removed. So the image stays, and a call that traps still costs its
-//! microsecond; a second filter makes all calls trap that would be sent to a supervisor, so that
-//! none is needed ([`super::escort`] describes the exception).
+//! microsecond. A second filter traps all calls that would be sent to a supervisor, so that none is
+//! needed ([`super::escort`] describes the exception).
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -29,20 +30,20 @@ use crate::supervise::notify::Listener;
 use crate::supervise::supervisor::Supervisor;
 use crate::timers::HeldDescriptor;
 
-/// Attached program.
+/// Program that was attached to the session.
 pub(crate) struct Registration {
-    /// Process of the program.
+    /// Identifier of the process that was attached.
     pub(crate) pid: i32,
-    /// Name of its image, and of that of its children.
+    /// Name of the image in this process and its children.
     pub(crate) tag: String,
-    /// Listener that answers their requests.
+    /// Listener that receives the requests of these processes.
     pub(crate) listener: Arc<Listener>,
-    /// Cgroup that it was in before.
+    /// Cgroup in which the process was before; `None` if unknown.
     pub(crate) home: Option<PathBuf>,
 }
 
 impl Registration {
-    /// Returns the program and the processes that it has started: all that have its image.
+    /// Returns the attached process and those that it has started: all that map its image.
     fn processes(&self) -> Vec<i32> {
         let has_it = |pid| {
             let memfds = processes::memfds_of(pid, &self.tag);
@@ -51,23 +52,23 @@ impl Registration {
         processes::others(has_it)
     }
 
-    /// Returns true if all its processes have ended.
+    /// Returns true if all processes of the program have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.processes().is_empty()
     }
 
-    /// Returns true if it was released.
+    /// Returns true if the program was released from the session.
     pub(crate) fn is_released(&self) -> bool {
         self.listener.is_stopped()
     }
 }
 
-/// Releases the program. With the session's lock held.
+/// Releases the program. The caller must hold the session's lock.
 ///
 /// # Errors
-/// Fails before any change if a process cannot be stopped, or for POSIX timers on a kernel older
-/// than 6.15. Later errors mean that some state of the program was not restored; it has been
-/// released all the same.
+/// Fails before any change if a process cannot be stopped, or if the program has POSIX timers and
+/// the kernel is older than Linux 6.15. Later errors mean that some state of the program was not
+/// restored; the program was released nevertheless.
 pub(crate) fn release(
     supervisor: &Supervisor,
     registration: &Registration,
@@ -97,7 +98,7 @@ pub(crate) fn release(
         GuestError::Usage(format!("process {} was not brought in", registration.pid))
     })?;
 
-    // Out of a frozen cgroup first, in which no calls could be made.
+    // The processes must leave the cgroup first: while it is frozen, they could make no calls.
     let mut trouble = None;
     let mut note = |result: Result<(), GuestError>| {
         if let Err(error) = result {
@@ -119,20 +120,21 @@ pub(crate) fn release(
         &page.file,
         image,
     ));
-    // After the exchange of the page: waits that began in the session recompute their duration.
+    // This follows the exchange of the page: threads in waits that began in the session recompute
+    // their timeouts.
     kick::kick_waiting(&pids, &supervisor.injector.image.wait);
     drop(stopped);
     supervisor.timers.forget_unheld();
     trouble.map_or(Ok(()), Err)
 }
 
-/// Process with all its threads stopped.
+/// Process, all threads of which are stopped.
 struct StoppedProcess {
     pid: i32,
     threads: Vec<Tracee>,
 }
 
-/// Stops all processes of a registration.
+/// Stops all processes of an attached program.
 fn stop_whole(registration: &Registration) -> Result<Vec<StoppedProcess>, GuestError> {
     let begun = Instant::now();
     loop {
@@ -152,7 +154,7 @@ fn stop_whole(registration: &Registration) -> Result<Vec<StoppedProcess>, GuestE
         };
         match outcome {
             Ok(()) => return Ok(stopped),
-            // An exec is in progress: it ends in a moment, unless a thread needed for it is
+            // An exec is in progress. It ends in a moment, unless a thread that it needs is
             // stopped.
             Err(error) => {
                 drop(stopped);
@@ -167,7 +169,8 @@ fn stop_whole(registration: &Registration) -> Result<Vec<StoppedProcess>, GuestE
 
 fn stop_each(pids: &[i32], stopped: &mut Vec<StoppedProcess>) -> Result<(), GuestError> {
     for &pid in pids {
-        // Such a thread cannot stop before its child has executed a program.
+        // A thread that waits for its vfork child cannot stop before the child has executed a
+        // program.
         let starting = |&thread: &i32| {
             processes::state(thread) == Some('D') && processes::waits_for_vfork_child(thread)
         };
@@ -186,7 +189,7 @@ fn stop_each(pids: &[i32], stopped: &mut Vec<StoppedProcess>) -> Result<(), Gues
     Ok(())
 }
 
-/// Returns for each process its timerfds, with the numbers of the gifts that replace them.
+/// Returns for each process its timerfds, with the numbers of the files that replace them.
 fn gather_descriptors(
     supervisor: &Supervisor,
     pids: &[i32],
@@ -223,7 +226,7 @@ fn gather_descriptors(
 }
 
 impl StoppedProcess {
-    /// Makes all changes inside the process.
+    /// Makes all changes inside this process.
     fn change(
         &mut self,
         supervisor: &Supervisor,
@@ -236,13 +239,13 @@ impl StoppedProcess {
             .iter()
             .position(|thread| thread.pid() == pid)
             .unwrap_or(0);
-        // Calls made there pass both filters.
+        // Calls made in the image pass both filters.
         let syscall = supervisor.injector.image.syscall;
         let timers = supervisor.timers.take_of_process(pid);
         let (scratch, results, at_once) = self.with_worker(first, syscall, |worker| {
             let args = [0, SCRATCH_BYTES, 3, 0x22, u64::MAX, 0];
             let scratch = worker.call("making room", libc::SYS_mmap, args)?;
-            // Each step by itself: the failure of one is no reason to omit others.
+            // Each step is made independently: the failure of one is no reason to omit the others.
             let results = [
                 leave::exchange_page(worker, scratch, page.as_raw_fd()),
                 leave::hand_back_timers(worker, scratch, &timers),
@@ -266,7 +269,7 @@ impl StoppedProcess {
         results.into_iter().collect()
     }
 
-    /// Runs `work` in one of the threads, and restores the thread's state.
+    /// Runs `work` with one of the threads as the worker, and restores the thread's registers.
     fn with_worker<T>(
         &mut self,
         index: usize,
@@ -290,8 +293,8 @@ impl StoppedProcess {
         done
     }
 
-    /// Restores the kernel's vDSO, if it is the program's own: programs executed in the session
-    /// continue with the image, and have no data for another vDSO.
+    /// Restores the kernel's vDSO if it is the program's own. Programs that were executed in the
+    /// session continue with the image, since they have no data pages for another vDSO.
     fn restore_vdso(&mut self, injector: &Injector, first: usize) -> Result<(), GuestError> {
         let theirs = KernelVdso::of(self.pid)?;
         let native = KernelVdso::of(std::process::id() as i32)?;
@@ -310,13 +313,13 @@ impl StoppedProcess {
     }
 }
 
-/// Returns true if timers can be made with chosen numbers.
+/// Returns true if the kernel can create timers with chosen identifiers.
 fn kernel_keeps_timer_numbers() -> bool {
-    // SAFETY: a query without changes.
+    // SAFETY: the call is a query that changes nothing.
     unsafe { libc::prctl(PR_TIMER_CREATE_RESTORE_IDS, RESTORE_IDS_GET, 0, 0, 0) >= 0 }
 }
 
 const PR_TIMER_CREATE_RESTORE_IDS: libc::c_int = 77;
 const RESTORE_IDS_GET: libc::c_ulong = 2;
-/// Time allowed for a program that is about to start another.
+/// Time limit for a program that is just starting another one.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! Restart of waits that began in the kernel before their program was attached.
+//! Restart of waits that began in the kernel before the program was attached.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use std::io;
 use crate::arch;
 use crate::linux::ptrace::Tracee;
 
-/// Restarts a wait that the kernel would continue in real time, so that it traps. (For other
-/// interrupted calls nothing changes.)
+/// Restarts a wait that the kernel would continue in real time, so that the wait traps. Other
+/// interrupted calls are not affected.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn begin_wait_anew(thread: &mut Tracee, _syscall: u64) -> io::Result<()> {
     let mut registers = thread.registers()?;
@@ -18,9 +18,10 @@ pub(super) fn begin_wait_anew(thread: &mut Tracee, _syscall: u64) -> io::Result<
     Ok(())
 }
 
-/// Restarts a wait that the kernel would continue in real time, so that it traps. The thread stands
-/// before the instruction of its interrupted call, and the kernel may be about to replace the
-/// call's number by that of `restart_syscall`. It discards that when the thread makes another call.
+/// Restarts a wait that the kernel would continue in real time, so that the wait traps. The thread
+/// is stopped before the instruction of its interrupted call, and the kernel may be about to
+/// replace the call's number by that of `restart_syscall`. The kernel gives that up when the thread
+/// makes another call, so the thread makes one.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn begin_wait_anew(thread: &mut Tracee, syscall: u64) -> io::Result<()> {
     let base = thread.registers()?;

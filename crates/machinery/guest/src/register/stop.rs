@@ -1,4 +1,4 @@
-//! Stopping all threads of a process without its cooperation.
+//! Stopping of all threads of a process, without its cooperation.
 
 use crate::arch;
 use crate::enter::kernel_vdso::KernelVdso;
@@ -8,7 +8,7 @@ use crate::linux::ptrace::{Stop, Tracee};
 
 use super::worker::failed;
 
-/// Seizes and stops every thread; repeats until no new one appears.
+/// Seizes and stops every thread of a process. Repeats this until no new thread appears.
 pub(super) fn stop_all(pid: i32) -> Result<Vec<Tracee>, GuestError> {
     let mut stopped: Vec<Tracee> = Vec::new();
     loop {
@@ -22,7 +22,7 @@ pub(super) fn stop_all(pid: i32) -> Result<Vec<Tracee>, GuestError> {
                 .and_then(|tracee| tracee.interrupt().map(|()| tracee))
             {
                 Ok(tracee) => fresh.push(tracee),
-                // Ended meanwhile, which is not a failure.
+                // The thread has ended meanwhile, which is not a failure.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(source) => {
                     return Err(GuestError::System {
@@ -49,7 +49,7 @@ pub(super) fn stop_all(pid: i32) -> Result<Vec<Tracee>, GuestError> {
     Ok(stopped)
 }
 
-/// Waits until an interrupted thread is stopped; returns false if it ended.
+/// Waits until a thread that was interrupted is stopped. Returns false if it has ended.
 fn stand(tracee: &mut Tracee) -> bool {
     loop {
         match tracee.wait() {
@@ -64,7 +64,8 @@ fn stand(tracee: &mut Tracee) -> bool {
     }
 }
 
-/// Steps threads out of vDSO functions before the functions are overwritten.
+/// Single-steps threads that are in vDSO functions until they have left them, before the functions
+/// are overwritten.
 pub(super) fn step_out_of(vdso: &KernelVdso, threads: &mut [Tracee]) -> Result<(), GuestError> {
     for thread in threads {
         for _ in 0..MOST_STEPS {

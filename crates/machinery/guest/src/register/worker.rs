@@ -1,14 +1,14 @@
-//! Stopped thread that makes system calls for us, in its own process.
+//! Stopped thread that makes system calls in its own process on behalf of the supervisor.
 
 use crate::arch::Registers;
 use crate::error::GuestError;
 use crate::linux::ptrace::Tracee;
 
-/// Stopped thread that makes system calls for us.
+/// Stopped thread that makes system calls on behalf of the supervisor.
 pub(super) struct Worker<'a> {
     pub(super) tracee: &'a mut Tracee,
     pub(super) base: Registers,
-    /// Address of an instruction for system calls in the process.
+    /// Address of a system call instruction in the process.
     pub(super) syscall: u64,
     pub(super) pid: i32,
 }
@@ -35,7 +35,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Opens one of our own descriptors in the process; returns its number there.
+    /// Opens a file of this process (the supervisor's `descriptor`) in the worker's process.
+    /// Returns its descriptor number there.
     pub(super) fn open(&mut self, descriptor: i32, scratch: u64) -> Result<i32, GuestError> {
         let path = format!("/proc/{}/fd/{descriptor}\0", std::process::id());
         self.write(scratch, path.as_bytes())?;
@@ -52,7 +53,7 @@ impl Worker<'_> {
     }
 }
 
-/// Writes a `sock_fprog` and its program to `scratch`.
+/// Writes a filter to `scratch`, as a `sock_fprog` and its instructions.
 pub(super) fn write_filter(
     worker: &Worker<'_>,
     scratch: u64,
@@ -77,6 +78,6 @@ pub(super) fn failed(pid: i32, what: &str) -> impl FnOnce(std::io::Error) -> Gue
     GuestError::system(format!("bringing in process {pid}: {what}"))
 }
 
-/// Size of the memory in the process for the arguments of its calls.
+/// Size in bytes of the memory in the process for the arguments of the worker's calls.
 pub(super) const SCRATCH_BYTES: u64 = 8192;
 pub(super) const SET_MODE_FILTER: u64 = 1;

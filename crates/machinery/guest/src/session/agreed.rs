@@ -1,4 +1,4 @@
-//! Pauses of a session that are agreed on with those of other machines.
+//! Pauses of a session at an instant that is agreed on with the sessions of other machines.
 
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -7,20 +7,21 @@ use crate::error::GuestError;
 use crate::supervise::supervisor::PATIENCE;
 
 impl Session {
-    /// Stops all processes while the clock continues: the initiator of a pause waits for the others
-    /// without computing.
+    /// Stops all processes while the clock continues. The initiator of a pause waits for the other
+    /// machines in this state, without computing.
     ///
     /// # Errors
-    /// Fails if some cannot be stopped in time.
+    /// Fails if some processes cannot be stopped in time.
     pub fn freeze_alone(&self) -> Result<(), GuestError> {
         let _change = self.lock();
         self.supervisor.freezer.freeze(PATIENCE)
     }
 
-    /// Lets the clock continue to `at`, and stops all processes when it is there.
+    /// Lets the clock continue to `at`, and stops all processes when it shows `at`.
     ///
     /// # Errors
-    /// Fails if some cannot be stopped in time, or if the clock has been paused elsewhere.
+    /// Fails if some processes cannot be stopped in time, or if another caller has paused the
+    /// clock.
     pub fn stand_at(&self, at: Instant<Virtual>) -> Result<(), GuestError> {
         self.clock.raise_bound(at);
         self.clock.wait_for_bound(at);
@@ -35,8 +36,9 @@ impl Session {
         }
     }
 
-    /// Resumes clock and processes from `from` as of `at`; waits until then. Returns the delay of
-    /// the clock.
+    /// Resumes clock and processes at the wall instant `at`, after waiting for it; the clock
+    /// continues from `from` as if it had been resumed at exactly `at`. Returns the delay of the
+    /// actual resumption after `at`.
     ///
     /// # Errors
     /// Fails if the processes cannot be resumed.

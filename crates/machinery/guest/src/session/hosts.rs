@@ -40,7 +40,7 @@ impl Session {
     /// Returns the host of a session that has only one.
     ///
     /// # Errors
-    /// Fails if there are several, which have names.
+    /// Fails if there are several hosts, which have names.
     pub(crate) fn only_host(&self) -> Result<Arc<Host>, GuestError> {
         let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
         let names: Vec<&str> = hosts.iter().map(|host| host.name()).collect();
@@ -53,11 +53,11 @@ impl Session {
         }
     }
 
-    /// Returns the cgroup of all programs of this session, or of those of one host; `None` if
-    /// processes are stopped by signals.
+    /// Returns the path of the cgroup of all programs of this session, or of those of one host.
+    /// Returns `None` if the session stops processes by signals.
     ///
     /// # Errors
-    /// Fails with the kernel's errors, if it has no room for the host's cgroup.
+    /// Fails with the kernel's error if the host's cgroup cannot be created.
     pub fn cgroup(&self, host: Option<&Host>) -> Result<Option<PathBuf>, GuestError> {
         let freezer = &self.supervisor.freezer;
         match host {
@@ -67,7 +67,8 @@ impl Session {
     }
 
     /// Stops the clocks of these hosts, all at one instant, then their processes, while the session
-    /// continues. Returns when all of them are stopped. A requested run to an instant is cancelled.
+    /// continues. Returns when all of the processes are stopped. A run of these hosts to a given
+    /// instant is cancelled.
     ///
     /// # Errors
     /// Fails if a process cannot be stopped.
@@ -85,14 +86,15 @@ impl Session {
         Ok(())
     }
 
-    /// Resumes these hosts from where they stand. If the session is stopped, they continue with it.
+    /// Resumes these hosts from where they were stopped. If the session is stopped, they continue
+    /// when it is resumed.
     ///
     /// # Errors
-    /// Fails if a process cannot be continued.
+    /// Fails if a process cannot be resumed.
     pub fn resume_hosts(&self, hosts: &[Arc<Host>]) -> Result<(), GuestError> {
         let _change = self.lock();
         self.clock.release_hosts(&indices(hosts));
-        // Before time may skip to the next event.
+        // This must happen before time may skip to the next event.
         self.supervisor.timers.look_again();
         for host in hosts {
             self.supervisor.freezer.thaw_host(host.index())?;
@@ -100,14 +102,15 @@ impl Session {
         Ok(())
     }
 
-    /// Changes the session seconds per second of these hosts, for their blocked threads as well.
+    /// Sets the dilation of these hosts: session seconds per second of the host. This also applies
+    /// to waits in progress.
     ///
     /// # Errors
-    /// Fails if the factor is impossible, or if a process cannot be stopped for a moment.
+    /// Fails if the factor is not possible, or if a process cannot be stopped for a moment.
     pub fn dilate_hosts(&self, hosts: &[Arc<Host>], factor: f64) -> Result<(), GuestError> {
         let _change = self.lock();
-        // Their processes are stopped meanwhile; their clocks are not, or each change of the rate
-        // would set them back by that time.
+        // The processes of the hosts are stopped meanwhile. Their clocks are not, since otherwise
+        // each change of the rate would set them back by that time.
         let mut frozen = Ok(());
         for host in hosts {
             let stopped = self.supervisor.freezer.freeze_host(host.index(), PATIENCE);

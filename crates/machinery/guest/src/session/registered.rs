@@ -1,4 +1,4 @@
-//! Attaching running programs to a session, and releasing them again.
+//! Attachment of running programs to a session, and their release.
 
 use std::sync::Arc;
 
@@ -51,7 +51,8 @@ impl Session {
             serve,
             |pid| supervisor.freezer.adopt(pid, host.index()),
         );
-        // Also if it could not be adopted: it is on our clock then.
+        // The listener is served even if the process could not be added to the freezer: the process
+        // already runs by the session's clock.
         if let Some(listener) = listening {
             registered.push(Registration {
                 pid,
@@ -67,11 +68,12 @@ impl Session {
     }
 
     /// Releases a program attached by [`Self::register`], with all processes that it has started
-    /// since: its clocks are the machine's again, its waits and timers continue in real time, and
+    /// since. Its clocks are the machine's again, its waits and timers continue in real time, and
     /// it outlives the session.
     ///
     /// # Errors
-    /// Fails if it was not attached; if it cannot be stopped; or if some state of it could not be
+    /// Fails if the program was not attached, if it cannot be stopped, or if some of its state
+    /// could not be restored.
     /// restored.
     pub fn unregister(&self, pid: i32) -> Result<(), GuestError> {
         let _change = self.lock();

@@ -1,4 +1,4 @@
-//! Status of a session.
+//! Status of a session, and list of its processes.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,20 @@ pub struct Status {
     pub name: String,
     /// Virtual time since the session began.
     pub virtual_time: Instant<Virtual>,
-    /// CLOCK_REALTIME as guests see it, nanoseconds since 1970.
+    /// CLOCK_REALTIME as guests see it, in nanoseconds since 1970.
     pub utc_ns: i64,
     /// Wall time since the session began.
     pub wall: Duration,
-    /// Wall time during which the clock stood.
+    /// Total wall time during which the clock was stopped.
     pub paused_total: Duration,
-    /// True if the clock stands now.
+    /// True if the clock is stopped now.
     pub paused: bool,
     /// Wall seconds per virtual second.
     pub dilation: f64,
     /// True if time skips while all threads wait.
     pub skipping: bool,
-    /// State of each host's own time against the session's; only hosts with names.
+    /// State of each host's own time, compared with the session's. Only hosts with names are
+    /// listed.
     pub hosts: Vec<HostTime>,
 }
 
@@ -37,17 +38,17 @@ pub struct Status {
 pub struct Process {
     /// Process identifier.
     pub pid: i32,
-    /// Name of the command, as in `ps`.
+    /// Name of the process, as in `ps`.
     pub name: String,
-    /// Host of the process; `None` if the session's only host has no name.
+    /// Name of the process's host; `None` if the session's only host has no name.
     pub host: Option<String>,
-    /// Name of the program that it belongs to, if that had a name.
+    /// Name of the program to which the process belongs; `None` if that has no name.
     pub program: Option<String>,
 }
 
 impl Session {
-    /// Returns the status of the session, without its processes, of which there may be thousands:
-    /// see [`Self::processes`].
+    /// Returns the status of the session without its processes, of which there may be thousands.
+    /// [`Self::processes`] returns these.
     pub fn status(&self) -> Status {
         let (now, mut hosts) = self.clock.host_times();
         hosts.retain(|time| !time.host.name().is_empty());
@@ -64,10 +65,11 @@ impl Session {
         }
     }
 
-    /// Returns its processes, host by host. Several files in `/proc` are read for each.
+    /// Returns the processes of the session, sorted by host. Reads several files in `/proc` for
+    /// each process.
     ///
     /// # Errors
-    /// Fails if they cannot be read; an empty list would be wrong.
+    /// Fails if the processes cannot be read, since an empty list would be wrong.
     pub fn processes(&self) -> Result<Vec<Process>, GuestError> {
         let listed = self.supervisor.freezer.list_with_hosts()?;
         let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner()).clone();
@@ -89,8 +91,9 @@ impl Session {
     }
 }
 
-/// Returns the name of the program that a process belongs to: of the nearest among itself and its
-/// ancestors that was started under a name. An orphan is attributed by its process group.
+/// Returns the name of the program to which a process belongs: the program that was started under a
+/// name and that is the process itself or its nearest ancestor. An orphan is attributed by its
+/// process group.
 fn program_of(
     programs: &[(i32, String)],
     pid: i32,
@@ -117,7 +120,7 @@ fn program_of(
     None
 }
 
-/// Maximum number of ancestors examined.
+/// Maximum number of ancestors that are examined.
 const DEEPEST: usize = 64;
 
 #[cfg(test)]
@@ -127,7 +130,7 @@ mod tests {
     #[test]
     fn a_process_belongs_to_the_program_that_it_descends_from() {
         let programs = [(10, "plc".to_owned()), (20, "scada".to_owned())];
-        // 11 and 12 descend from 10; 13 is an orphan out of its group; 30 is unrelated.
+        // Processes 11 and 12 descend from 10; 13 is an orphan of its group; 30 is unrelated.
         let family = |pid| {
             let (parent, group) = match pid {
                 10 | 20 => (5, pid),

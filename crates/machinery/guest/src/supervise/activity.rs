@@ -1,19 +1,19 @@
-//! Detection of rest by events: the kernel's scheduler reports the running threads, without
-//! polling.
+//! Detection of rest by events: the kernel's scheduler reports which threads run, so that no
+//! polling is needed. *Rest* means that nothing runs that could affect the session's programs.
 //!
-//! [`skip`](super::skip) queries [`Activity`] instead of reading /proc of each thread, if BPF is
-//! available (root, Linux 6.1 with BTF). The cost depends on the number of threads that have run,
-//! not on the number that sleep. The three parts:
+//! If BPF is available (root, Linux 6.1 with BTF), [`skip`](super::skip) queries [`Activity`]
+//! instead of reading /proc for each thread. The cost then depends on the number of threads that
+//! have run, not on the number that sleep. There are three parts:
 //!
-//! - `kernel`: the BPF programs (`bpf/awake.bpf.c`) and their shared word: the number of threads,
-//!   softirqs and work items that are not at rest, and a count of changes.
+//! - `kernel`: the BPF programs (`bpf/awake.bpf.c`) and the word that they share with this process:
+//!   the number of threads, softirqs and work items that are not at rest, and a count of changes.
 //! - `waiting`: the threads that wait in virtual time, in the order of their deadlines.
-//! - this file: rest is an instant at which the word is zero, and is unchanged after all other
-//!   sources were queried.
+//! - this file: detects rest as an instant at which that number is zero, and the word is unchanged
+//!   after all other sources were queried.
 //!
-//! The programs do not know threads that slept or ran before they were loaded until these wake up
-//! or block. The first rest is therefore found by reading /proc, as without BPF; likewise after an
-//! overflow of a map.
+//! When the BPF programs are loaded, they do not know the existing threads until these wake up or
+//! block. The first rest is therefore found by reading /proc, as without BPF. The same applies
+//! after an overflow of a map.
 
 mod kernel;
 mod waiting;
@@ -30,19 +30,20 @@ use crate::supervise::snapshot::Snapshot;
 use crate::supervise::supervisor::Supervisor;
 use kernel::{Kernel, Setup};
 
-/// Running threads of a session, by scheduler events.
+/// Detector of rest by scheduler events.
 pub(crate) struct Activity {
     kernel: Kernel,
     /// Threads that wait in virtual time, as of the last rest.
     pub(crate) waiting: Waiting,
-    /// Guest threads that have run since [`Self::take_ran`].
+    /// Guest threads that have run since the last [`Self::take_ran`].
     ran: BTreeSet<i32>,
-    /// Number of lost members and log entries at the last complete read of /proc; `None` before.
+    /// Number of lost members and log entries at the last complete read of /proc; `None` before the
+    /// first.
     complete_at: Option<u64>,
 }
 
 impl Activity {
-    /// Starts counting; the calling thread itself is not counted.
+    /// Loads the BPF programs and starts counting. The calling thread itself is not counted.
     ///
     /// # Errors
     /// Fails if the session has no cgroup, the kernel lacks a feature, or this process may not load
@@ -58,7 +59,8 @@ impl Activity {
         })
     }
 
-    /// Blocks until nothing runs, for at most `patience`.
+    /// Blocks until nothing runs, for at most `patience` of wall time. Returns the word at rest, or
+    /// `None` after `patience`.
     pub(crate) fn wait_for_rest(&mut self, patience: Duration) -> Option<Word> {
         let begun = StdInstant::now();
         loop {
@@ -85,8 +87,8 @@ impl Activity {
         self.kernel.word() == word
     }
 
-    /// Updates `waiting` with the activity of the threads until this rest. Returns false if it is
-    /// not known yet.
+    /// Updates `waiting` with the threads that have run until this rest. Returns false if the state
+    /// of all threads is not known yet.
     pub(crate) fn update(&mut self, supervisor: &Supervisor, own: &mut OwnThreads) -> bool {
         let mut stirred = BTreeSet::new();
         self.kernel.take_log(|thread| {
@@ -115,22 +117,23 @@ impl Activity {
         true
     }
 
-    /// Returns the number of threads that have run since the last call.
+    /// Returns the number of guest threads that have run since the last call.
     pub(crate) fn take_ran(&mut self) -> usize {
         let count = self.ran.len();
         self.ran.clear();
         count
     }
 
-    /// Drops counted work items that never end because they were cancelled. Call it only if all
-    /// threads are known to rest from another source.
+    /// Drops counted work items that were cancelled and therefore never end. Call this only if
+    /// another source has proved that all threads rest.
     pub(crate) fn forget_cancelled(&mut self) {
         self.kernel.forget_works_before(FORGOTTEN_AFTER);
     }
 }
 
-/// Time for which rest is awaited by spinning: a wake-up costs about as much.
+/// Wall time for which a wait for rest spins before it blocks. Waking a blocked thread costs about
+/// as much.
 const SPIN: Duration = Duration::from_micros(40);
 
-/// Age at which a queued work item counts as cancelled.
+/// Wall time after which a queued work item counts as cancelled.
 const FORGOTTEN_AFTER: Duration = Duration::from_millis(50);

@@ -1,4 +1,5 @@
-//! Asker: a thread of a guest that is blocked in a call and waits for its answer.
+//! Asker: a thread of a guest that is blocked in a system call and waits for the supervisor's
+//! answer.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use crate::linux::remote::{Alleged, Memory, Plain};
 use crate::supervise::notify::{Answer, Listener, Notification};
 use crate::timers::{Owner, Timers};
 
-/// Waiting thread, and the listener on which it asked.
+/// Thread that waits for an answer, and the listener on which its request arrived.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
     pub(crate) listener: &'a Listener,
@@ -25,7 +26,7 @@ impl Asker<'_> {
         processes::process_of(self.thread())
     }
 
-    /// Returns its process, while it waits.
+    /// Returns the process identifier of the asker. The identifier is valid while the asker waits.
     ///
     /// # Errors
     /// Fails with EINTR, like [`Self::owner`].
@@ -34,9 +35,9 @@ impl Asker<'_> {
         self.still_waits().map(|()| process)
     }
 
-    /// Returns true if the thread has a capability (a bit of `CapEff`) in the session's user
-    /// namespace. In a namespace that it made itself it has all, which give no rights over the
-    /// session.
+    /// Returns true if the asker has a capability (a bit of `CapEff`) in the session's user
+    /// namespace. In a user namespace that a thread has created itself, it has all capabilities;
+    /// these give no rights over the session.
     ///
     /// # Errors
     /// Fails with EINTR, like [`Self::owner`].
@@ -47,19 +48,19 @@ impl Asker<'_> {
         self.still_waits().map(|()| has)
     }
 
-    /// Returns its process, as owner of new timers.
+    /// Returns the asker's process, as owner of new timers.
     ///
     /// # Errors
-    /// Fails with EAGAIN if this process may open no more files; with EINTR, which the guest does
-    /// not see, if the thread no longer waits: the process may be another with a recycled
-    /// identifier.
+    /// Fails with EAGAIN if this process may open no more files. Fails with EINTR, which the guest
+    /// does not see, if the thread no longer waits: the process may then be another one with the
+    /// same identifier.
     pub(crate) fn owner(&self, timers: &Timers) -> Result<Arc<Owner>, i32> {
         let owner = timers.owner(self.process());
         self.still_waits()?;
         owner.map_err(|_| libc::EAGAIN)
     }
 
-    /// Returns its process, if it may have timers.
+    /// Returns the asker's process if it may have timers; `None` if it has none.
     ///
     /// # Errors
     /// Fails with EINTR, like [`Self::owner`].
@@ -68,12 +69,13 @@ impl Asker<'_> {
         self.still_waits().map(|()| owner)
     }
 
-    /// Returns its host.
+    /// Returns the host of the asker.
     pub(crate) fn host(&self) -> &Arc<Host> {
         self.listener.host()
     }
 
-    /// Answers [`timeloom_calls::ImageCall::Give`]: a descriptor in the asker, or an error.
+    /// Answers [`timeloom_calls::ImageCall::Give`] with a new descriptor in the asker's process, or
+    /// an error.
     pub(crate) fn give_gift(&self, gift: usize) -> Answer {
         let give = |file: &std::fs::File| self.give(file.as_fd(), true);
         let given = self.listener.with_gift(gift, give);
@@ -83,9 +85,9 @@ impl Asker<'_> {
     /// Reads a value from the asker's memory.
     ///
     /// # Errors
-    /// Fails with EFAULT if it cannot be read; with EINTR, which the guest does not see, if the
-    /// thread no longer waits: the memory may have been that of a process with a recycled
-    /// identifier.
+    /// Fails with EFAULT if the memory is not readable. Fails with EINTR, which the guest does not
+    /// see, if the thread no longer waits: the memory may then have been that of another process
+    /// with the same identifier.
     pub(crate) fn read<T: Plain>(&self, from: Alleged<T>) -> Result<T, i32> {
         let value = from.read(self.thread()).ok_or(libc::EFAULT)?;
         self.still_waits()?;
@@ -119,7 +121,8 @@ impl Asker<'_> {
         or_fault(memory.write_all(to, from))
     }
 
-    /// Gives it a duplicate of `source`, whose number there is the answer.
+    /// Gives the asker's process a duplicate of `source`. The answer is the number of the new
+    /// descriptor.
     pub(crate) fn give(&self, source: BorrowedFd<'_>, close_on_exec: bool) -> Answer {
         match self.listener.give(self.notification, source, close_on_exec) {
             Ok(number) => Answer::Value(number.into()),
@@ -131,7 +134,7 @@ impl Asker<'_> {
         self.listener.answer(self.notification, answer);
     }
 
-    /// Opens its memory; the handle refers to the same process always.
+    /// Opens the memory of the asker's process. The handle always refers to the same process.
     fn memory(&self) -> Result<Memory, i32> {
         let memory = Memory::of(self.thread());
         self.still_waits()?;

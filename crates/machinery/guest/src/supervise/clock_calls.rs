@@ -1,8 +1,8 @@
-//! Calls that set and steer a clock, on behalf of guests: they act on the clock of the guest's
-//! host, which is virtual, and never on the machine's.
+//! Calls of guests that set or steer a clock. They act on the virtual clock of the guest's host,
+//! and never on the machine's.
 //!
-//! None is ever continued in the kernel: root in a guest could change its arguments after we have
-//! checked them.
+//! The kernel never executes such a call: a root process in a guest could change its arguments
+//! after the supervisor has checked them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ use timex::RawTimex;
 
 pub(crate) mod timex;
 
-/// Call on a clock.
+/// Call that sets or steers a clock, with its arguments.
 pub(crate) enum ClockCall {
     /// `clock_settime(clock, time)`: seconds and nanoseconds.
     ClockSettime {
@@ -39,8 +39,8 @@ pub(crate) enum ClockCall {
     },
 }
 
-/// Returns the answer, with errors checked in the kernel's order; and true if the call set the
-/// clock, so that waiting threads must be notified.
+/// Executes the call. Returns the answer, and true if the call has set the clock, so that waiting
+/// threads must be notified. Errors are checked in the kernel's order.
 pub(crate) fn answer(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
@@ -58,7 +58,7 @@ pub(crate) fn answer(
     }
 }
 
-/// Return value and true if the clock was set, or an error number.
+/// Return value, and true if the clock was set; or an error number.
 type Outcome = Result<(i64, bool), i32>;
 
 fn clock_settime(
@@ -69,7 +69,7 @@ fn clock_settime(
 ) -> Outcome {
     match kind_of(clock) {
         Kind::Realtime => {}
-        // The identified process belongs to the machine, and so does the device.
+        // The clock counts processor time or is a device of the machine; guests may set neither.
         Kind::OfProcess => return Err(libc::EPERM),
         Kind::Device if is_hardware_clock(asker.thread(), clock) => return Err(libc::EOPNOTSUPP),
         Kind::Device => return Err(libc::EINVAL),
@@ -86,7 +86,7 @@ fn settimeofday(
     zone: Alleged,
 ) -> Outcome {
     if !zone.is_null() {
-        // The kernel keeps one time zone for all; it belongs to the machine.
+        // The kernel has one time zone for all programs; it belongs to the machine.
         return Err(libc::EPERM);
     }
     if time.is_null() {
@@ -132,20 +132,20 @@ fn adjtimex(supervisor: &Supervisor, asker: &Asker<'_>, address: Alleged<RawTime
         .clock
         .adjust_host(asker.host(), &mut timex, privileged)
         .map_err(number_of)?;
-    // As in the kernel, the clock was changed even if this fails; the thread that serves the hosts
-    // detects if it was set.
+    // As in the kernel, the clock was changed even if this fails. The thread that serves the hosts
+    // detects that the clock was set.
     asker.write(address, &given.answered(&timex))?;
     Ok((adjusted.state.into(), adjusted.stepped))
 }
 
-/// Answers a call that steers a hardware clock: guests cannot change one. (Daemons make the call to
-/// detect a hardware clock.)
+/// Answers a call that steers a hardware clock, which guests cannot change. (Daemons make such a
+/// call to detect a hardware clock.)
 fn look_at_device(asker: &Asker<'_>, address: Alleged<RawTimex>, mut timex: RawTimex) -> Outcome {
     timex.freq = 0;
     asker.write(address, &timex).map(|()| (0, false))
 }
 
-/// Returns true if the descriptor in the identifier is one of a hardware clock.
+/// Returns true if the clock identifier contains a descriptor of a hardware clock.
 fn is_hardware_clock(thread: i32, clock: libc::clockid_t) -> bool {
     let descriptor = !(clock >> 3);
     let device =
@@ -160,9 +160,9 @@ enum Kind {
     Realtime,
     /// A clock of the kernel that cannot be set.
     OtherClock,
-    /// Processor time of a process or thread.
+    /// Clock that counts the processor time of a process or thread.
     OfProcess,
-    /// Hardware clock, by its descriptor.
+    /// Hardware clock, given by a descriptor in the identifier.
     Device,
     None,
 }
@@ -177,7 +177,7 @@ fn kind_of(clock: libc::clockid_t) -> Kind {
     }
 }
 
-/// Lowest bits of a negative identifier whose other bits are a descriptor.
+/// CLOCKFD: lowest bits of a negative identifier whose other bits contain a descriptor.
 const CLOCKFD: libc::clockid_t = 3;
 
 fn number_of(error: Errno) -> i32 {
@@ -187,8 +187,8 @@ fn number_of(error: Errno) -> i32 {
     }
 }
 
-/// Returns true if the asker has CAP_SYS_TIME in the session's user namespace, which owns the
-/// clock.
+/// Returns true if the asker has CAP_SYS_TIME in the session's user namespace, to which the clock
+/// belongs.
 fn may_set_time(asker: &Asker<'_>) -> Result<bool, i32> {
     const CAP_SYS_TIME: u64 = 1 << 25;
     asker.has_capability(CAP_SYS_TIME)

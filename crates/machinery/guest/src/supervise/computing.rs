@@ -1,13 +1,14 @@
-//! Distinction of threads that compute from threads that only poll.
+//! Detection of threads that compute or poll without end, in sessions in which computing takes no
+//! time.
 //!
-//! Two kinds of thread that do not sleep wait for ever if computing takes no time: one that spins
-//! on the clock, and one that polls (a `select` that returns at once, a `sched_yield`) until data
-//! comes from the network. The first looks like any computation, and is recognised by its duration
-//! alone. The second spends its time in the kernel and leaves no trace there: no page faults, no
+//! In such a session, two kinds of thread would never sleep: one that spins on the clock, and one
+//! that polls (by a `select` that returns at once, or a `sched_yield`) until data comes from the
+//! network. A thread that spins looks like any computation, and is recognised only by its duration.
+//! A thread that polls spends its time in the kernel and leaves no *trace*: no page faults, no
 //! reads, no writes.
 //!
-//! The time that passes for them is processor time of programs only if they can be waiting for
-//! nothing else: for processor time itself, until a certain amount is used.
+//! The clock advances for both. This time counts as processor time of a thread only if the thread
+//! can be waiting for nothing else than processor time: until a certain amount of it is used.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,45 +20,45 @@ use crate::linux::processes;
 /// The kernel's statistics of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// Processor time.
+    /// Processor time in nanoseconds.
     spent_ns: u64,
-    /// Part of it in the kernel, in the kernel's coarse ticks.
+    /// Part of the processor time that was spent in the kernel, in the kernel's coarse ticks.
     system_ticks: u64,
-    /// Page faults, reads and writes; `None` if the kernel does not count them.
+    /// Number of page faults, reads and writes; `None` if the kernel does not count them.
     traces: Option<u64>,
 }
 
-/// Thread that was seen computing, with its statistics at certain times.
+/// Thread that was seen computing, with its statistics at certain instants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Computing {
-    /// Statistics when it was first seen.
+    /// Statistics when the thread was first seen.
     first: Counted,
-    /// Statistics at its last trace, however much time has passed for it.
+    /// Statistics at the last trace of the thread. The clock's advances for it do not change this.
     trace: Counted,
-    /// Statistics at the start of its counted time.
+    /// Statistics at the start of the processor time that counts towards [`COMPUTING_NS`].
     since: Counted,
-    /// Statistics at its last trace, or adjusted when time last passed for it.
+    /// Statistics at the last trace of the thread, adjusted whenever the clock has advanced for it.
     quiet: Counted,
 }
 
-/// Reason for time to pass for a thread.
+/// Reason why the clock advances for a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spins {
-    /// It has computed for a long time.
+    /// The thread has computed for a long time.
     Computes,
-    /// It has only called the kernel.
+    /// The thread has only called the kernel.
     Polls,
 }
 
 impl Counted {
-    /// Returns the statistics of a thread; `None` if it is gone.
+    /// Returns the statistics of a thread; `None` if the thread has ended.
     pub(crate) fn of(thread: i32) -> Option<Self> {
         let file = |name| fs::read_to_string(format!("/proc/{thread}/task/{thread}/{name}"));
         let schedstat = file("schedstat").ok()?;
         let stat = file("stat").ok()?;
         let stat = processes::behind_name(&stat)?;
         let field = |number: usize| -> Option<u64> {
-            // The third field is the first behind the name.
+            // Fields are numbered from one; the third is the first after the name.
             stat.split_ascii_whitespace().nth(number - 3)?.parse().ok()
         };
         let calls = file("io").ok().and_then(|text| {
@@ -77,7 +78,7 @@ impl Counted {
 }
 
 impl Computing {
-    /// Makes the record of a thread that is first seen computing.
+    /// Creates the record of a thread that is seen computing for the first time.
     pub(crate) fn new(now: Counted) -> Self {
         Self {
             first: now,
@@ -87,8 +88,8 @@ impl Computing {
         }
     }
 
-    /// Updates the record of a thread that still computes; returns the reason if time is to pass
-    /// for it. Called often.
+    /// Updates the record of a thread that still computes. Returns the reason if the clock must
+    /// advance for it, otherwise `None`. Called often.
     pub(crate) fn look(&mut self, now: Counted) -> Option<Spins> {
         if now.traces.is_none() || now.traces != self.quiet.traces {
             self.quiet = now;
@@ -105,9 +106,9 @@ impl Computing {
         }
     }
 
-    /// Returns true if the time that passes for it is processor time that it uses: it has computed
-    /// for a long time, by itself or without a trace. A thread that polls for data from others
-    /// leaves some.
+    /// Returns true if the time by which the clock advances for the thread counts as its processor
+    /// time: the thread has computed for a long time, by itself or without a trace. A thread that
+    /// polls for data from others leaves traces.
     pub(crate) fn uses_processor(&self, now: Counted) -> bool {
         let spent_ns = now.spent_ns.saturating_sub(self.first.spent_ns);
         let in_kernel_ns = now.system_ticks.saturating_sub(self.first.system_ticks) * NS_PER_TICK;
@@ -115,8 +116,8 @@ impl Computing {
         untraced_ns >= COMPUTING_NS || (spent_ns >= COMPUTING_NS && in_kernel_ns < spent_ns / 2)
     }
 
-    /// Records that time passed for this reason. For a polling thread, time goes on passing until
-    /// it leaves a trace.
+    /// Records that the clock has advanced for the thread for this reason. For a polling thread,
+    /// the clock continues to advance until the thread leaves a trace.
     pub(crate) fn passed(&mut self, now: Counted, why: Spins) {
         match why {
             Spins::Computes => self.since.spent_ns = now.spent_ns - COMPUTING_NS,
@@ -128,22 +129,23 @@ impl Computing {
     }
 }
 
-/// Instant of the clock at which all threads but the spinning ones are at rest. The effects of the
-/// instant have been visible to the spinning threads since then, however late on a busy machine.
-/// They get time to see them before the next instant comes: otherwise their observations would
-/// depend on chance.
+/// Rest of all threads except those that spin, at one instant of the clock. Since this rest began,
+/// the effects of the instant have been visible to the spinning threads. They get enough processor
+/// time to see the effects before the next instant comes, even on a busy machine; otherwise their
+/// observations would depend on chance.
 #[derive(Debug)]
 pub(crate) struct Rest {
     at: Instant<Virtual>,
-    /// The scheduler's statistics of each sleeping thread.
+    /// Sleeping threads, each with the scheduler's statistics.
     asleep: Vec<(i32, String)>,
-    /// Processor time of the spinning threads.
+    /// Processor time in nanoseconds of the spinning threads, when each was first seen in this
+    /// rest.
     spent_ns: BTreeMap<i32, u64>,
 }
 
 impl Rest {
-    /// Makes the value for rest at this instant; `asleep` holds the scheduler's statistics of each
-    /// sleeping thread.
+    /// Creates the record of a rest at this instant. `asleep` holds the sleeping threads, each with
+    /// the scheduler's statistics.
     pub(crate) fn new(at: Instant<Virtual>, asleep: &[(i32, String)]) -> Self {
         Self {
             at,
@@ -152,29 +154,31 @@ impl Rest {
         }
     }
 
-    /// Returns true if it is the same instant, and no thread has run.
+    /// Returns true if the instant is the same and none of the sleeping threads has run since.
     pub(crate) fn lasts(&self, at: Instant<Virtual>, asleep: &[(i32, String)]) -> bool {
         self.at == at && self.asleep == asleep
     }
 
-    /// Returns true if this spinning thread has spent at least this processor time since.
+    /// Returns true if this spinning thread has used at least `least_ns` of processor time since it
+    /// was first seen in this rest.
     pub(crate) fn has_spent(&mut self, thread: i32, now: Counted, least_ns: u64) -> bool {
         let before = *self.spent_ns.entry(thread).or_insert(now.spent_ns);
         now.spent_ns.saturating_sub(before) >= least_ns
     }
 }
 
-/// Processor time at one instant above which a thread is considered to spin on the clock.
+/// Processor time at one instant of the clock after which a thread is considered to spin on the
+/// clock.
 pub(crate) const COMPUTING_NS: u64 = 5_000_000_000;
 
-/// Processor time without a trace above which a thread is considered to poll. Less than the 200 ms
-/// after which the kernel's TCP retransmits data that it considers lost.
+/// Processor time without a trace after which a thread is considered to poll. It is less than the
+/// 200 ms after which the kernel's TCP retransmits data that it considers lost.
 pub(crate) const POLLING_NS: u64 = 100_000_000;
 
-/// The kernel's unit in /proc (USER_HZ), which is 100 on all machines we run on.
+/// Nanoseconds per tick in /proc (USER_HZ), which is 100 per second on all supported machines.
 const NS_PER_TICK: u64 = 10_000_000;
 
-/// Fields of /proc/PID/stat, as numbered by proc(5).
+/// Numbers of fields of /proc/PID/stat, as in proc(5).
 const MINOR_FAULTS: usize = 10;
 const MAJOR_FAULTS: usize = 12;
 const SYSTEM_TIME: usize = 15;
@@ -201,7 +205,8 @@ mod tests {
         let now = counted(1_101, 290, 7);
         assert_eq!(seen.look(now), Some(Spins::Polls));
         seen.passed(now, Spins::Polls);
-        // It has read something: time passes only after it has polled for that long again.
+        // The thread has read data: the clock advances only after it has polled for that long
+        // again.
         assert_eq!(seen.look(counted(1_102, 300, 8)), None);
         assert_eq!(seen.look(counted(1_200, 400, 8)), None);
         assert_eq!(seen.look(counted(1_202, 400, 8)), Some(Spins::Polls));
@@ -223,7 +228,8 @@ mod tests {
 
     #[test]
     fn who_polls_for_others_uses_no_processor_time_and_who_waits_for_that_does() {
-        // Calls the kernel, and reads data that comes every 100 ms, for any length of time.
+        // The thread calls the kernel, and reads data that comes every 100 ms, for any length of
+        // time.
         let mut seen = Computing::new(counted(0, 0, 0));
         for ms in (10..60_000).step_by(10) {
             let now = counted(ms, ms, ms / 100);
@@ -232,7 +238,8 @@ mod tests {
             }
             assert!(!seen.uses_processor(now), "after {ms} ms");
         }
-        // Reads only its processor time from the kernel; computes, with page faults.
+        // The thread reads only its processor time from the kernel; and it computes, with page
+        // faults.
         for (in_kernel, faults) in [(1, 0), (0, 1)] {
             let mut seen = Computing::new(counted(0, 0, 0));
             for ms in (10..=5_000).step_by(10) {
@@ -250,7 +257,7 @@ mod tests {
         let asleep = |times: &str| [(7, times.to_owned())];
         let at = Instant::from_ns(5);
         let mut rest = Rest::new(at, &asleep("once"));
-        // Processor time spent before does not count.
+        // Processor time that was used before does not count.
         assert!(!rest.has_spent(8, counted(1_000, 0, 0), 1_000_000));
         assert!(!rest.has_spent(9, counted(1_001, 0, 0), 1_000_000));
         assert!(rest.has_spent(8, counted(1_001, 0, 0), 1_000_000));

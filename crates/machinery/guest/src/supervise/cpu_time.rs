@@ -1,44 +1,47 @@
 //! Processor time across changes of the rate.
 //!
-//! A guest divides its processor time by the dilation. When the dilation changes, the time used
-//! before must keep its value, or the CPU clock would jump, even back. So at each change, while all
-//! processes are stopped, the used time and the clock's reading of every process and thread are
-//! recorded here; from then on guests query the supervisor.
+//! The image divides a guest's processor time by the dilation. When the dilation changes, the time
+//! used before must keep its value; otherwise the CPU clock would jump, even backwards. So at each
+//! change, while all processes are stopped, the used time and the clock's reading of every process
+//! and thread are recorded here. From then on the image asks the supervisor for processor time.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use crate::linux::processes;
 
-/// Records of a session's processes. Empty until the first change.
+/// Records of the session's processes and threads. Empty until the dilation first changes.
 #[derive(Default)]
 pub(crate) struct CpuTime {
     bases: Mutex<BTreeMap<Subject, Base>>,
 }
 
-/// Process or thread with processor time.
+/// Process or thread whose processor time is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Process(i32),
     Thread(i32),
 }
 
-/// Point through which a clock's line goes.
+/// Used processor time and the shown value of the CPU clock, both at the last change of the
+/// dilation.
 struct Base {
-    /// Start time of the subject, which distinguishes it from a later one with its number.
+    /// Start time of the process or thread, which distinguishes it from a later one with the same
+    /// identifier.
     began: String,
     real_ns: i64,
     shown_ns: i64,
 }
 
 impl CpuTime {
-    /// Removes the records of ended subjects.
+    /// Removes the records of processes and threads that have ended.
     pub(crate) fn forget_ended(&self) {
         let mut bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
         bases.retain(|subject, base| began(*subject).as_ref() == Some(&base.began));
     }
 
-    /// Records the clocks of these stopped processes under `dilation`, which is about to end.
+    /// Records the CPU clocks of these processes, which must be stopped. `dilation` is the dilation
+    /// that is about to end.
     pub(crate) fn rebase(&self, pids: &[i32], dilation: f64) {
         let mut bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
         for &pid in pids {
@@ -60,12 +63,13 @@ impl CpuTime {
         }
     }
 
-    /// Returns the reading of CPU clock `clock` of `thread` when the kernel's is `real_ns`.
+    /// Returns the value to show of CPU clock `clock` of `thread`, in nanoseconds, when the
+    /// kernel's value is `real_ns`.
     pub(crate) fn shown_ns(&self, thread: i32, clock: i32, real_ns: i64, dilation: f64) -> i64 {
         let subject = match clock {
             libc::CLOCK_PROCESS_CPUTIME_ID => Subject::Process(processes::process_of(thread)),
             libc::CLOCK_THREAD_CPUTIME_ID => Subject::Thread(thread),
-            // The number of a process or thread, inverted, above three bits.
+            // The identifier holds the inverted number of a process or thread above three bits.
             id => match (!(id >> 3), id & PER_THREAD != 0) {
                 (0, true) => Subject::Thread(thread),
                 (0, false) => Subject::Process(processes::process_of(thread)),
@@ -80,7 +84,8 @@ impl CpuTime {
     }
 }
 
-/// A subject without a record, or with another's record, began after the last change.
+/// Returns the shown value. A process or thread without a record, or with the record of an earlier
+/// one, has begun after the last change.
 fn shown(base: Option<&Base>, began: &str, real_ns: i64, dilation: f64) -> i64 {
     let (real0_ns, shown0_ns) = base
         .filter(|base| base.began == began)
@@ -89,7 +94,7 @@ fn shown(base: Option<&Base>, began: &str, real_ns: i64, dilation: f64) -> i64 {
     shown0_ns + (since_ns as f64 / dilation) as i64
 }
 
-/// Returns the processor time that a stopped process or thread has used.
+/// Returns the processor time, in nanoseconds, that a stopped process or thread has used.
 fn used_ns(pid: i32, subject: Subject) -> Option<i64> {
     match subject {
         Subject::Process(pid) => {
@@ -102,7 +107,8 @@ fn used_ns(pid: i32, subject: Subject) -> Option<i64> {
             let done = unsafe { libc::clock_gettime(clock, &raw mut now) } == 0;
             done.then_some(now.tv_sec * 1_000_000_000 + now.tv_nsec)
         }
-        // Threads of another process have no clock that we can read, but this is the same value.
+        // This process cannot read the clock of another process's thread, but this file has the
+        // same value.
         Subject::Thread(thread) => {
             std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"))
                 .ok()?
@@ -117,7 +123,8 @@ fn used_ns(pid: i32, subject: Subject) -> Option<i64> {
 fn began(subject: Subject) -> Option<String> {
     let (Subject::Process(id) | Subject::Thread(id)) = subject;
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The 22nd field; the second, in parentheses, may contain any character.
+    // The start time is the 22nd field. The second field, in parentheses, may contain any
+    // character.
     let after_name = stat.get(stat.rfind(')')? + 2..)?;
     after_name.split(' ').nth(19).map(str::to_owned)
 }
@@ -135,7 +142,7 @@ mod tests {
         let own = std::process::id() as i32;
         let clocks = CpuTime::default();
         let process = libc::CLOCK_PROCESS_CPUTIME_ID;
-        // Without a record: at the present rate from its beginning.
+        // Without a record, the present rate applies from the beginning.
         assert_eq!(clocks.shown_ns(own, process, 1_000, 10.0), 100);
         clocks.rebase(&[own], 10.0);
         let (real, stood) = {
@@ -149,10 +156,10 @@ mod tests {
             clocks.shown_ns(own, process, real + 500, 0.5),
             stood + 1_000
         );
-        // By number, as another process would read it.
+        // The identifier contains a number, as another process would use it.
         let by_number = (!own << 3) | SCHEDULER;
         assert_eq!(clocks.shown_ns(1, by_number, real, 0.5), stood);
-        // A kernel's reading from before the change does not lead to a lower value.
+        // A kernel's value from before the change must not lead to a lower shown value.
         assert_eq!(clocks.shown_ns(own, process, 0, 0.5), stood);
     }
 

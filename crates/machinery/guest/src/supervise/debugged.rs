@@ -1,13 +1,13 @@
-//! Programs that are executed under a debugger.
+//! Programs that are executed under a debugger in the session.
 //!
 //! A process has at most one tracer, so the supervisor cannot trace a debugger's tracee through its
-//! exec. The exec proceeds, and the debugger sees its stop. At the debugger's first request to
-//! resume the program, the filter notifies the supervisor, which prepares the program through the
-//! debugger (`linux/debugger.rs`).
+//! exec. Instead, the exec proceeds, and the debugger sees its stop. At the debugger's first
+//! request to resume the program, the filter notifies the supervisor, which then prepares the
+//! program through the debugger (`linux/debugger.rs`).
 //!
-//! `PTRACE_TRACEME` of a child whose parent waits for the child's exec (as by vfork(2)) is deferred
-//! until that exec. A traced child stops at each SIGSYS, and the waiting parent could not resume
-//! it.
+//! If a child requests `PTRACE_TRACEME` while its parent waits for the child's exec (as with
+//! vfork(2)), the request is deferred until that exec. A traced child would stop at each SIGSYS,
+//! and the waiting parent could not resume it.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -21,11 +21,11 @@ use crate::names::pages_of;
 use crate::supervise::asker::Asker;
 use crate::supervise::notify::Answer;
 
-/// State of the tracees of debuggers.
+/// State of the processes that execute programs under a debugger.
 #[derive(Default)]
 pub(crate) struct Debugged {
     executing: Mutex<Vec<Executing>>,
-    /// Children whose request to be traced is deferred to their next exec.
+    /// Children whose request `PTRACE_TRACEME` is deferred to their next exec.
     put_off: Mutex<Vec<PutOff>>,
 }
 
@@ -33,16 +33,16 @@ pub(crate) struct Debugged {
 struct Executing {
     process: i32,
     by: Pidfd,
-    /// Signalled when the wait for the debugger ends.
+    /// Eventfd that is raised when the wait for the debugger ends.
     done: Arc<std::fs::File>,
     stage: Stage,
 }
 
-/// Child that asked to be traced by its parent.
+/// Child that has requested to be traced by its parent.
 struct PutOff {
     process: i32,
     by: Pidfd,
-    /// True after its exec: its next request is granted.
+    /// True after the child's exec: its next request is granted.
     is_due: bool,
 }
 
@@ -54,34 +54,35 @@ impl PutOff {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Waits for the debugger to resume the new program.
+    /// The process waits for the debugger to resume the new program.
     Pending,
-    /// The debugger's next request does not resume the program yet.
+    /// The debugger's next request does not resume the program yet, and is let through.
     OnceMore,
-    /// The program is being prepared, and has received this many descriptors.
+    /// The program is being prepared, and has received this number of descriptors.
     Preparing(usize),
 }
 
-/// Process whose program has to be prepared before the asker's request is made.
+/// Process whose program must be prepared before the debugger's request is made.
 pub(crate) struct Unprepared {
     pub(crate) process: i32,
     pub(crate) args: [u64; 6],
 }
 
-/// Outcome of a wait for a debugger.
+/// Outcome of the wait for a debugger to resume a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
-    /// The program is being prepared, or the process has ended or executes another program.
+    /// The program is being prepared; or the process has ended, or executes another program.
     Over,
-    /// The debugger has ended before.
+    /// The debugger has ended without resuming the program.
     DebuggerEnded,
 }
 
 impl Debugged {
-    /// Records that a process executes a program under a debugger.
+    /// Records that `process` executes a program under a debugger. Returns the eventfd for
+    /// [`Self::wait`].
     ///
     /// # Errors
-    /// Fails if this process can open no more files, or if `process` has ended.
+    /// Fails if this process may open no more files, or if `process` has ended.
     pub(crate) fn executes(&self, process: i32) -> std::io::Result<Arc<std::fs::File>> {
         let done = Arc::new(std::fs::File::from(eventfd(0, EventfdFlags::CLOEXEC)?));
         let by = Pidfd::of_process(process)?;
@@ -95,8 +96,8 @@ impl Debugged {
         Ok(done)
     }
 
-    /// Blocks until the debugger has resumed the program identified by `done`, or can no longer do
-    /// so.
+    /// Blocks until the debugger has resumed the program that `done` identifies, or can no longer
+    /// do so.
     pub(crate) fn wait(&self, process: i32, done: &std::fs::File, debugger: &Pidfd) -> Waited {
         let Ok(its) = Pidfd::of_process(process) else {
             self.forget(process);
@@ -121,13 +122,14 @@ impl Debugged {
         }
     }
 
-    /// Returns the process that a debugger's request resumes, if its program is not prepared.
+    /// Returns the process that a debugger's request would resume, if its program is not prepared
+    /// yet.
     pub(crate) fn unprepared(&self, asker: &Asker<'_>, args: [u64; 6]) -> Option<Unprepared> {
         let mut executing = self.executing();
         if executing.is_empty() {
             return None;
         }
-        // The number is relative to the debugger's PID namespace.
+        // The identifier in the request is relative to the debugger's PID namespace.
         let depth = processes::numbers(asker.thread()).len().checked_sub(1)?;
         let number = args[1] as i32;
         let is_it = |one: &&mut Executing| {
@@ -142,7 +144,7 @@ impl Debugged {
             Stage::Preparing(_) => return None,
             Stage::Pending => {}
         }
-        // The process still has the previous program, or the exec has failed.
+        // The process still executes the previous program, or the exec has failed.
         if pages_of(found.process).iter().any(|page| !page.writable) {
             return None;
         }
@@ -151,7 +153,7 @@ impl Debugged {
         Some(Unprepared { process, args })
     }
 
-    /// Lets the debugger's request pass, and prepares the program at the one after it.
+    /// Lets the debugger's present request pass. The program is prepared at the request after it.
     pub(crate) fn ask_once_more(&self, process: i32) {
         let mut executing = self.executing();
         if let Some(found) = executing.iter_mut().find(|one| one.process == process) {
@@ -159,7 +161,7 @@ impl Debugged {
         }
     }
 
-    /// Prepares the program at the debugger's next request.
+    /// Records that the program must be prepared at the debugger's next request.
     pub(crate) fn ask_at_next(&self, process: i32) {
         let mut executing = self.executing();
         if let Some(found) = executing.iter_mut().find(|one| one.process == process) {
@@ -167,7 +169,7 @@ impl Debugged {
         }
     }
 
-    /// Returns the index of the next descriptor for a program that is being prepared; the program
+    /// Returns the index of the next descriptor for a program that is being prepared. The program
     /// requests it by an exec without a program.
     pub(crate) fn next_gift(&self, asker: &Asker<'_>) -> Option<usize> {
         let mut executing = self.executing();
@@ -183,7 +185,7 @@ impl Debugged {
         Some(*given - 1)
     }
 
-    /// Drops the record of a process: its program is prepared, or will not be.
+    /// Removes the record of a process, whose program is prepared or will not be prepared.
     pub(crate) fn forget(&self, process: i32) {
         let gone = |one: &Executing| one.process == process || one.by.has_ended();
         self.executing().retain(|one| {
@@ -195,7 +197,7 @@ impl Debugged {
         });
     }
 
-    /// Returns the answer to `PTRACE_TRACEME`.
+    /// Returns the answer to a child's `PTRACE_TRACEME`.
     pub(crate) fn traceme(&self, asker: &Asker<'_>) -> Answer {
         let process = asker.process();
         let mut put_off = self.put_off();
@@ -227,7 +229,7 @@ impl Debugged {
         }
     }
 
-    /// Returns true, once, if the process is to be traced from this exec on.
+    /// Returns true if the process must be traced from this exec on. Later calls return false.
     pub(crate) fn is_due(&self, process: i32) -> bool {
         let mut put_off = self.put_off();
         let found = put_off.iter_mut().find(|one| one.is_of(process));

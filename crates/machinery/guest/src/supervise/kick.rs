@@ -1,12 +1,12 @@
-//! Waking threads whose wait has become too long.
+//! Kicks: interruption of threads whose timeout in the kernel has become too long.
 //!
-//! A guest's timed wait sleeps in the kernel with a timeout computed from the rate at its
-//! beginning. When the clock is made to run faster, the timeout is too long. So after a change of
-//! rate every thread in the image's single waiting instruction is sent SIGSYS; the image's handler
-//! makes it recompute its timeout.
+//! A guest's timed wait sleeps in the kernel with a timeout computed from the clock's rate at its
+//! beginning. When the clock is made faster, that timeout is too long. So after a change of the
+//! rate the supervisor sends SIGSYS to every thread that is in the image's single waiting
+//! instruction; the image's handler makes the thread recompute its timeout.
 //!
-//! To be called while all threads are stopped: the state of a thread in /proc is then still valid
-//! when the signal arrives, and no thread is interrupted in a system call of the program's own.
+//! To be called while all threads are stopped. The state of a thread in /proc is then still valid
+//! when the signal arrives, and no thread is interrupted in a system call of the program itself.
 
 use std::ops::RangeInclusive;
 
@@ -17,7 +17,8 @@ use crate::linux::processes;
 use crate::linux::spare::with_spare;
 use crate::supervise::thread_state::ThreadState;
 
-/// Kicks the waiting threads of these (stopped) processes; returns their number.
+/// Kicks the waiting threads of these processes, which must be stopped. Returns the number of
+/// threads.
 pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
     let mut kicked = 0;
     for &pid in pids {
@@ -34,25 +35,27 @@ pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
     kicked
 }
 
-/// Makes a thread that sleeps in a wait recompute its timeout. The caller has just found it asleep,
-/// and part of a guest.
+/// Makes a thread that sleeps in a wait recompute its timeout. The caller must have just found that
+/// the thread sleeps and belongs to a guest.
 pub(crate) fn kick_asleep(pid: i32, thread: i32) {
     if let Some(held) = Held::new(pid, thread) {
         held.kick();
     }
 }
 
-/// Thread to kick, referenced so that a later thread of its number is not kicked.
+/// Thread to kick. It is referenced by a descriptor, so that a later thread with the same
+/// identifier is not kicked.
 pub(crate) struct Held {
     pid: i32,
     thread: i32,
-    /// Descriptor of the thread; before Linux 6.9 of its process.
+    /// Descriptor of the thread; before Linux 6.9 that of its process.
     by: Pidfd,
     is_thread: bool,
 }
 
 impl Held {
-    /// Opens the thread, before its owner is checked. `None` if it is gone.
+    /// Opens the thread. The caller must then check its process. Returns `None` if the thread has
+    /// ended.
     pub(crate) fn new(pid: i32, thread: i32) -> Option<Self> {
         let by = match with_spare(|| Pidfd::of_thread(thread)) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => None,
@@ -71,15 +74,15 @@ impl Held {
         })
     }
 
-    /// Makes the thread recompute its timeout, if it waits. The image distinguishes a kick from a
-    /// SIGSYS of the program's own by its data.
+    /// Makes the thread recompute its timeout if it waits. The image distinguishes a kick from a
+    /// SIGSYS of the program by the data of the signal.
     pub(crate) fn kick(&self) {
         // SAFETY: plain data.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         info.si_signo = libc::SIGSYS;
         info.si_code = KICK_CODE;
         if self.is_thread {
-            // A thread that has ended waits for nothing.
+            // Errors are ignored: a thread that has ended waits for nothing.
             let _ = self.by.signal(libc::SIGSYS, &info);
         } else if !self.by.has_ended() {
             let info = &raw const info;
@@ -97,11 +100,11 @@ impl Held {
     }
 }
 
-/// Returns true if a stopped thread is about to make the waiting call, or in it.
+/// Returns true if a stopped thread is in the waiting call, or about to make it.
 ///
-/// A thread behind the call but not in it has finished its wait. If it has just returned there from
-/// a handler of the program, our handler would take it for a thread interrupted by the kick, and it
-/// would lose its EINTR.
+/// If the thread's instruction pointer is after the call but the thread is not in the call, the
+/// wait has ended. If such a thread has just returned there from a handler of the program, a kick
+/// would make it lose its EINTR: the image's handler would assume that the kick has interrupted it.
 fn stands_in_wait(pid: i32, thread: i32, wait: &RangeInclusive<u64>) -> bool {
     ThreadState::of_stopped(pid, thread).is_some_and(|state| state.is_waiting(wait))
 }

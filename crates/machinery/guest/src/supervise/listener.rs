@@ -1,4 +1,5 @@
-//! Answers the filter's requests: execs, timers, clocks, and requests of the image.
+//! Answers to the requests that the filters send to the supervisor: execs, timers, clocks, and
+//! questions of the image.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use crate::supervise::question::{Question, SignalStack};
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::timer_calls::{self, SetTimer};
 
-/// Serves one listener until no process with its filter is left. Runs in a thread.
+/// Answers the requests of one listener until no process with its filter is left. Runs in its own
+/// thread.
 pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
     while let Some(notification) = listener.receive() {
         let asker = Asker {
@@ -58,8 +60,8 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 }
             },
             Question::Exec => {
-                // In a thread of its own: ptrace binds a tracee to the thread that seized it, and
-                // loading a program may take long.
+                // A separate thread follows the exec: ptrace binds a tracee to the thread that
+                // seized it, and loading a program may take long.
                 let (listener, supervisor) = (Arc::clone(listener), Arc::clone(supervisor));
                 let host = listener.host().index();
                 supervisor.exec_begun(host);
@@ -70,7 +72,8 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 };
                 match std::thread::Builder::new().spawn(follow) {
                     Ok(_) => continue,
-                    // The error of a failing fork, which programs can handle.
+                    // No thread could be started. The exec fails with the error of a failing fork,
+                    // which programs can handle.
                     Err(_) => {
                         supervisor.exec_ended(host);
                         Answer::Error(libc::EAGAIN)
@@ -82,7 +85,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
             Question::Clock(call) => {
                 let (answer, was_set) = clock_calls::answer(supervisor, &asker, call);
                 if was_set {
-                    // Before the answer, so that timers have reported it by then.
+                    // This precedes the answer, so that timers have reported the step by then.
                     supervisor.tell_of_steps();
                 }
                 if supervisor.clock.take_sped_up() {
@@ -92,7 +95,8 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
             }
             Question::Image(Some(question)) => answer_image(supervisor, &asker, question),
             Question::Image(None) => Answer::Error(libc::EINVAL),
-            // ENOSYS is the error of a kernel without io_uring: programs fall back.
+            // ENOSYS is the error of a kernel without io_uring, upon which programs use other
+            // calls.
             Question::IoUring if !supervisor.allow_leaks.load(Ordering::Relaxed) => {
                 note(supervisor, &notification, name, "refused");
                 Answer::Error(libc::ENOSYS)
@@ -134,7 +138,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
         };
         asker.answer(answer);
     }
-    // A program and all its descendants have ended, or it was released.
+    // The program and all its descendants have ended, or it was released.
     supervisor.cpu_time.forget_ended();
     supervisor.timers.forget_unheld();
 }
@@ -145,7 +149,7 @@ fn done_in_real_time(supervisor: &Supervisor, notification: &Notification) -> An
     Answer::Continue
 }
 
-/// Answers the image's requests.
+/// Answers a question of the image.
 fn answer_image(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
@@ -206,9 +210,10 @@ fn answer_image(
     }
 }
 
-/// Refuses terminal input from unprivileged programs. Typing into a shared terminal would give a
-/// program of another user, or one without root's rights, the rights of the terminal's reader.
-/// Newer kernels require the same capability, and return the same errors.
+/// Refuses an `ioctl` that inserts terminal input, unless the program has the privilege. By
+/// inserting input into a shared terminal, a program of another user, or one without root's rights,
+/// would get the rights of the terminal's reader. Newer kernels require the same capability, and
+/// return the same errors.
 fn terminal_input(supervisor: &Supervisor, asker: &Asker<'_>, command: u32) -> Answer {
     const CAP_SYS_ADMIN: u64 = 1 << 21;
     match asker.has_capability(CAP_SYS_ADMIN) {
@@ -232,8 +237,9 @@ fn terminal_input(supervisor: &Supervisor, asker: &Asker<'_>, command: u32) -> A
     }
 }
 
-/// Returns true if two signals do not fit onto a stack for `sigaltstack`, in which case the kernel
-/// would write below it. A stack that cannot be read is left to the kernel.
+/// Returns true if two signals do not fit onto a stack that a program passes to `sigaltstack`. The
+/// kernel would then write below the stack. If the structure is not readable, the kernel must
+/// handle the call.
 fn is_too_small(asker: &Asker<'_>, stack: Alleged<SignalStack>) -> bool {
     asker.read(stack).is_ok_and(|stack| {
         let is_in_use = stack.flags & libc::SS_DISABLE == 0;
@@ -241,7 +247,7 @@ fn is_too_small(asker: &Asker<'_>, stack: Alleged<SignalStack>) -> bool {
     })
 }
 
-/// Answers an exec, in a thread of its own.
+/// Answers an exec. Runs in its own thread.
 fn follow_exec(listener: &Listener, supervisor: &Supervisor, asker: &Notification) {
     let process = processes::process_of(asker.thread);
     let debugger = processes::tracer_of(asker.thread);
@@ -275,7 +281,7 @@ fn follow_exec(listener: &Listener, supervisor: &Supervisor, asker: &Notificatio
 }
 
 /// Lets an exec proceed that a debugger sees. The program is prepared at the debugger's first
-/// request to resume it, and killed if the debugger ends before.
+/// request to resume it. If the debugger ends before that, the program is killed.
 fn follow_under_debugger(
     listener: &Listener,
     supervisor: &Supervisor,
@@ -319,7 +325,7 @@ fn follow_under_debugger(
     }
 }
 
-/// Prepares a program that a debugger is about to resume, in a thread of its own.
+/// Prepares a program that a debugger is about to resume. Runs in its own thread.
 fn prepare_debugged(
     listener: &Listener,
     supervisor: &Supervisor,
@@ -349,8 +355,8 @@ fn prepare_debugged(
     }
 }
 
-/// Adds a process whose exec has ended to the freezer. A launched program is then stopped before
-/// its first instruction, and stays stopped while the session is paused.
+/// Adds a process whose exec has ended to the freezer. If the session is paused, a launched program
+/// is thereby stopped before its first instruction.
 fn admit(
     listener: &Listener,
     supervisor: &Supervisor,
@@ -374,7 +380,7 @@ fn admit(
     }
 }
 
-/// Returns the mappings and settings for a new program.
+/// Returns the objects to map into a new program of this listener.
 fn outfit_of<'a>(listener: &'a Listener, supervisor: &'a Supervisor) -> Outfit<'a> {
     let image = listener.image().unwrap_or(&supervisor.injector.image.file);
     Outfit {
@@ -386,8 +392,8 @@ fn outfit_of<'a>(listener: &'a Listener, supervisor: &'a Supervisor) -> Outfit<'
 
 const PTRACE_TRACEME: u64 = libc::PTRACE_TRACEME as u64;
 
-/// Warns of lost privileges: without root a session can only follow programs that gain no
-/// privileges by exec; the kernel then ignores the bits that would give them.
+/// Warns of lost privileges. Without root, a session can follow only programs that gain no
+/// privileges by an exec; the kernel then ignores set-user-id bits and file capabilities.
 fn warn_of_lost_privileges(supervisor: &Supervisor, thread: i32) {
     use std::os::unix::fs::MetadataExt;
     if rustix::process::geteuid().is_root() {
@@ -405,7 +411,7 @@ fn warn_of_lost_privileges(supervisor: &Supervisor, thread: i32) {
     }
 }
 
-/// Counts a call that is not virtualised, or refused, and reports the first one.
+/// Counts a call that is refused or not virtualised, and reports the first of its kind.
 fn note(supervisor: &Supervisor, asker: &Notification, call: &'static str, outcome: &'static str) {
     let program = processes::name(processes::process_of(asker.thread));
     if supervisor.report.count(

@@ -1,4 +1,4 @@
-//! Next event of a stopped session, by the waits of its threads.
+//! Next event of a stopped session, determined from the waits of its threads.
 
 use timeloom_time::{Instant, Virtual};
 
@@ -6,12 +6,12 @@ use crate::linux::processes;
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::thread_state::ThreadState;
 
-/// Returns the first instant at which something may happen in a session whose processes are all
-/// stopped, without input from outside: now, if a thread was stopped while it computed or a program
-/// is being started; never (`None`), if all threads wait for others.
+/// Returns the first virtual time at which an event may happen without input from outside, in a
+/// session whose processes are all stopped. This is the present time if a thread was stopped while
+/// it computed, or if a program is being started. It is `None` if all threads wait for others.
 ///
-/// A thread that was stopped just behind a call in which it might have waited for others is taken
-/// for a waiting one.
+/// A thread that was stopped just after a call in which it might have waited for others counts as
+/// waiting.
 pub(crate) fn next_deadline(supervisor: &Supervisor) -> Option<Instant<Virtual>> {
     let now = supervisor.clock.now();
     if supervisor.is_starting_one() {
@@ -39,8 +39,8 @@ pub(crate) fn next_deadline(supervisor: &Supervisor) -> Option<Instant<Virtual>>
     theirs.into_iter().chain(own).min().map(|at| at.max(now))
 }
 
-/// Returns true if a thread may sleep in the call until others wake it. In any other call the
-/// thread was stopped on its way.
+/// Returns true if a thread may sleep in this call until others wake it. A thread in any other call
+/// was stopped while it ran.
 fn waits_for_others(call: i64) -> bool {
     const CALLS: &[libc::c_long] = &[
         libc::SYS_read,

@@ -12,46 +12,48 @@ use crate::clock::Host;
 use crate::error::GuestError;
 use crate::linux::descriptor::is_readable;
 
-/// Descriptor on which a filter's notifications arrive.
+/// Descriptor on which the notifications of a filter arrive.
 pub(crate) struct Listener {
     fd: OwnedFd,
-    /// Host of the processes with this filter, since a filter is inherited.
+    /// Host of the processes with this filter. They all have the same host, since they inherit the
+    /// filter.
     host: Arc<Host>,
-    /// Data for the release of a registered program.
+    /// Data for the release of an attached program; `None` for a launched one.
     leave: Option<Leave>,
 }
 
 struct Leave {
-    /// Image of the program and its children: one of their own, by whose name they are found.
+    /// Copy of the image for the program and its children, which are found by its name.
     image: File,
-    /// An eventfd: raised to end the listening.
+    /// Eventfd that is raised to end the listening.
     stop: File,
-    /// Files passed on request by [`timeloom_calls::ImageCall::Give`].
+    /// Files that a program can request by [`timeloom_calls::ImageCall::Give`].
     gifts: Mutex<Vec<File>>,
 }
 
-/// One notification: a process (`thread`) is blocked in a system call and waits.
+/// Notification: a thread is blocked in a system call and waits for the answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Notification {
     id: u64,
-    /// Thread identifier in our pid namespace.
+    /// Identifier of the thread in our PID namespace.
     pub(crate) thread: i32,
-    /// Number of the call.
+    /// Number of the system call.
     pub(crate) call: i64,
-    /// Arguments, decoded by [`super::question`].
+    /// Arguments of the call. [`super::question`] decodes them.
     args: [u64; 6],
-    /// Address of the call.
+    /// Address of the instruction after the call.
     pub(crate) instruction: u64,
 }
 
 impl Notification {
-    /// Decodes the call by `decode`, the only access to its number and arguments.
+    /// Decodes the call by `decode`, to which it passes the call's number and arguments. There is
+    /// no other access to the arguments.
     pub(crate) fn decode<T>(&self, decode: impl FnOnce(i64, [u64; 6]) -> T) -> T {
         decode(self.call, self.args)
     }
 }
 
-/// Answer to the waiting process.
+/// Answer to a waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The kernel executes the call as if there were no filter.
@@ -69,10 +71,11 @@ impl From<Result<i64, i32>> for Answer {
 }
 
 impl Listener {
-    /// Makes the listener of a launched program.
+    /// Creates the listener of a launched program.
     pub(crate) fn new(fd: OwnedFd, host: Arc<Host>) -> Self {
-        // Linux 6.6: the answered process runs at once on this processor, which cuts the round trip
-        // from 4–22 µs to about 4. Older kernels refuse, which does no harm.
+        // With this flag (Linux 6.6) the answered process runs at once on this processor, which
+        // shortens the round trip from 4–22 µs to about 4. Older kernels refuse the flag, which
+        // does no harm.
         let sync_wake_up = 1u64;
         // SAFETY: the argument is passed by value.
         unsafe { libc::ioctl(fd.as_raw_fd(), SET_FLAGS, sync_wake_up) };
@@ -83,7 +86,7 @@ impl Listener {
         }
     }
 
-    /// Makes the listener of a registered program, whose image is `image`.
+    /// Creates the listener of an attached program, whose image is `image`.
     ///
     /// # Errors
     /// Fails if this process may open no more files.
@@ -105,19 +108,20 @@ impl Listener {
         })
     }
 
-    /// Returns another listener on the same notifications, for a process that outlives this one.
+    /// Returns another listener for the same notifications, for a process that outlives this one.
     pub(crate) fn for_another(&self) -> Result<Self, GuestError> {
         let fd = self.fd.try_clone();
         let fd = fd.map_err(GuestError::system("duplicating a filter's listener"))?;
         Ok(Self::new(fd, Arc::clone(&self.host)))
     }
 
-    /// Returns the image of the processes with this filter, if they have one of their own.
+    /// Returns the copy of the image that the processes with this filter map; `None` if they map
+    /// the session's.
     pub(crate) fn image(&self) -> Option<&File> {
         self.leave.as_ref().map(|leave| &leave.image)
     }
 
-    /// Ends [`Self::receive`] of a registered program, so that another process may listen.
+    /// Ends [`Self::receive`] for an attached program, so that another process may listen.
     pub(crate) fn stop(&self) {
         if let Some(leave) = &self.leave {
             let _ = { &leave.stop }.write(&1u64.to_ne_bytes());
@@ -130,15 +134,15 @@ impl Listener {
         leave.is_some_and(|leave| is_readable(&leave.stop))
     }
 
-    /// Sets the files for [`timeloom_calls::ImageCall::Give`], by number.
+    /// Sets the files that [`timeloom_calls::ImageCall::Give`] requests, by their index.
     pub(crate) fn set_gifts(&self, files: Vec<File>) {
         if let Some(leave) = &self.leave {
             *leave.gifts.lock().unwrap_or_else(|e| e.into_inner()) = files;
         }
     }
 
-    /// Calls `give` with the descriptor for a program that is released; returns `None` if there is
-    /// none of this number.
+    /// Calls `give` with the file of this index, for a program that is being released. Returns
+    /// `None` if there is no such file.
     pub(crate) fn with_gift<T>(&self, gift: usize, give: impl FnOnce(&File) -> T) -> Option<T> {
         let gifts = &self.leave.as_ref()?.gifts;
         let gifts = gifts.lock().unwrap_or_else(|e| e.into_inner());
@@ -165,9 +169,9 @@ impl Listener {
             if ready.contains(PollFlags::HUP) && !ready.contains(PollFlags::IN) {
                 return None;
             }
-            // SAFETY: zeroes are a valid (and required) initial value.
+            // SAFETY: zero is a valid, and the required, initial value of all fields.
             let mut raw: libc::seccomp_notif = unsafe { std::mem::zeroed() };
-            // SAFETY: the structure has the size the number encodes.
+            // SAFETY: the structure has the size that the ioctl's number contains.
             if unsafe { libc::ioctl(self.fd.as_raw_fd(), RECEIVE, &raw mut raw) } == 0 {
                 return Some(Notification {
                     id: raw.id,
@@ -177,14 +181,15 @@ impl Listener {
                     instruction: raw.data.instruction_pointer,
                 });
             }
-            // The asker died between poll and ioctl (ENOENT), or a signal interrupted.
+            // The asker has ended between poll and ioctl (ENOENT), or a signal has interrupted the
+            // call.
             if ready.intersects(PollFlags::ERR | PollFlags::NVAL) {
                 return None;
             }
         }
     }
 
-    /// Sends an answer. An asker that has died meanwhile needs none.
+    /// Sends an answer. Ignores errors: an asker that has ended meanwhile needs no answer.
     pub(crate) fn answer(&self, to: &Notification, answer: Answer) {
         let (val, error, flags) = match answer {
             Answer::Continue => (0, 0, CONTINUE_FLAG),
@@ -197,19 +202,19 @@ impl Listener {
             error,
             flags,
         };
-        // SAFETY: the structure has the size the number encodes.
+        // SAFETY: the structure has the size that the ioctl's number contains.
         unsafe { libc::ioctl(self.fd.as_raw_fd(), SEND, &raw mut response) };
     }
 
-    /// Returns true if the asker still waits: memory read before that was then its memory, and not
-    /// that of a process with a recycled identifier.
+    /// Returns true if the asker still waits. Memory that was read before this call was then the
+    /// asker's, and not that of another process with the same identifier.
     pub(crate) fn is_waiting(&self, asker: &Notification) -> bool {
         let id = asker.id;
         // SAFETY: the kernel reads eight bytes.
         unsafe { libc::ioctl(self.fd.as_raw_fd(), ID_VALID, &raw const id) == 0 }
     }
 
-    /// Gives the asker a duplicate of `source`; returns its number there.
+    /// Gives the asker's process a duplicate of `source`. Returns the number of the new descriptor.
     pub(crate) fn give(
         &self,
         asker: &Notification,
@@ -227,7 +232,7 @@ impl Listener {
                 0
             },
         };
-        // SAFETY: the structure has the size the number encodes.
+        // SAFETY: the structure has the size that the ioctl's number contains.
         let number = unsafe { libc::ioctl(self.fd.as_raw_fd(), ADD_FD, &raw mut request) };
         if number < 0 {
             Err(io::Error::last_os_error())
@@ -243,7 +248,7 @@ impl AsFd for Listener {
     }
 }
 
-// From <linux/seccomp.h>; the type character is '!'.
+// Constants of <linux/seccomp.h>; the type character is '!'.
 const RECEIVE: libc::c_ulong = 0xc050_2100;
 const SEND: libc::c_ulong = 0xc018_2101;
 const ID_VALID: libc::c_ulong = 0x4008_2102;

@@ -1,9 +1,8 @@
-//! Checks that this process's own threads sleep, and the kernel's threads for deferred network
-//! work.
+//! Check that this process's own threads sleep, and the kernel's threads for deferred network work.
 //!
-//! The check is made before each move of a clock that skips, thousands of times a second while a
-//! simulated network is busy. So the files are kept open, and one counter of the kernel's covers
-//! all threads: the number of times that they have gone to sleep.
+//! The check is made before each advance of a clock that skips: thousands of times a second while a
+//! simulated network is busy. So the files are kept open, and one counter of the kernel covers all
+//! threads: the number of times that they have gone to sleep.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,11 +10,11 @@ use std::os::unix::fs::FileExt;
 
 use crate::linux::processes;
 
-/// Files of /proc with the states of threads.
+/// Open files of /proc with the states of threads.
 #[derive(Default)]
 pub(crate) struct OwnThreads {
     states: BTreeMap<i32, File>,
-    /// The kernel's threads for deferred network work.
+    /// Files of the kernel's threads for deferred network work (ksoftirqd).
     softirq: Vec<File>,
 }
 
@@ -29,13 +28,13 @@ impl OwnThreads {
         }
     }
 
-    /// Returns true if no network work is deferred.
+    /// Returns true if the kernel's threads for deferred network work sleep.
     pub(crate) fn softirq_sleeps(&self) -> bool {
         self.softirq.iter().all(|file| state(file) == Some('S'))
     }
 
-    /// Returns true if all threads of this process but the calling one were asleep at the time of
-    /// the call. May return false although they were.
+    /// Returns true if all threads of this process except the calling one were asleep during the
+    /// call. The result may be false although they were asleep.
     pub(crate) fn slept(&mut self) -> bool {
         let this = rustix::thread::gettid().as_raw_nonzero().get();
         let before = times_gone_to_sleep();
@@ -47,16 +46,16 @@ impl OwnThreads {
                     .state(thread)
                     .is_none_or(|state| state == 'S' || state == 'Z')
         });
-        // A thread that sleeps now and has not gone to sleep meanwhile has slept all the time.
+        // A thread that sleeps now, and has not gone to sleep meanwhile, has slept all the time.
         all_sleep && before.is_some() && times_gone_to_sleep() == before
     }
 
-    /// Returns the state of a thread; `None` if it is gone.
+    /// Returns the scheduler state of a thread of this process; `None` if the thread has ended.
     fn state(&mut self, thread: i32) -> Option<char> {
         if let Some(state) = self.states.get(&thread).and_then(state) {
             return Some(state);
         }
-        // New, or the number is reused by another thread.
+        // The thread is new, or another thread has reused the identifier.
         let file = open(thread)?;
         let state = state(&file);
         self.states.insert(thread, file);
@@ -64,7 +63,8 @@ impl OwnThreads {
     }
 }
 
-/// Returns the number of times that threads of this process have gone to sleep voluntarily.
+/// Returns the number of times that threads of this process have gone to sleep voluntarily; `None`
+/// on failure.
 fn times_gone_to_sleep() -> Option<i64> {
     // SAFETY: plain data.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -73,12 +73,12 @@ fn times_gone_to_sleep() -> Option<i64> {
     (result == 0).then_some(usage.ru_nvcsw)
 }
 
-/// Opens the thread's own file, not its process's, which sums up all threads.
+/// Opens the file of the thread, not that of its process, which contains sums over all threads.
 fn open(thread: i32) -> Option<File> {
     File::open(format!("/proc/{thread}/task/{thread}/stat")).ok()
 }
 
-/// Returns the scheduler state; `None` if the thread is gone.
+/// Reads the scheduler state; returns `None` if the thread has ended.
 fn state(file: &File) -> Option<char> {
     let mut text = [0; 128];
     let length = file.read_at(&mut text, 0).ok()?;

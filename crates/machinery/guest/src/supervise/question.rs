@@ -1,5 +1,5 @@
-//! Requests of a guest to the supervisor: each call that the filter sends here, with typed
-//! arguments. They are decoded in this one place.
+//! Requests of guests to the supervisor: each system call that the filter sends to the supervisor,
+//! with typed arguments. The arguments are decoded only here.
 
 use timeloom_calls::{ImageCall, Service, TERMINAL_INPUT, Treatment, rows};
 
@@ -10,33 +10,33 @@ use crate::supervise::real_time::RealTime;
 use crate::supervise::timer_calls::posix::PosixCall;
 use crate::supervise::timer_calls::{SetTimer, TimerCall};
 
-/// Call that waits for an answer.
+/// System call of a guest that waits for the supervisor's answer.
 pub(crate) enum Question {
-    /// `execve`, `execveat`: to follow.
+    /// `execve` or `execveat`, which the supervisor follows.
     Exec,
     /// `ptrace` with these arguments: a request that resumes a tracee, or `PTRACE_TRACEME`.
     Trace([u64; 6]),
-    /// Call on a timer.
+    /// Call that creates, sets or reads a timer.
     Timer(TimerCall),
-    /// Call on the clock of the asker's host.
+    /// Call that sets or steers a clock of the asker's host.
     Clock(ClockCall),
-    /// `io_uring_setup`.
+    /// `io_uring_setup`, which is refused or reported.
     IoUring,
-    /// `ioctl` with one of [`TERMINAL_INPUT`].
+    /// `ioctl` with this command, one of [`TERMINAL_INPUT`].
     TerminalInput(u32),
     /// Call that is executed in real time, and reported.
     RealTime(RealTime),
-    /// `unshare` of the time namespace, or `setns` by this descriptor.
+    /// `unshare` of the time namespace (`None`), or `setns` with this descriptor.
     TimeNamespace(Option<i32>),
     /// `sigaltstack` with this stack.
     SignalStack(Alleged<SignalStack>),
-    /// Request of the image. `None` if it is not a valid request, so not the image's.
+    /// Question of the image; `None` if it is not valid, so that the image cannot have asked it.
     Image(Option<ImageCall<Alleged>>),
-    /// Call that the table does not send to the supervisor.
+    /// Call for which the table has no service of the supervisor.
     Unknown,
 }
 
-/// `stack_t`, without its unused parts.
+/// `stack_t`, with those fields that are used here.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct SignalStack {
@@ -48,11 +48,11 @@ pub(crate) struct SignalStack {
 
 const _: () = assert!(size_of::<SignalStack>() == size_of::<libc::stack_t>());
 
-// SAFETY: numbers without gaps.
+// SAFETY: the structure consists of numbers without padding.
 unsafe impl Plain for SignalStack {}
 
 impl Question {
-    /// Decodes the request in a call.
+    /// Decodes the call of a notification.
     pub(crate) fn in_call(notification: &Notification) -> Self {
         notification.decode(Self::of)
     }

@@ -1,16 +1,16 @@
-//! Calls that carry time and are not virtualised yet: counted and reported.
+//! Calls that carry time and are not virtualised: they are counted and reported.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// Count of a program's calls that are not handled yet.
+/// Number of a program's calls of one kind that are not virtualised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnhandledCall {
     /// Name of the program, as in `ps`.
     pub program: String,
-    /// Name of the call.
+    /// Name of the system call.
     pub call: &'static str,
-    /// Outcome of the call.
+    /// Outcome of the call, such as execution in real time.
     pub outcome: &'static str,
     /// Number of calls.
     pub count: u64,
@@ -18,18 +18,18 @@ pub struct UnhandledCall {
     pub site: String,
 }
 
-/// Counts of a session.
+/// Counts of all such calls in a session.
 #[derive(Default)]
 pub(crate) struct Report {
     counts: Mutex<BTreeMap<Which, (u64, String)>>,
 }
 
-/// Program, call, outcome.
+/// Program, call and outcome.
 type Which = (String, &'static str, &'static str);
 
 impl Report {
-    /// Counts one call, made by `thread` at `instruction`. Returns true if it is the first of its
-    /// kind.
+    /// Counts one call, made by `thread` at the address `instruction`. Returns true if it is the
+    /// first of its program, call and outcome.
     pub(crate) fn count(
         &self,
         program: String,
@@ -45,7 +45,7 @@ impl Report {
         entry.0 == 1
     }
 
-    /// Returns all counts, by program and call.
+    /// Returns all counts, sorted by program and call.
     pub(crate) fn calls(&self) -> Vec<UnhandledCall> {
         let counts = self.counts.lock().unwrap_or_else(|e| e.into_inner());
         counts
@@ -61,7 +61,8 @@ impl Report {
     }
 }
 
-/// Returns the file that is mapped at an instruction, and the offset in it.
+/// Returns the file that is mapped at an instruction, and the offset in the file, as
+/// `FILE+0xOFFSET`.
 fn site(thread: i32, instruction: u64) -> String {
     let maps = std::fs::read_to_string(format!("/proc/{thread}/maps")).unwrap_or_default();
     let found = maps.lines().find_map(|line| {

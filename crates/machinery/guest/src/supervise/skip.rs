@@ -1,22 +1,22 @@
-//! Skipping: while all threads wait, time moves to the next event.
+//! Skipping: while all threads wait, the clock advances to the next event at once.
 //!
-//! Rest is detected by scheduler events ([`Activity`]) if BPF is available, and otherwise by
-//! reading /proc many times a second, as follows.
+//! If BPF is available, scheduler events show that all threads wait ([`Activity`]). Otherwise /proc
+//! is read many times a second, as follows.
 //!
-//! Nothing is about to happen if every thread of every guest sleeps and every thread of this
-//! supervisor, if the kernel has deferred no network work, and if all other sources (packets in
-//! flight, programs starting or ended, output not read yet) are quiet too; and if no thread has run
-//! a moment later: then there was an instant at which all slept at once. Threads that sleep in the
-//! image's waiting instruction show their virtual deadline at the top of their stack. The earliest
-//! deadline, theirs or one of the supervisor's own, is then the next instant.
+//! Nothing is about to happen under these conditions: every thread of every guest sleeps, and every
+//! thread of this supervisor; the kernel has deferred no network work; all other sources (packets
+//! in flight, programs starting or ended, output not read yet) are quiet too; and a moment later no
+//! thread has run. Then there was an instant at which all threads slept at once. A thread that
+//! sleeps in the image's waiting instruction has its virtual deadline at the top of its stack. The
+//! next event is the earliest of these deadlines and of the supervisor's own.
 //!
-//! If computing takes no time, the clock moves in no other way, and [`Turns`] chooses the thread
+//! If computing takes no time, the clock advances in no other way, and [`Turns`] chooses the thread
 //! that continues.
 //!
-//! The threads of a held host do not count: nothing happens to them before the host is resumed.
+//! The threads of a held host are ignored: nothing happens to them before the host is resumed.
 //!
 //! A thread asleep in any other call waits for another thread: for data, a lock, a child. It has no
-//! deadline, and can only be woken by a thread that is observed here.
+//! deadline, and only a thread that is observed here can wake it.
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ use crate::supervise::snapshot::{Awake, Snapshot, Waiter};
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::turns::Turns;
 
-/// Skips until `ended`. To be run in a thread.
+/// Skips time until `ended` is true. To be run in its own thread.
 pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
     sleep_exactly();
     let mut own = OwnThreads::new();
@@ -51,7 +51,7 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
             Some(activity) => by_events(&supervisor, activity, &mut own, &mut turns),
             None => skip_once(&supervisor, &mut own, &mut turns),
         };
-        // At increasing intervals while a thread computes, so as not to disturb it.
+        // The intervals between attempts increase while a thread computes, so as not to disturb it.
         naps = if attempt == Attempt::Skipped {
             0
         } else {
@@ -82,31 +82,33 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
     }
 }
 
-/// Returns the source of scheduler events, unless it is unavailable or disabled.
+/// Returns the detector by scheduler events; `None` if it is unavailable or disabled.
 fn by_events_if_possible(supervisor: &Supervisor) -> Option<Activity> {
     let is_unwanted = std::env::var_os(BPF).is_some_and(|value| value == "off");
-    // With virtual dates of files, each skip waits for a kernel tick anyway.
+    // If dates of files are virtual, each skip waits for a kernel tick, so the detector would save
+    // nothing.
     if is_unwanted || supervisor.clock.dates_files() {
         return None;
     }
     Activity::new(supervisor).ok()
 }
 
-/// Variable of the supervisor's environment. The value `off` disables the BPF programs that detect
-/// rest.
+/// Name of an environment variable of the supervisor. Its value `off` disables the BPF programs
+/// that detect rest.
 const BPF: &str = "TIMELOOM_BPF";
 
-/// Outcome of an attempt.
+/// Outcome of an attempt to skip.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attempt {
     Skipped,
-    /// This thread of a guest is running.
+    /// This guest thread is running.
     Busy(i32),
-    /// Something else is about to happen, or there is no next event.
+    /// Another event is about to happen, or there is no next event.
     NotNow,
 }
 
-/// Skips, like [`skip_once`], and reads /proc only if something has run for long.
+/// Attempts to skip, like [`skip_once`], but reads /proc only if something has been running for
+/// long.
 fn by_events(
     supervisor: &Supervisor,
     activity: &mut Activity,
@@ -156,7 +158,7 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
     if let Some(thread) = turns.computing(&first.at_work) {
         return Attempt::Busy(thread);
     }
-    // There is one instant between the two snapshots at which all sleep.
+    // If both snapshots are equal, there is an instant between them at which all threads sleep.
     let is_quiet = |own: &OwnThreads| own.softirq_sleeps() && supervisor.is_quiet();
     if !is_quiet(own) || !own.slept() || first.stirring_child().is_some() {
         return Attempt::NotNow;
@@ -168,7 +170,7 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
         supervisor.clock.await_tick();
     }
     let attempt = match look() {
-        // Threads of this process may have run meanwhile.
+        // Threads of this process may have run between the two snapshots.
         Ok(second) if first == second && is_quiet(own) && (!in_tick || own.slept()) => {
             skip(supervisor, turns, &second)
         }
@@ -180,7 +182,7 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
     attempt
 }
 
-/// Returns the instant of the next event.
+/// Returns the virtual time of the next event; `None` if there is none.
 fn next_instant(supervisor: &Supervisor, waiting: &[Waiter]) -> Option<Instant<Virtual>> {
     let ours = supervisor.clock.next_awaited();
     let deadlines = waiting.iter().filter_map(|waiter| waiter.deadline);
@@ -188,12 +190,12 @@ fn next_instant(supervisor: &Supervisor, waiting: &[Waiter]) -> Option<Instant<V
     ours.into_iter().chain(theirs).min()
 }
 
-/// Returns true if the skip is long enough to show in dates of files.
+/// Returns true if the skip is long enough to be visible in dates of files.
 fn is_long(supervisor: &Supervisor, next: Option<Instant<Virtual>>) -> bool {
     next.is_some_and(|next| next - supervisor.clock.now() >= LEAST_DATED)
 }
 
-/// Skips, after nothing is about to happen.
+/// Skips. The caller has found that nothing is about to happen.
 fn skip(supervisor: &Supervisor, turns: &mut Turns, second: &Snapshot) -> Attempt {
     let in_turns = supervisor.clock.compute() == Compute::None;
     if in_turns && second.at_work.is_empty() {
@@ -205,7 +207,7 @@ fn skip(supervisor: &Supervisor, turns: &mut Turns, second: &Snapshot) -> Attemp
     jump(supervisor, &second.waiting)
 }
 
-/// Moves the clock to the next event while all threads sleep and `waiting` is current.
+/// Advances the clock to the next event. All threads must sleep, and `waiting` must be current.
 fn jump(supervisor: &Supervisor, waiting: &[Waiter]) -> Attempt {
     let Some(next) = next_instant(supervisor, waiting) else {
         return Attempt::NotNow;
@@ -217,14 +219,14 @@ fn jump(supervisor: &Supervisor, waiting: &[Waiter]) -> Attempt {
     let due = |waiter: &Waiter| {
         supervisor.clock.first_of(waiter.deadline) <= Some(next) && waiter.deadline.is_some()
     };
-    // A kick must find its thread asleep: a thread that is just making a call that traps would lose
-    // the call, since a signal that is pending already keeps the filter's from being queued, and
-    // the program would read the call's number as its result. So all threads are kicked before any
-    // thread continues that may wake one of them: first the threads whose deadline has not come,
-    // which only sleep again; and afterwards the supervisor's threads that deliver packets. Of two
-    // threads whose deadline has come the first may wake the second, so then all are stopped while
-    // they are kicked. They are also stopped if the next is about to wake by itself, which would be
-    // during its kick.
+    // A thread must be asleep when a kick reaches it. If it were just making a call that traps, it
+    // would lose that call: a signal that is pending already prevents the kernel from queueing the
+    // filter's, and the program would read the call's number as its result. So all threads are
+    // kicked before any thread continues that may wake one of them. First come the threads whose
+    // deadline has not come, which only sleep again; after them the supervisor's threads, which
+    // deliver packets. If two threads have a deadline that has come, the first may wake the second,
+    // so all are stopped while they are kicked. They are also stopped if the next thread is about
+    // to wake by itself, which would happen during its kick.
     let (now, not_yet): (Vec<_>, Vec<_>) = waiting.iter().partition(|waiter| due(waiter));
     let is_soon = gain.as_s_f64() * supervisor.clock.dilation() < SOON_S;
     if (now.len() > 1 || is_soon) && supervisor.freezer.kind() == FreezeKind::Cgroup {
@@ -244,7 +246,7 @@ fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
     })
 }
 
-/// Applies `change` to the clock while all guests are stopped.
+/// Applies `change` to the clock while the processes of all guests are stopped.
 pub(super) fn stopped(supervisor: &Supervisor, change: impl FnOnce(&[i32])) -> Attempt {
     match supervisor.with_guests_stopped(change) {
         Ok(()) => Attempt::Skipped,
@@ -255,18 +257,19 @@ pub(super) fn stopped(supervisor: &Supervisor, change: impl FnOnce(&[i32])) -> A
     }
 }
 
-/// Running time after which /proc is searched for threads that compute without end, or poll.
+/// Wall time of running after which /proc is searched for threads that compute without end, or
+/// poll.
 const LONG_WORK: StdDuration = StdDuration::from_millis(3);
 
-/// Gain below which waiting is as quick as skipping.
+/// Minimum gain of a skip; for less, waiting takes no longer than skipping.
 const LEAST_GAIN: Duration = Duration::from_us(100);
 
-/// Shortest skip that can show in dates of files: a tick of most kernels, or less.
+/// Shortest skip that can be visible in dates of files: a tick of most kernels, or less.
 const LEAST_DATED: Duration = Duration::from_ms(4);
 
-/// Wall time longer than it takes to kick all threads, even if this thread is kept from its
-/// processor for a moment.
+/// Wall seconds within which the kicks of all threads are done, even if this thread is preempted
+/// for a moment.
 const SOON_S: f64 = 0.005;
 
-/// Time after which the user is informed why nothing is skipped.
+/// Wall time without a skip after which the user is informed of the reason.
 const LONG_BUSY: StdDuration = StdDuration::from_secs(5);

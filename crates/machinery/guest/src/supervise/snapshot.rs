@@ -1,5 +1,5 @@
-//! Snapshot of all threads, with the deadlines of their waits; compared with a second one a moment
-//! later.
+//! Snapshot of the states of all threads, with the deadlines of their waits. Two snapshots a moment
+//! apart are compared.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -14,14 +14,14 @@ use crate::supervise::kick;
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::thread_state::ThreadState;
 
-/// Threads of the guests that may continue: those asleep, and those at work.
+/// Threads of guests that are not held: those that sleep, and those that do not.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// The scheduler's statistics of each: unchanged values mean that the thread did not run in
-    /// between.
+    /// Scheduler's statistics of each sleeping thread. Unchanged statistics mean that the thread
+    /// did not run between two snapshots.
     counts: Vec<(i32, String)>,
     pub(crate) waiting: Vec<Waiter>,
-    /// Threads that do not sleep; empty in a snapshot by [`Snapshot::of`].
+    /// Threads that do not sleep. Empty in a snapshot taken by [`Snapshot::of`].
     pub(crate) at_work: Vec<i32>,
 }
 
@@ -33,16 +33,16 @@ pub(crate) struct Waiter {
     pub(crate) deadline: Option<HostInstant<Shown>>,
 }
 
-/// Reason why there is no snapshot: this thread of a guest does not sleep.
+/// Reason why there is no snapshot: this guest thread does not sleep.
 pub(crate) struct Awake(pub(crate) i32);
 
 impl Snapshot {
-    /// Takes a snapshot of threads that all sleep.
+    /// Takes a snapshot. Fails unless all threads sleep.
     pub(crate) fn of(supervisor: &Supervisor) -> Result<Self, Awake> {
         Self::look(supervisor, |_, thread| Err(Awake(thread)))
     }
 
-    /// Takes a snapshot of threads some of which may be at work.
+    /// Takes a snapshot of threads some of which may be running.
     pub(crate) fn with_those_at_work(supervisor: &Supervisor) -> Self {
         let all = Self::look(supervisor, |snapshot, thread| {
             snapshot.at_work.push(thread);
@@ -70,10 +70,11 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Returns a child of these threads that is awake and not among them. Either it is about to
-    /// end, and its parent is not notified yet: the kernel takes it off the cgroup's list before it
-    /// wakes the parent, and on a busy machine it may be suspended in between. Or it was forked
-    /// after the list was read, and may be off it when the list is read again.
+    /// Returns a child of the sleeping threads that is awake and that the snapshot lacks. One case
+    /// is a child that is about to end and whose parent has not been notified yet: the kernel
+    /// removes it from the cgroup's list before it wakes the parent, and on a busy machine it may
+    /// be preempted in between. The other case is a child that was forked after the list was read,
+    /// and that may have left the list when it is read again.
     pub(crate) fn stirring_child(&self) -> Option<i32> {
         let threads = || self.counts.iter().map(|(thread, _)| *thread);
         let listed: BTreeSet<i32> = threads().chain(self.at_work.iter().copied()).collect();
@@ -84,12 +85,12 @@ impl Snapshot {
         })
     }
 
-    /// Returns the scheduler's statistics of the threads.
+    /// Returns the sleeping threads, each with the scheduler's statistics.
     pub(crate) fn counts(&self) -> &[(i32, String)] {
         &self.counts
     }
 
-    /// Adds a thread; returns `None` if it does not sleep.
+    /// Adds a thread to the snapshot. Returns `None` if it does not sleep.
     fn add(&mut self, pid: i32, thread: i32, wait: &RangeInclusive<u64>) -> Option<()> {
         if self.add_counts(pid, thread)? == Sleep::ForEver {
             return Some(());
@@ -117,7 +118,7 @@ impl Snapshot {
     fn add_counts(&mut self, pid: i32, thread: i32) -> Option<Sleep> {
         match processes::thread_state(thread) {
             Some('S') => {}
-            // A dying thread (`X`) is about to notify its parent.
+            // A thread in state `X` is ending, and about to notify its parent.
             Some('Z') | None => return Some(Sleep::ForEver),
             Some(_) => return None,
         }
@@ -128,7 +129,7 @@ impl Snapshot {
 }
 
 impl Waiter {
-    /// Makes the thread read the clock. To be called while it sleeps.
+    /// Makes the thread read the clock and recompute its timeout. To be called while it sleeps.
     pub(crate) fn kick(&self) {
         kick::kick_asleep(self.pid, self.thread);
     }

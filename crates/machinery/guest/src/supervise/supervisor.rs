@@ -1,8 +1,8 @@
-//! Shared state of a supervisor's parts: clock, processes, timers, and the lock under which clock
-//! and processes are changed together.
+//! State that the parts of a supervisor share: clock, processes, timers, and the lock under which
+//! clock and processes are changed together.
 //!
-//! Code that answers a program's call, skips, or finds the next event takes it by reference. It
-//! knows neither the session that owns it nor its other users.
+//! The code that answers a program's call, skips, or finds the next event takes this state by
+//! reference. It has no access to the session that owns the state, or to the session's other users.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -28,51 +28,52 @@ use crate::supervise::report::Report;
 use crate::supervise::turns::Order;
 use crate::timers::Timers;
 
-/// State shared by a session and all threads that answer its programs.
+/// State shared by a session and all threads that serve its programs.
 pub(crate) struct Supervisor {
     pub(crate) injector: Injector,
     pub(crate) clock: Arc<Clock>,
     pub(crate) timers: Timers,
     pub(crate) report: Report,
     pub(crate) freezer: Freezer,
-    /// Launched processes that are not under the freezer yet.
+    /// Launched processes that were not added to the freezer yet.
     pub(crate) newcomers: Mutex<Vec<i32>>,
     children: Mutex<Children>,
-    /// Programs that are executed under a debugger.
+    /// State of programs that are executed under a debugger.
     pub(crate) debugged: Debugged,
-    /// Hosts (their numbers) of the programs that are being started and of the execs that are being
+    /// Host numbers of the programs that are being started and of the execs that are being
     /// followed.
     execs: Mutex<Vec<usize>>,
-    /// Processor time of guests, once the rate has changed.
+    /// Records of the guests' processor time at the last change of the rate.
     pub(crate) cpu_time: CpuTime,
-    /// True if calls that cannot be virtualised are executed natively instead of refused.
+    /// True if calls that cannot be virtualised are executed in real time instead of refused.
     pub(crate) allow_leaks: AtomicBool,
-    /// Number of processes ended by their own seccomp filters, by program and call.
+    /// Number of processes that their own seccomp filters have ended, by program and call.
     ended_by_filter: Mutex<BTreeMap<(String, i32), u32>>,
-    /// True if the user has been informed of refused terminal input.
+    /// True if the user has been informed that terminal input was refused.
     pub(crate) refused_input: AtomicBool,
-    /// True if the kernel's TCP depends on acknowledgements alone, whatever programs request.
+    /// True if the congestion control of TCP depends only on acknowledgements, whatever programs
+    /// request.
     pub(crate) self_clocking: AtomicBool,
     /// Congestion control that programs get which request CUBIC where connections are paced by
     /// acknowledgements alone: CUBIC in virtual time, if there is one.
     pub(crate) virtual_cubic: OnceLock<String>,
-    /// Called with messages for the user.
+    /// Callback for messages to the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
-    /// Held while clock and processes are being changed together.
+    /// Lock that is held while clock and processes are changed together.
     pub(crate) change: Mutex<()>,
-    /// Held while waiting threads and timers are notified of a set CLOCK_REALTIME.
+    /// Lock that is held while waiting threads and timers are notified that CLOCK_REALTIME was set.
     telling: Mutex<()>,
     /// Number of threads that wait for `change`.
     pub(crate) wanting: AtomicUsize,
-    /// Order in which threads were scheduled, as far as recorded.
+    /// Record of the order in which threads were scheduled.
     order: Mutex<Order>,
-    /// Returns false if something outside the guests is about to happen to them.
+    /// Function that returns false if something outside the guests is about to affect them.
     pub(crate) quiet: OnceLock<QuietCheck>,
-    /// Lets a component that follows the clock run ahead of it.
+    /// Function that lets a component that follows the clock run ahead of it.
     pub(crate) ahead: OnceLock<GoAhead>,
 }
 
-/// Program between its fork and its exec.
+/// Guard for a program between its fork and its exec.
 pub(crate) struct Starting<'a> {
     supervisor: &'a Supervisor,
     host: usize,
@@ -84,21 +85,21 @@ impl Drop for Starting<'_> {
     }
 }
 
-/// Check that nothing outside the guests is about to happen to them.
+/// Function that returns true if nothing outside the guests is about to affect them.
 pub(crate) type QuietCheck = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// Callback with the instant that the component has reached ahead of the clock; moves the clock
-/// there.
+/// Callback to which a component passes the instant that it has reached ahead of the clock; it
+/// moves the clock to that instant.
 pub type Arrive = Box<dyn FnOnce(Instant<Virtual>) + Send>;
 
-/// Function that lets a component run ahead of the clock, up to an instant.
+/// Function that lets a component run ahead of the clock, up to the given instant.
 pub(crate) type GoAhead = Box<dyn Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync>;
 
 impl Supervisor {
-    /// Makes the state of a session.
+    /// Creates the state of a session.
     ///
     /// # Errors
-    /// Fails if there is no memory for the image, or no descriptor left.
+    /// Fails if there is no memory for the image, or if no descriptor is left.
     pub(crate) fn new(
         clock: Arc<Clock>,
         freezer: Freezer,
@@ -130,8 +131,9 @@ impl Supervisor {
         })
     }
 
-    /// Reports a process that its own seccomp filter is about to end for a call. Repeated ends of a
-    /// program for the same call are reported [`MOST_REPORTED_ENDS`] times.
+    /// Reports that a process is about to be ended by its own seccomp filter because of a call.
+    /// Ends of the same program for the same call are reported at most [`MOST_REPORTED_ENDS`]
+    /// times.
     pub(crate) fn report_end_by_filter(&self, process: i32, call: i32) {
         let program = processes::name(process);
         let count = {
@@ -162,7 +164,7 @@ impl Supervisor {
         ));
     }
 
-    /// Returns true if a process was reported as ended by its own seccomp filter.
+    /// Returns true if at least one process was reported as ended by its own seccomp filter.
     pub(crate) fn has_end_by_filter(&self) -> bool {
         let ended = self.ended_by_filter.lock();
         !ended.unwrap_or_else(|e| e.into_inner()).is_empty()
@@ -180,7 +182,7 @@ impl Supervisor {
         }
     }
 
-    /// Excludes other changes of clock and processes.
+    /// Takes the lock that excludes other changes of clock and processes.
     pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
         self.wanting.fetch_add(1, Ordering::SeqCst);
         let guard = self.change.lock().unwrap_or_else(|e| e.into_inner());
@@ -188,9 +190,9 @@ impl Supervisor {
         guard
     }
 
-    /// Notifies all that wait on a CLOCK_REALTIME that was set: timers, and threads in a wait with
-    /// a deadline on it. On return, all steps until now have been reported, including those noticed
-    /// first by another thread.
+    /// Notifies timers, and threads whose wait has a deadline on CLOCK_REALTIME, that this clock
+    /// was set. When the function returns, all steps until now have been reported, including those
+    /// that another thread noticed first.
     pub(crate) fn tell_of_steps(self: &Arc<Self>) {
         let telling = self.telling.lock().unwrap_or_else(|e| e.into_inner());
         let stepped = self.clock.take_stepped();
@@ -203,14 +205,14 @@ impl Supervisor {
         }
     }
 
-    /// Makes every thread that waits in virtual time recompute its timeout, as soon as no change is
-    /// in progress.
+    /// Makes every thread that waits in virtual time recompute its timeout, as soon as no other
+    /// change is in progress. Does not wait for that.
     pub(crate) fn kick_soon(self: &Arc<Self>) {
-        // Counted from now on, so that time does not skip before it is done.
+        // The request is counted from now on, so that time does not skip before it is carried out.
         self.wanting.fetch_add(1, Ordering::SeqCst);
         let own = Arc::clone(self);
-        // In a thread of its own: all threads of the guests are stopped for it, and one of them may
-        // be waiting for this thread's answer.
+        // A separate thread does this: all threads of the guests are stopped for it, and one of
+        // them may be waiting for this thread's answer.
         let kick = move || {
             let change = own.lock();
             own.wanting.fetch_sub(1, Ordering::SeqCst);
@@ -225,8 +227,8 @@ impl Supervisor {
         }
     }
 
-    /// Makes every thread that waits in virtual time recompute its timeout. With [`Self::lock`]
-    /// held.
+    /// Makes every thread that waits in virtual time recompute its timeout. The caller must hold
+    /// [`Self::lock`].
     pub(crate) fn kick_waiting(&self) -> Result<(), GuestError> {
         let stood = self.clock.is_paused();
         if !stood {
@@ -239,11 +241,11 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Ends all processes, with a report, if `stopped` is an error: a process that was not stopped
-    /// would continue while its clock stands.
+    /// If `stopped` is an error, ends all processes and reports this: a process that was not
+    /// stopped would continue while its clock stands.
     ///
     /// # Errors
-    /// Returns the error of `stopped`, with the measures taken.
+    /// Returns the error of `stopped`, with a description of the measures taken.
     pub(crate) fn or_end_all(&self, stopped: Result<(), GuestError>) -> Result<(), GuestError> {
         stopped.map_err(|error| {
             self.freezer.kill_wherever_they_are();
@@ -254,12 +256,13 @@ impl Supervisor {
         })
     }
 
-    /// Records that an exec on this host is being followed, until [`Self::exec_ended`].
+    /// Records that an exec on the host with this number is being followed, until
+    /// [`Self::exec_ended`].
     pub(crate) fn exec_begun(&self, host: usize) {
         self.execs().push(host);
     }
 
-    /// Records that one of the execs on this host is not followed any more.
+    /// Records that one exec on the host with this number is no longer followed.
     pub(crate) fn exec_ended(&self, host: usize) {
         let mut execs = self.execs();
         if let Some(index) = execs.iter().position(|&other| other == host) {
@@ -271,7 +274,8 @@ impl Supervisor {
         self.execs.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Records that a program is being started on this host, as long as the result is kept.
+    /// Records that a program is being started on the host with this number, until the result is
+    /// dropped.
     pub(crate) fn starting(&self, host: usize) -> Starting<'_> {
         self.exec_begun(host);
         Starting {
@@ -280,8 +284,8 @@ impl Supervisor {
         }
     }
 
-    /// Returns true if a program is about to enter the session. A program that executes on a held
-    /// host is not counted: it stays there until the host is resumed.
+    /// Returns true if a program is about to enter the session. An exec on a held host is not
+    /// counted: it does not continue until the host is resumed.
     pub(crate) fn is_starting_one(&self) -> bool {
         self.execs().iter().any(|&host| !self.clock.is_held(host))
             || !self
@@ -291,17 +295,17 @@ impl Supervisor {
                 .is_empty()
     }
 
-    /// Records that a thread of this process waits for the end of this program, and settles it.
+    /// Records that a thread of this process waits for the end of this program and will handle it.
     pub(crate) fn watch_end(&self, guest: &Guest) {
         self.children().add(guest);
     }
 
-    /// Returns true if such a program has ended, and the end is not settled yet.
+    /// Returns true if such a program has ended, and its end has not been handled yet.
     pub(crate) fn has_unsettled_end(&self) -> bool {
         self.children().has_unsettled_end()
     }
 
-    /// Reads or updates the record of the scheduling order.
+    /// Calls `work` with the record of the scheduling order, to read or update it.
     pub(crate) fn with_order<T>(&self, work: impl FnOnce(&mut Order) -> T) -> T {
         work(&mut self.order.lock().unwrap_or_else(|e| e.into_inner()))
     }
@@ -310,13 +314,14 @@ impl Supervisor {
         self.children.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Excludes other changes of clock and processes, unless one is in progress.
+    /// Takes the lock that excludes other changes of clock and processes. Returns `None` if another
+    /// change is in progress.
     pub(crate) fn try_change(&self) -> Option<MutexGuard<'_, ()>> {
         self.change.try_lock().ok()
     }
 
-    /// Calls `work` while the processes are stopped, with the list of those that continue
-    /// afterwards. The clock is not changed; the caller holds [`Self::try_change`].
+    /// Calls `work` while the processes are stopped, with the identifiers of those that continue
+    /// afterwards. The clock is not changed. The caller must hold [`Self::try_change`].
     pub(crate) fn with_guests_stopped(&self, work: impl FnOnce(&[i32])) -> Result<(), GuestError> {
         let frozen = self.freezer.freeze(PATIENCE);
         if frozen.is_ok() {
@@ -326,7 +331,7 @@ impl Supervisor {
         frozen
     }
 
-    /// Returns true if nothing but the guests themselves can make anything happen to them.
+    /// Returns true if nothing outside the guests is about to affect them.
     pub(crate) fn is_quiet(&self) -> bool {
         // A thread that waits for the lock sleeps, but is about to act.
         self.wanting.load(Ordering::SeqCst) == 0
@@ -336,8 +341,8 @@ impl Supervisor {
     }
 
     /// Lets the component that follows the clock run ahead of it up to `limit`, and moves the clock
-    /// to the same instant before anything is delivered. Returns false if there is none. With
-    /// [`Self::lock`] held.
+    /// to the instant reached before anything is delivered. Returns false if there is no such
+    /// component. The caller must hold [`Self::lock`].
     pub(crate) fn go_ahead(&self, limit: Instant<Virtual>) -> bool {
         let Some(ahead) = self.ahead.get() else {
             return false;
@@ -346,18 +351,19 @@ impl Supervisor {
         ahead(limit, Box::new(move |at| clock.skip_to(at, || {})))
     }
 
-    /// Returns the processes of hosts that are not held.
+    /// Returns the identifiers of the processes of hosts that are not held.
     pub(crate) fn processes_not_held(&self) -> Vec<i32> {
         self.freezer.processes_not_held()
     }
 
-    /// Returns the instruction addresses of threads that wait in virtual time.
+    /// Returns the addresses of the image's waiting instruction, at which threads wait in virtual
+    /// time.
     pub(crate) fn wait_range(&self) -> &RangeInclusive<u64> {
         &self.injector.image.wait
     }
 
-    /// Records the processor time used by the stopped processes of these hosts under the dilation
-    /// that is about to end.
+    /// Records the processor time that the processes of these hosts, which are stopped, have used
+    /// under the dilation that is about to end.
     pub(crate) fn rebase_cpu_time(&self, hosts: &[Arc<Host>]) {
         self.cpu_time.forget_ended();
         for host in hosts {
@@ -367,17 +373,19 @@ impl Supervisor {
         }
     }
 
-    /// Publishes the divisor of processor time to the programs of a host.
+    /// Publishes the dilation, by which programs of a host divide their processor time, on the
+    /// host's page.
     pub(crate) fn show_dilation(&self, host: &Host) {
         let dilation = self.clock.dilation_on(host.index());
         host.page().page().past.set_dilation(dilation);
     }
 }
 
-/// Maximum number of reported ends by a filter, for each program and call.
+/// Maximum number of reports of ends by a filter, for each program and call.
 const MOST_REPORTED_ENDS: u32 = 10;
-/// Maximum number of counted pairs of program and call: a program can have any name.
+/// Maximum number of counted pairs of program and call. It is limited because a program can have
+/// any name.
 const MOST_KINDS_OF_ENDS: usize = 100;
 
-/// Time within which a process must stop.
+/// Wall time within which a process must stop.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);

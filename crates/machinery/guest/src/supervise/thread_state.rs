@@ -1,6 +1,6 @@
-//! State of a thread that does not run, and the deadline of its wait.
+//! State of a thread that does not run, with the deadline of its wait.
 //!
-//! A thread that waits in virtual time sleeps in the image's single waiting instruction, and shows
+//! A thread that waits in virtual time sleeps in the image's single waiting instruction, and has
 //! its deadline at the top of its stack. A thread asleep in any other call waits for another
 //! thread: for data, a lock, a child.
 
@@ -13,25 +13,25 @@ use timeloom_time::Instant;
 use crate::clock::HostInstant;
 use crate::linux::remote::Alleged;
 
-/// State of a thread that does not run, from /proc/PID/task/TID/syscall.
+/// State of a thread that does not run, read from /proc/PID/task/TID/syscall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadState {
-    /// System call that it is in; `None` while it computes.
+    /// Number of the system call in which the thread is; `None` if it is in none.
     pub(crate) call: Option<i64>,
-    /// Address of its next instruction.
+    /// Address of the thread's next instruction.
     pub(crate) at: u64,
-    /// Its stack pointer.
+    /// Stack pointer of the thread.
     stack: u64,
 }
 
 impl ThreadState {
-    /// Returns the state; `None` while the thread runs, and if it is gone.
+    /// Returns the state of a thread; `None` if the thread runs or has ended.
     pub(crate) fn of(pid: i32, thread: i32) -> Option<Self> {
         Self::parse(&syscall_line(pid, thread)?)
     }
 
-    /// Returns the state of a stopped thread, `None` if it is gone: a signal from outside wakes it
-    /// for a moment, after which it is stopped again.
+    /// Returns the state of a stopped thread; `None` if the thread has ended. Retries, since a
+    /// signal from outside wakes a stopped thread for a moment, after which it is stopped again.
     pub(crate) fn of_stopped(pid: i32, thread: i32) -> Option<Self> {
         let mut text = syscall_line(pid, thread)?;
         for _ in 0..100 {
@@ -58,14 +58,15 @@ impl ThreadState {
         })
     }
 
-    /// Returns true if it is about to make the waiting call, or in it. A thread behind the call
-    /// (`wait.end()`) but not in it has finished its wait.
+    /// Returns true if the thread is in the waiting call, or about to make it. If the thread's next
+    /// instruction is the one after the call (`wait.end()`) but the thread is not in the call, its
+    /// wait has ended.
     pub(crate) fn is_waiting(&self, wait: &RangeInclusive<u64>) -> bool {
         wait.contains(&self.at) && (self.call.is_some() || self.at != *wait.end())
     }
 
-    /// Returns the deadline of a thread in the waiting instruction: `Some(None)` if it has none;
-    /// `None` if the thread is gone.
+    /// Returns the deadline of a thread in the waiting instruction: `Some(None)` if the wait has no
+    /// deadline, `None` if the thread has ended.
     pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant<Shown>>> {
         let ns = Alleged::<i64>::at(self.stack).read(thread)?;
         let host = Alleged::<u32>::at(PAGE_ADDRESS + HOST_OFFSET as u64).read(thread)?;

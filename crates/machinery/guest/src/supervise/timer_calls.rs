@@ -1,4 +1,4 @@
-//! Calls that make, set and read timers, on behalf of guests.
+//! Calls of guests that create, set and read timers.
 
 use std::os::fd::AsFd;
 
@@ -13,7 +13,7 @@ use crate::timers::{Cancelled, Key, SetFlags, Setting};
 pub(crate) mod posix;
 mod words;
 
-/// Call on a timer.
+/// Call that creates, sets or reads a timer, with its arguments.
 pub(crate) enum TimerCall {
     /// `timerfd_create(clock, flags)`.
     DescriptorCreate { clock: i32, flags: i32 },
@@ -30,7 +30,7 @@ pub(crate) enum TimerCall {
         event: Alleged<Sigevent>,
         id: Alleged<i32>,
     },
-    /// Call on the POSIX timer of this identifier.
+    /// Call for the POSIX timer with this identifier.
     Posix { id: i32, call: PosixCall },
     /// `setitimer(ITIMER_REAL, new, old)`.
     SetInterval {
@@ -43,7 +43,7 @@ pub(crate) enum TimerCall {
     Alarm { seconds: u32 },
 }
 
-/// Common arguments of both `…_settime`, beside the timer.
+/// Arguments that `timer_settime` and `timerfd_settime` have in common.
 #[derive(Clone, Copy)]
 pub(crate) struct SetTimer {
     pub(crate) flags: i32,
@@ -51,10 +51,11 @@ pub(crate) struct SetTimer {
     pub(crate) old: Alleged<Itimerspec>,
 }
 
-/// Return value of a call, or an error number.
+/// Return value of a call of a guest, or an error number.
 type Outcome = Result<i64, i32>;
 
-/// Returns the answer; `None` for a timer that is not ours (made outside the session).
+/// Returns the answer to a call; `None` for a timer that the session does not keep (created outside
+/// it).
 pub(crate) fn answer(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
@@ -77,7 +78,7 @@ pub(crate) fn answer(
             let now = timers.get(of_descriptor(descriptor)?);
             asker.write(current, &now.into()).map(|()| 0)
         }
-        // Clock on which the kernel has no timers.
+        // The kernel has no timers on this clock.
         TimerCall::Create { clock, .. } if !is_known_clock(clock) && clock != libc::CLOCK_TAI => {
             return Some(Answer::Continue);
         }
@@ -111,8 +112,8 @@ fn create_descriptor(supervisor: &Supervisor, asker: &Asker<'_>, clock: i32, fla
     }
 }
 
-/// Answers [`timeloom_calls::ImageCall::SetTimer`]. ENOSYS if the timer is not ours: then the
-/// kernel executes the call.
+/// Answers [`timeloom_calls::ImageCall::SetTimer`]. The answer is ENOSYS if the session does not
+/// keep the timer; the image then lets the kernel execute the call.
 pub(crate) fn set_for_image(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
@@ -129,7 +130,8 @@ pub(crate) fn set_for_image(
         .into()
 }
 
-/// Answers [`timeloom_calls::ImageCall::IsTimer`], in the same way.
+/// Answers [`timeloom_calls::ImageCall::IsTimer`]. The answer is ENOSYS if the session does not
+/// keep the timer.
 pub(crate) fn is_timer(supervisor: &Supervisor, asker: &Asker<'_>, descriptor: i32) -> Answer {
     let timers = &supervisor.timers;
     match timers.find_descriptor(asker.thread(), descriptor) {
@@ -141,7 +143,7 @@ pub(crate) fn is_timer(supervisor: &Supervisor, asker: &Asker<'_>, descriptor: i
     }
 }
 
-/// Flags of the two kinds of `…_settime`.
+/// Flags of `timer_settime` or `timerfd_settime`.
 struct Kind {
     known_flags: i32,
     absolute: i32,
@@ -150,7 +152,7 @@ struct Kind {
 }
 
 const POSIX: Kind = Kind {
-    // The kernel checks one flag, and ignores others.
+    // For this call the kernel checks one flag, and ignores all others.
     known_flags: -1,
     absolute: libc::TIMER_ABSTIME,
     cancels: 0,
@@ -167,7 +169,7 @@ const TOLD: Kind = Kind {
     ..TIMERFD
 };
 
-/// Executes `timer_settime` and `timerfd_settime`. The kernel looks up the timer last.
+/// Executes `timer_settime` and `timerfd_settime`. As in the kernel, the timer is looked up last.
 fn settime(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
@@ -187,7 +189,7 @@ fn settime(
         cancel_on_set: flags & kind.cancels != 0,
         reads_are_ours: kind.reads_are_ours,
     };
-    // Like in the kernel, the timer is set, whatever the call returns.
+    // As in the kernel, the timer is set even if the call then returns an error.
     match supervisor.timers.set(key, wanted, flags) {
         Err(Cancelled) => Err(libc::ECANCELED),
         Ok(()) if old.is_null() => Ok(0),
@@ -201,22 +203,22 @@ fn set_interval(
     new: Alleged<Itimerval>,
     old: Alleged<Itimerval>,
 ) -> Outcome {
-    // A null pointer disarms, a peculiarity that the kernel keeps.
+    // A null pointer disarms the timer, a peculiarity that the kernel preserves.
     let wanted = if new.is_null() {
         Setting::default()
     } else {
         asker.read(new)?.setting()?
     };
     let before = exchange_interval(supervisor, asker, wanted)?;
-    // Like in the kernel, the timer is set, whatever the call returns.
+    // As in the kernel, the timer is set even if the call then returns an error.
     if !old.is_null() {
         asker.write(old, &before.into())?;
     }
     Ok(0)
 }
 
-/// Executes `alarm(seconds)`: returns the remaining seconds, rounded to the nearest but never to
-/// zero while armed.
+/// Executes `alarm(seconds)`. Returns the remaining seconds of the previous alarm, rounded to the
+/// nearest number, but never to zero while it is armed.
 fn alarm(supervisor: &Supervisor, asker: &Asker<'_>, seconds: u32) -> Outcome {
     let setting = Setting {
         interval_ns: 0,
@@ -250,7 +252,7 @@ fn exchange_interval(
     Ok(before)
 }
 
-/// Returns true for clocks that are maps of virtual time and that timers may be made on.
+/// Returns true for clocks that are maps of virtual time and on which programs may create timers.
 fn is_known_clock(clock: i32) -> bool {
     matches!(
         clock,
@@ -269,8 +271,8 @@ fn is_alarm(clock: i32) -> bool {
     )
 }
 
-/// Checks that the asker may have timers on a clock that wakes the machine: the kernel's require
-/// CAP_WAKE_ALARM, which only the machine's own users have.
+/// Checks if the asker may have timers on a clock that wakes the machine. The kernel requires
+/// CAP_WAKE_ALARM for its own, which only the machine's own users have.
 fn may_use_alarms(asker: &Asker<'_>, clock: i32) -> Result<(), i32> {
     const CAP_WAKE_ALARM: u64 = 1 << 35;
     let may = !is_alarm(clock) || asker.has_capability(CAP_WAKE_ALARM)?;

@@ -1,21 +1,22 @@
-//! Scheduling for time that stands while any thread computes.
+//! Scheduling of threads in sessions in which the clock stands while any thread computes.
 //!
-//! The clock moves to the next deadline, and no further before every thread with that deadline has
-//! had a turn: first those of this process (a timer, a plant, the network), then the threads of the
-//! guests, one at a time, each when all sleep again. Their order is defined: by deadline, by the
-//! host's number, by the start of program and thread. So threads that do the same thing in each run
-//! do it in the same order and see the same time.
+//! The clock advances to the next deadline, and no further before every thread with that deadline
+//! has had a turn: first the threads of this process (a timer, a plant, the network), then the
+//! threads of the guests, one at a time. A thread's turn begins when all threads sleep again. The
+//! order of turns is defined: by deadline, by the host's number, by the start of the program and of
+//! the thread. So threads with the same behaviour in each run act in the same order and see the
+//! same time.
 //!
 //! Threads woken by another thread (by a packet, a lock), or by the same timer, run concurrently.
-//! The kernel decides their order at one instant; the number of such occasions is counted.
+//! The kernel decides their order at that instant; the number of such occasions is counted.
 //!
-//! A simulated network is one of the supervisor's own components. Its events between two programs'
-//! deadlines pass in one move of the clock, unless data arrives at a program.
+//! A simulated network is one of the supervisor's own components. Its events between two deadlines
+//! of programs happen in one move of the clock, unless data arrives at a program.
 //!
-//! A thread that spins until the clock moves would wait for ever. After much computing, or some
-//! polling, at one instant ([`computing`](super::computing)) the clock is moved by small steps, and
-//! the program is reported. All other threads woken at that instant are waited for first: so the
-//! effects of a step happen at the instant of the step.
+//! A thread that spins until the clock advances would wait for ever. After much computing, or some
+//! polling, at one instant ([`computing`](super::computing)) the clock is therefore advanced by
+//! small steps, and the program is reported. Before each step, all other threads woken at that
+//! instant must sleep again, so that the effects of a step happen at the instant of the step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,36 +32,39 @@ use crate::supervise::skip::{Attempt, stopped};
 use crate::supervise::snapshot::Snapshot;
 use crate::supervise::supervisor::Supervisor;
 
-/// Record of the scheduling order, in a session whose computing takes no time.
+/// Record of the order in which threads were scheduled, in a session in which computing takes no
+/// time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// Number of moves of the clock and of turns given to threads.
+    /// Number of moves of the clock plus number of turns given to threads.
     pub turns: u64,
-    /// Number of these after which more than one thread ran, in the kernel's order. Pauses of the
-    /// session count, for they wake all threads.
+    /// Number of those turns and moves after which more than one thread ran, in an order chosen by
+    /// the kernel. Pauses of the session count, since they wake all threads.
     pub shared: u64,
-    /// Number of steps of the clock while a thread computed.
+    /// Number of steps of the clock for threads that computed or polled.
     pub steps: u64,
-    /// Programs for which the steps were made.
+    /// Names of the programs for which these steps were made.
     pub spinning: BTreeSet<String>,
 }
 
-/// Thread with the last turn, and the statistics at that time.
+/// State of the scheduling: the thread that had the last turn, and statistics at that time.
 #[derive(Default)]
 pub(crate) struct Turns {
     woken: Option<(i32, HostInstant<Shown>)>,
-    /// Additional time beyond its deadline that it needs.
+    /// Additional time beyond its deadline that the thread needs, since its host's clock rounds
+    /// differently.
     longer: Duration,
-    /// The scheduler's statistics of each thread when all slept last.
+    /// Scheduler's statistics of each thread, when all threads last slept.
     counts: BTreeMap<i32, String>,
-    /// Threads that were seen running at this instant.
+    /// Threads that were seen running at the present instant of the clock.
     computing: BTreeMap<i32, Computing>,
-    /// Beginning of the time in which no other thread has run.
+    /// Present period in which no thread has run except the spinning ones.
     rest: Option<Rest>,
 }
 
 impl Turns {
-    /// Resumes the next thread while all sleep, according to a snapshot of /proc.
+    /// Gives the next thread its turn while all threads sleep, as the snapshot `all` of /proc
+    /// shows.
     pub(crate) fn next_of(&mut self, supervisor: &Supervisor, all: &Snapshot) -> Attempt {
         let clock = &supervisor.clock;
         let theirs = all.waiting.iter().filter_map(|waiter| {
@@ -80,8 +84,9 @@ impl Turns {
         attempt
     }
 
-    /// Resumes the next thread while all sleep: `first` of the guests' threads, or one of the
-    /// supervisor's. `ran` returns the number of threads that have run since its last call.
+    /// Gives the next thread its turn while all threads sleep: `first`, which is the first of the
+    /// guests' threads, or a thread of the supervisor. `ran` returns the number of threads that
+    /// have run since it was last called.
     pub(crate) fn next(
         &mut self,
         supervisor: &Supervisor,
@@ -100,7 +105,8 @@ impl Turns {
             Some(first) if first.at <= now => {
                 let woken = Some((first.thread, first.deadline));
                 if self.woken == woken {
-                    // The clock of its host has rounded differently.
+                    // The deadline has passed but the thread has not continued: its host's clock
+                    // has rounded differently.
                     self.longer = (self.longer + self.longer).max(Duration::from_ns(1));
                     clock.skip_to(now + self.longer, || {});
                 } else {
@@ -116,8 +122,8 @@ impl Turns {
                     return Attempt::NotNow;
                 };
                 self.note(supervisor, ran());
-                // The announced instant comes first: many of the following events may concern no
-                // program, and pass in this one move.
+                // The announced instant comes first. Many of the events after it may concern no
+                // program, and happen in this one move.
                 let limit = awaited.into_iter().chain(at).min();
                 let limit = limit.unwrap_or(Instant::FAR_FUTURE).min(clock.stop());
                 if announced != Some(next) || !supervisor.go_ahead(limit) {
@@ -128,8 +134,8 @@ impl Turns {
         Attempt::Skipped
     }
 
-    /// Returns one of `threads`, which do not sleep, that is to compute on before anything else;
-    /// `None` if all of them have spun for long.
+    /// Returns one of `threads`, none of which sleep, that must compute further before anything
+    /// else happens. Returns `None` if all of them have spun for long.
     pub(crate) fn computing(&mut self, threads: &[i32]) -> Option<i32> {
         let mut at_work = threads.iter().copied();
         at_work.find(|&thread| {
@@ -143,7 +149,7 @@ impl Turns {
         })
     }
 
-    /// Lets a little time pass for spinning threads while all others sleep.
+    /// Advances the clock by a small step for spinning threads, while all other threads sleep.
     pub(crate) fn step(&mut self, supervisor: &Supervisor, all: &Snapshot) -> Attempt {
         if let Some(thread) = self.computing(&all.at_work) {
             return Attempt::Busy(thread);
@@ -159,7 +165,7 @@ impl Turns {
             };
             uses_processor |= seen.uses_processor(now);
             if let Some(why) = seen.look(now) {
-                // The next step comes sooner.
+                // After this record, the next step for the thread comes sooner.
                 seen.passed(now, why);
                 name_spinning(supervisor, thread, why);
             }
@@ -171,7 +177,7 @@ impl Turns {
         let deadlines = all.waiting.iter().filter_map(|waiter| waiter.deadline);
         let due = awaited.into_iter().chain(clock.first_of(deadlines));
         let limit = due.min().map_or(now + STEP, |due| due.min(now + STEP));
-        // A thread whose host's clock has rounded differently needs a little more.
+        // A thread whose host's clock has rounded differently needs a little more time.
         let limit = limit.max(now + Duration::from_ns(1));
         move_frozen(supervisor, limit, announced, uses_processor)
     }
@@ -185,7 +191,8 @@ impl Turns {
         let mut rest = rest.unwrap_or_else(|| Rest::new(now, all.counts()));
         let least_ns = STEP.as_ns().unsigned_abs();
         let waited_for = all.at_work.iter().copied().filter(|&thread| {
-            // Evaluated for each thread: its time counts from the first look.
+            // This is evaluated for each thread: a thread's processor time counts from the first
+            // evaluation.
             Counted::of(thread).is_some_and(|now| !rest.has_spent(thread, now, least_ns))
         });
         let waited_for = waited_for.last();
@@ -193,7 +200,7 @@ impl Turns {
         waited_for
     }
 
-    /// Records the end of a turn in which `ran` threads ran.
+    /// Records the end of a turn, with the number of threads that ran in it.
     fn note(&mut self, supervisor: &Supervisor, ran: usize) {
         self.computing.clear();
         supervisor.with_order(|order| {
@@ -203,8 +210,8 @@ impl Turns {
     }
 }
 
-/// Returns the number of threads that have run since `counts`, and updates `counts` to those of
-/// `all`.
+/// Returns the number of threads in `all` that have run since the statistics `counts` were taken,
+/// and updates `counts`.
 fn ran_since(counts: &mut BTreeMap<i32, String>, all: &Snapshot) -> usize {
     let now: BTreeMap<i32, String> = all.counts().iter().cloned().collect();
     let has_run = |(thread, count): &(&i32, &String)| counts.get(*thread) != Some(*count);
@@ -213,7 +220,7 @@ fn ran_since(counts: &mut BTreeMap<i32, String>, all: &Snapshot) -> usize {
     ran
 }
 
-/// Reports, once for each program, that the clock is moved for it.
+/// Reports, once for each program, that the clock is advanced for it.
 fn name_spinning(supervisor: &Supervisor, thread: i32, why: Spins) {
     let name = processes::name(processes::process_of(thread));
     if !supervisor.with_order(|order| order.spinning.insert(name.clone())) {
@@ -230,8 +237,8 @@ fn name_spinning(supervisor: &Supervisor, thread: i32, why: Spins) {
     ));
 }
 
-/// Moves the clock as far as `limit`, or to an earlier announced instant, while a thread computes,
-/// and processor time with it if the thread uses that.
+/// Advances the clock to `limit`, or to an earlier announced instant, while a thread computes. If
+/// the thread uses processor time, advances the shown processor time as well.
 fn move_frozen(
     supervisor: &Supervisor,
     limit: Instant<Virtual>,
@@ -250,10 +257,10 @@ fn move_frozen(
             let step = supervisor.clock.now() - before;
             supervisor.clock.add_computed(step);
         }
-        // All guests are stopped, even if a component of the supervisor has data for them already.
+        // All guests are stopped, even if a component of the supervisor already has data for them.
         kick::kick_waiting(pids, supervisor.wait_range());
     })
 }
 
-/// Step of the clock in that case.
+/// Step by which the clock advances for spinning threads.
 const STEP: Duration = Duration::from_ms(1);

@@ -1,9 +1,9 @@
-//! Ending a file system's connection from outside, if the kernel cannot: it does so by itself when
-//! no process has `/dev/fuse` open any more for it. A process that inherited that descriptor and
-//! then waits for an answer of the file system would wait for itself.
+//! Ending of a FUSE connection from outside. The kernel ends a connection by itself when no process
+//! has its `/dev/fuse` open any more. But if a process has inherited that descriptor and then waits
+//! for an answer of the file system, it would wait for itself.
 //!
-//! This uses the kernel's own file system of connections, fusectl. It need not be mounted anywhere:
-//! we make a detached mount.
+//! This uses fusectl, the kernel's own file system of connections. It need not be mounted anywhere,
+//! since this module creates a detached mount of it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -15,12 +15,12 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
 use super::mount::{NO_SURPRISES, detached};
 use crate::names::PageName;
 
-/// Connection, by the number that the kernel gives it.
+/// FUSE connection, by the number that the kernel gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Connection(u64);
 
 impl Connection {
-    /// Returns the connection of a mount. Queries only the kernel.
+    /// Returns the connection of a mount. Queries only the kernel, not the server.
     pub(crate) fn of(mount: BorrowedFd<'_>) -> io::Result<Self> {
         // Cached data is enough, so that the file system's server is not queried.
         let how = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
@@ -31,12 +31,13 @@ impl Connection {
         ))
     }
 
-    /// Makes the value from the kernel's own number of a device, which names a connection.
+    /// Creates the value from the device number, which the kernel uses as the connection's name.
     fn numbered(major: u64, minor: u64) -> Self {
         Self(major << 20 | minor)
     }
 
-    /// Ends the connection: requests in progress fail with ECONNABORTED, later ones with ENOTCONN.
+    /// Ends the connection: requests in progress fail with ECONNABORTED, later requests with
+    /// ENOTCONN.
     pub(crate) fn abort(self) -> io::Result<()> {
         let control = detached(c"fusectl", &[], &[], NO_SURPRISES)?;
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
@@ -45,13 +46,14 @@ impl Connection {
     }
 }
 
-/// Returns the connections of sessions whose files a process sees, with the sessions.
+/// Returns the connections whose files a process sees, each with the clock page of its session.
 pub(crate) fn seen_by(pid: i32) -> Vec<(PageName, Connection)> {
     let text = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
     text.lines().filter_map(connection_in).collect()
 }
 
-/// Keeps the mounts of a process alive, so that their connection numbers are not reused.
+/// Returns a handle that keeps the mounts of a process alive, so that their connection numbers are
+/// not reused.
 pub(crate) fn mounts_of(pid: i32) -> io::Result<File> {
     File::open(Path::new("/proc").join(pid.to_string()).join("ns/mnt"))
 }

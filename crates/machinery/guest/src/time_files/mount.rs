@@ -1,10 +1,10 @@
-//! Mounting the file system so that only guests see it.
+//! Mounts of the file system that only guests see.
 //!
-//! A mount made by fsmount(2) is detached from all mount namespaces. A program gets one of its own,
-//! which its process moves into its own mount namespace, between fork and exec. (All are of one
-//! file system, which the kernel identifies by the device.) To bind single files, the directory
-//! must be attached for a moment, where no other process can see it: over `/proc/fs`, which every
-//! kernel has.
+//! A mount created by fsmount(2) is detached from all mount namespaces. Each program gets such a
+//! mount. Between fork and exec, its process moves the mount into its own mount namespace. (All
+//! mounts are of one file system, which the kernel identifies by the device.) To bind single files
+//! of it, the directory must be attached for a moment where no other process can see it: over
+//! `/proc/fs`, which every kernel has.
 
 use std::ffi::{CStr, CString};
 use std::fs::{File, OpenOptions};
@@ -19,14 +19,14 @@ use rustix::mount::{
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Open `/dev/fuse`: a connection.
+/// Open `/dev/fuse`, which is a connection to the kernel.
 pub(super) struct Device(File);
 
 impl Device {
     pub(super) fn open() -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open("/dev/fuse");
-        // Without the right to mount, opening often fails as well; the error should name the
-        // former.
+        // Without the right to mount, opening the device often fails as well. The error should name
+        // the missing right.
         file.map(Self).map_err(|error| match error.raw_os_error() {
             Some(libc::EACCES) => io::Error::from_raw_os_error(libc::EPERM),
             _ => error,
@@ -37,12 +37,12 @@ impl Device {
         self.0.try_clone()
     }
 
-    /// Returns the descriptor, which a child of this process inherits.
+    /// Returns the descriptor number, under which a child of this process inherits the device.
     pub(super) fn number(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 
-    /// Makes a detached mount of its file system. `source` is shown by `findmnt`.
+    /// Creates a detached mount of this device's file system. `findmnt` shows `source`.
     pub(super) fn mount(&self, source: &CStr) -> io::Result<OwnedFd> {
         let device = CString::new(self.0.as_raw_fd().to_string()).expect("digits");
         detached(
@@ -61,7 +61,7 @@ impl Device {
     }
 }
 
-/// Makes a detached mount of a file system of this kind.
+/// Creates a detached mount of a file system of this kind.
 pub(super) fn detached(
     kind: &CStr,
     texts: &[(&CStr, &CStr)],
@@ -83,10 +83,10 @@ pub(super) fn detached(
     )?)
 }
 
-/// Data by which a process gets the files; made before its fork.
+/// Data by which a process installs the files for itself; prepared before its fork.
 pub(crate) struct View {
     mount: OwnedFd,
-    /// All descriptors of `/dev/fuse` that a child inherits.
+    /// Numbers of all descriptors of `/dev/fuse` that a child inherits.
     devices: [RawFd; 2],
     uptime: CString,
     stat: CString,
@@ -104,27 +104,28 @@ impl View {
         }
     }
 
-    /// Moves the calling process into a mount namespace of its own, with the files in it. After a
-    /// failure, the process sees the machine's files.
+    /// Moves the calling process into its own mount namespace, in which the files are mounted.
+    /// After a failure, the process sees the machine's files.
     ///
     /// # Errors
     /// Returns the kernel's error.
     ///
     /// # Safety
-    /// Call in a freshly forked child only. (It makes only system calls.)
+    /// Call this only in a freshly forked child. (It makes only system calls.)
     pub(crate) unsafe fn enter(&self) -> rustix::io::Result<()> {
         const PROC: &CStr = c"/proc";
         const HERE: &CStr = c"/proc/fs";
-        // The connection ends with its last descriptor. If this process kept that one, a supervisor
-        // that dies now would leave it waiting for its own answer for ever.
+        // The connection ends when its last descriptor is closed. If this process kept its
+        // descriptor, and the supervisor died now, this process would wait for its own answer for
+        // ever.
         for device in self.devices {
-            // SAFETY: not used elsewhere in this process.
+            // SAFETY: this process does not use the descriptor elsewhere.
             unsafe { rustix::io::close(device) };
         }
-        // SAFETY: no descriptor of this process is shared or borrowed across it.
+        // SAFETY: the call shares no descriptor of this process, and nothing borrows one across it.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
-        // Changes here in /proc must not propagate. Other mounts stay as they were: a program's
-        // mount there is visible outside if it was before.
+        // Changes to mounts in /proc must not propagate to the outside. The other mounts keep their
+        // propagation: mounts of a program there are visible outside if they were before.
         mount_change(PROC, MountPropagationFlags::DOWNSTREAM)?;
         let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(&self.mount, c"", CWD, HERE, whole)?;
@@ -136,7 +137,7 @@ impl View {
 }
 
 const READ_ONLY: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_RDONLY;
-/// No set-user-id bits, no devices, no execution.
+/// Mount attributes that disable set-user-id bits, devices and execution.
 pub(super) const NO_SURPRISES: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
     .union(MountAttrFlags::MOUNT_ATTR_NODEV)
     .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);

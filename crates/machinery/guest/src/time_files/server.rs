@@ -1,7 +1,7 @@
-//! The file system: `uptime.N` and `stat.N` for host N, all in one directory.
+//! FUSE file system with the files `uptime.N` and `stat.N` for host N, all in one directory.
 //!
-//! Like the kernel's own files, they have size 0, and their contents are as of the time of a read
-//! from their beginning; later reads return the rest of the same text.
+//! Like the kernel's own files, they have size 0. Their contents are computed at a read from offset
+//! 0; later reads return the rest of the same text.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -20,10 +20,10 @@ use timeloom_time::Utc;
 use super::text::{self, Idle, IdleShare, Machine};
 use crate::clock::Host;
 
-/// Hosts that have files.
+/// Hosts for which there are files.
 pub(super) struct Files {
     machine: Machine,
-    /// State of the machine, and of every host, when the session began.
+    /// Uptime and idle time of the machine when the session began, which all hosts start with.
     first: Idle,
     /// Hosts by number.
     hosts: HashMap<u64, (Arc<Host>, IdleShare)>,
@@ -38,7 +38,8 @@ impl Files {
         })
     }
 
-    /// Returns the names of the files of `host`: of its uptime, and of its statistics.
+    /// Adds the files of `host`. Returns their names: that of its uptime, and that of its
+    /// statistics.
     pub(super) fn add(&mut self, host: &Arc<Host>) -> [String; 2] {
         let number = host.index() as u64;
         self.hosts
@@ -81,7 +82,7 @@ impl Kind {
     }
 }
 
-/// Identifies one file.
+/// Identity of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Which {
     kind: Kind,
@@ -97,7 +98,7 @@ impl Which {
         })
     }
 
-    /// Returns the inode number: the directory has 1; then follow two for each host.
+    /// Returns the inode number. The directory has number 1; two numbers for each host follow.
     fn inode(self) -> INodeNo {
         INodeNo(2 + 2 * self.host + u64::from(self.kind == Kind::Stat))
     }
@@ -111,17 +112,17 @@ impl Which {
     }
 }
 
-/// Server that answers the kernel.
+/// Server that answers the kernel's FUSE requests.
 pub(super) struct Server {
     files: Arc<Mutex<Files>>,
     open: Mutex<Opened>,
 }
 
-/// Open files.
+/// State of the open files.
 #[derive(Default)]
 struct Opened {
     last: u64,
-    /// Contents by handle, after a read of the beginning.
+    /// Contents by file handle, since the last read from offset 0.
     texts: HashMap<u64, Arc<[u8]>>,
 }
 
@@ -133,9 +134,9 @@ impl Server {
         }
     }
 
-    /// Makes a session that serves this device, which is mounted already.
+    /// Creates a FUSE session that serves this device, whose file system is already mounted.
     pub(super) fn on(self, device: File) -> io::Result<Session<Self>> {
-        // Access for all users: programs may change their user.
+        // All users have access, since programs may change their user.
         Session::from_fd(self, device.into(), SessionACL::All, Config::default())
     }
 
@@ -175,7 +176,7 @@ impl Server {
         })
     }
 
-    /// Returns the contents from `offset` on.
+    /// Returns the contents of a file from `offset` on.
     fn bytes(&self, which: Which, handle: u64, offset: u64) -> io::Result<Arc<[u8]>> {
         let known = self.opened().texts.get(&handle).cloned();
         if let Some(text) = known.filter(|_| offset > 0) {
@@ -212,7 +213,7 @@ impl Filesystem for Server {
             opened.last += 1;
             opened.last
         };
-        // Each read is sent to the server, and no close is.
+        // With these flags the kernel sends each read to the server, and no close.
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH;
         reply.opened(FileHandle(handle), flags);
     }
@@ -255,7 +256,8 @@ impl Filesystem for Server {
         reply.ok();
     }
 
-    /// Runtimes of some languages check each file that they open for being a terminal.
+    /// Answers an `ioctl`. The runtimes of some languages make one on each file that they open, to
+    /// check if it is a terminal.
     fn ioctl(
         &self,
         _: &Request,
@@ -271,7 +273,7 @@ impl Filesystem for Server {
     }
 }
 
-/// Returns CLOCK_REALTIME of `host`.
+/// Returns the present CLOCK_REALTIME of `host`.
 fn civil(host: &Host) -> SystemTime {
     let ns = host.now_on::<Utc>().as_ns();
     let length = Duration::from_nanos(ns.unsigned_abs());

@@ -1,4 +1,4 @@
-//! Contents of the files: the machine's text, with the times of a host's clock in it.
+//! Contents of the files: the machine's text, with the times of a host's clock inserted.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,8 @@ use timeloom_sys::clock::{ClockId, read_ns};
 
 use crate::clock::Host;
 
-/// The machine's own files. They are kept open: a guest must not make this process open any.
+/// The machine's own files. They are kept open, since a request of a guest must not make this
+/// process open files.
 pub(super) struct Machine {
     uptime: File,
     stat: File,
@@ -30,7 +31,7 @@ impl Machine {
             io::Error::new(io::ErrorKind::InvalidData, "/proc/uptime is not readable")
         })?;
         Ok(Idle {
-            // From the clock: the text has it in hundredths of a second only.
+            // The uptime is read from the clock, since the text has only hundredths of a second.
             uptime_ns: read_ns(ClockId::Boottime),
             idle_ns,
         })
@@ -60,7 +61,7 @@ fn read(file: &File) -> io::Result<String> {
     }
 }
 
-/// Parses `12.34`, to nanoseconds.
+/// Parses a number such as `12.34` seconds, to nanoseconds.
 fn hundredths(text: &str) -> Option<i64> {
     let (whole, part) = text.split_once('.')?;
     let (whole, part): (i64, i64) = (whole.parse().ok()?, part.parse().ok()?);
@@ -69,16 +70,16 @@ fn hundredths(text: &str) -> Option<i64> {
         .checked_add(part * 10_000_000)
 }
 
-/// Uptime, with the total idle time of the processors.
+/// Uptime of a machine or host, with the total idle time of its processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Idle {
     pub(super) uptime_ns: i64,
     pub(super) idle_ns: i64,
 }
 
-/// Idle time of a host. Programs divide its growth by that of uptime, so a host was idle for the
-/// same share of its own uptime as the machine was of the machine's: from one reading to the next,
-/// since the rate may change any time.
+/// Idle time of a host. Programs divide the growth of idle time by that of uptime. So from one
+/// reading to the next, the host's share of idle time in its own uptime is that of the machine in
+/// the machine's. It is computed per reading, since the host's rate may change at any time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IdleShare {
     machine: Idle,
@@ -86,7 +87,7 @@ pub(super) struct IdleShare {
 }
 
 impl IdleShare {
-    /// Makes the value of a host whose state was that of the machine at `at`.
+    /// Creates the value of a host whose uptime and idle time were those of the machine, `at`.
     pub(super) fn new(at: Idle) -> Self {
         Self {
             machine: at,
@@ -94,11 +95,12 @@ impl IdleShare {
         }
     }
 
-    /// Returns the host's idle time now that its uptime is `uptime_ns`.
+    /// Returns the host's idle time, in nanoseconds, when its uptime is `uptime_ns`. `machine` is
+    /// the present state of the machine.
     pub(super) fn at(&mut self, machine: Idle, uptime_ns: i64) -> i64 {
         let passed_ns = machine.uptime_ns - self.machine.uptime_ns;
         if passed_ns > 0 {
-            // Neither decreases, except by the kernel's rounding.
+            // Both times never decrease, except by the kernel's rounding.
             let shown_ns = (uptime_ns - self.shown.uptime_ns).max(0);
             let idle_ns = (machine.idle_ns - self.machine.idle_ns).max(0);
             let share = i128::from(idle_ns) * i128::from(shown_ns) / i128::from(passed_ns);
@@ -119,8 +121,8 @@ pub(super) fn uptime(shown: Idle) -> String {
     format!("{} {}\n", seconds(shown.uptime_ns), seconds(shown.idle_ns))
 }
 
-/// Returns the text of `/proc/stat`: the machine's except for the time of boot. Its ticks stay as
-/// they are: programs use shares of them, which a factor would not change.
+/// Returns the text of `/proc/stat`: the machine's text with another boot time, in seconds since
+/// 1970. Its ticks stay unchanged: programs use ratios of them, which a factor would not change.
 pub(super) fn stat(machine: &str, boot_s: i64) -> String {
     let mut text = String::with_capacity(machine.len() + 8);
     for line in machine.split_inclusive('\n') {
@@ -133,14 +135,14 @@ pub(super) fn stat(machine: &str, boot_s: i64) -> String {
     text
 }
 
-/// Returns the boot time of `host` by its own clock: its CLOCK_REALTIME when CLOCK_BOOTTIME was
-/// zero. Truncated to whole seconds, as in the kernel.
+/// Returns the boot time of `host` by its own clock, in seconds since 1970: its CLOCK_REALTIME when
+/// its CLOCK_BOOTTIME was zero. Truncated to whole seconds, as in the kernel.
 pub(super) fn boot_s(host: &Host) -> i64 {
     let ahead_ns = host.offset_ns(libc::CLOCK_REALTIME) - host.offset_ns(libc::CLOCK_BOOTTIME);
     ahead_ns.div_euclid(1_000_000_000)
 }
 
-/// Returns CLOCK_BOOTTIME of `host`.
+/// Returns the CLOCK_BOOTTIME of `host` in nanoseconds.
 pub(super) fn uptime_ns(host: &Host) -> i64 {
     // The difference of these two clocks never changes.
     host.now().as_ns() + host.offset_ns(libc::CLOCK_BOOTTIME)
@@ -185,7 +187,8 @@ mod tests {
         );
     }
 
-    /// Two processors: of ten seconds of the machine one is idle for all and one for half of them.
+    /// The machine has two processors: during ten seconds one is idle all the time and one half the
+    /// time.
     #[test]
     fn the_idle_share_is_the_machines_at_any_rate() {
         let mut host = IdleShare::new(idle(100, 40));

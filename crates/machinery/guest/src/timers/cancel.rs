@@ -1,13 +1,13 @@
-//! `TFD_TIMER_CANCEL_ON_SET`: a timerfd reports to its reader that CLOCK_REALTIME was set.
+//! `TFD_TIMER_CANCEL_ON_SET`, by which a timerfd reports to its reader that CLOCK_REALTIME was set.
 //!
-//! Implemented like the kernel (`fs/timerfd.c`: `might_cancel`, `moffs`), oddities included: a
-//! clock that was set and set back before the next check counts as set; a clock that is set back to
-//! its value at the timer's last check does not; the next setting of the timer fails too if there
-//! was no read, and takes effect all the same.
+//! The behaviour is that of the kernel (`fs/timerfd.c`: `might_cancel`, `moffs`), including its
+//! peculiarities. A clock that was set and set back before the next check counts as set. A clock
+//! that is set back to its value at the timer's last check does not count as set. If there was no
+//! read, the next setting of the timer fails too, but takes effect nevertheless.
 //!
-//! A `read` of an eventfd cannot fail with ECANCELED. So [`CLOCK_WAS_SET`] is put into it, and the
-//! image, which handles reads in a process that has such timers, queries the supervisor when it
-//! reads that number.
+//! A `read` of an eventfd cannot fail with ECANCELED. So the supervisor writes [`CLOCK_WAS_SET`]
+//! into it. In a process that has such timers the image handles reads; when it reads that number,
+//! it asks the supervisor.
 
 use std::io::Write;
 
@@ -19,25 +19,27 @@ use super::{Key, SetFlags, Timers};
 use crate::clock::Host;
 use crate::linux::descriptor::is_readable;
 
-/// The clock was set since the timer was last read or set: ECANCELED.
+/// Error ECANCELED: the clock was set since the timer was last read or set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cancelled;
 
-/// State of a timer concerning its clock being set.
+/// State of a timer for the report that its clock was set.
 pub(super) struct Cancel {
-    /// `might_cancel`: it is to report.
+    /// True if the timer is to report this (`might_cancel` in the kernel).
     is_wanted: bool,
-    /// True if its reader can be notified by [`CLOCK_WAS_SET`]; else by an expiration.
+    /// True if reads of the process trap, so that [`CLOCK_WAS_SET`] informs the reader. Otherwise
+    /// an expiration does.
     reads_are_ours: bool,
-    /// `moffs`: CLOCK_REALTIME minus CLOCK_MONOTONIC at its last check; `None` if the clock was set
-    /// since.
+    /// CLOCK_REALTIME minus CLOCK_MONOTONIC at the timer's last check, in nanoseconds (`moffs` in
+    /// the kernel). `None` if the clock was set since.
     ahead_ns: Option<i64>,
-    /// True if it has expired since, or has an unread earlier expiration.
+    /// True if the timer has expired since the clock was set, or has an earlier expiration that was
+    /// not read.
     has_expired: bool,
 }
 
 impl Timers {
-    /// Handles a change of a host's CLOCK_REALTIME or TAI, which may be insignificant.
+    /// Handles a possible step of a host's CLOCK_REALTIME or CLOCK_TAI.
     pub(crate) fn clock_was_set(&self, host: &Host) {
         let mut table = self.lock();
         for timer in table.timers.values_mut() {
@@ -50,11 +52,12 @@ impl Timers {
         self.look_again();
     }
 
-    /// Handles a read of [`CLOCK_WAS_SET`] from this descriptor.
+    /// Records that a program has read [`CLOCK_WAS_SET`] from this timerfd.
     pub(crate) fn was_told(&self, key: Key) {
         if let Some(timer) = self.lock().timers.get_mut(&key) {
             timer.cancel.ahead_ns = Some(ahead_ns(&timer.host));
-            // A periodic timer continues when its expiration is read, which will now never happen.
+            // A periodic timer continues when its expiration is read. That will never happen for
+            // this one, so it continues here.
             if std::mem::take(&mut timer.cancel.has_expired) && timer.interval_ns > 0 {
                 timer.due = None;
             }
@@ -64,7 +67,7 @@ impl Timers {
 }
 
 impl Timer {
-    /// Updates the state after a setting.
+    /// Updates this state when the timer is set.
     pub(super) fn prepare_cancel(&mut self, flags: SetFlags) -> Result<(), Cancelled> {
         let is_wanted = flags.cancel_on_set && flags.absolute && self.is_on_realtime();
         self.cancel.is_wanted = is_wanted;
@@ -96,12 +99,12 @@ impl Timer {
         let _ = { file }.write(&CLOCK_WAS_SET.to_ne_bytes());
     }
 
-    /// Returns true if a set clock is still to be reported.
+    /// Returns true if a step of the clock is still to be reported.
     pub(super) fn is_cancelled(&self) -> bool {
         self.cancel.is_wanted && self.cancel.ahead_ns.is_none()
     }
 
-    /// Returns true if the timer reports a set clock.
+    /// Returns true if the timer was set to report steps of its clock.
     pub(super) fn cancels_on_set(&self) -> bool {
         self.cancel.is_wanted
     }
@@ -117,8 +120,8 @@ impl Cancel {
         }
     }
 
-    /// Records an expiry. Returns true if it will not be read, since a read reports the set clock
-    /// first.
+    /// Records an expiration. Returns true if it will not be read, since a read first reports that
+    /// the clock was set.
     pub(super) fn notes_expiry(&mut self) -> bool {
         let is_cancelled = self.is_wanted && self.ahead_ns.is_none();
         self.has_expired |= is_cancelled;

@@ -1,4 +1,4 @@
-//! Timerfds that are still open in some process.
+//! Detection of timerfds that no process has open any more.
 //!
 //! The kernel does not report the number of references to a file, so all descriptors of all
 //! processes are examined.
@@ -12,9 +12,9 @@ use super::{Key, Timers};
 use crate::linux::processes;
 
 impl Timers {
-    /// Drops the timerfds that are not open in any process.
+    /// Removes the timerfds that are not open in any process.
     pub(crate) fn forget_unheld(&self) {
-        // First, so that a timerfd made meanwhile is kept.
+        // The known timers are listed first, so that a timerfd created meanwhile is kept.
         let known: Vec<Key> = self.lock().timers.keys().copied().collect();
         if !known.iter().any(|key| matches!(key, Key::Descriptor(_))) {
             return;
@@ -28,8 +28,8 @@ impl Timers {
     }
 }
 
-/// Returns the identities of the open eventfds, except for the one descriptor of each that is our
-/// own. `None` if they cannot be determined.
+/// Returns the identities of the open eventfds. One descriptor of each is this process's own and
+/// does not count. Returns `None` if the eventfds cannot be determined.
 fn held() -> Option<BTreeSet<u64>> {
     let own = std::process::id() as i32;
     let mut ours = BTreeSet::new();
@@ -39,7 +39,7 @@ fn held() -> Option<BTreeSet<u64>> {
         || processes::try_all().ok(),
         |pid| {
             for id in eventfds_of(pid)? {
-                // A second descriptor of ours is about to be given to a guest.
+                // A second descriptor in this process is about to be given to a guest.
                 if pid != own || !ours.insert(id) {
                     held.insert(id);
                 }
@@ -50,9 +50,10 @@ fn held() -> Option<BTreeSet<u64>> {
     Some(held)
 }
 
-/// Examines each process, ours first: descriptors given away were given by then, and are found in
-/// their receiver. A process listed only afterwards may have been forked by one that had closed its
-/// descriptors before it was examined. Returns `None` if one cannot be examined.
+/// Calls the function for each process, this one first: a descriptor that this process has given
+/// away by then is found in its receiver. A process that is listed only afterwards may have been
+/// forked by one that had closed its descriptors before it was examined, so the list is read again.
+/// Returns `None` if a process cannot be examined.
 fn each_process(
     own: i32,
     list: impl Fn() -> Option<Vec<i32>>,
@@ -74,17 +75,20 @@ fn each_process(
     Some(())
 }
 
-/// Maximum number of rounds: all processes, those that came meanwhile, and those that came during
-/// that. On a busy machine there are always new processes, so there is a limit.
+/// Maximum number of rounds: one for all processes, one for those that came meanwhile, and one for
+/// those that came during the second. There is a limit because a busy machine always has new
+/// processes.
 const ROUNDS: usize = 3;
 
-/// Returns the identities of a process's eventfds, of each descriptor. `None` if they cannot be
-/// determined: descriptors are in transit through a socket of the process, or we may open no more.
+/// Returns the identities of all eventfds that a process has open. Returns `None` if they cannot be
+/// determined: descriptors are in transit through a socket of the process, or this process may open
+/// no more files.
 fn eventfds_of(pid: i32) -> Option<Vec<u64>> {
     let mut found = Vec::new();
     let entries = match fs::read_dir(format!("/proc/{pid}/fd")) {
         Ok(entries) => entries,
-        // The process has ended; or it is another user's, and no guest of an unprivileged session.
+        // The process has ended; or it belongs to another user, and is no guest of an unprivileged
+        // session.
         Err(error) if !is_full(&error) => return Some(found),
         Err(_) => return None,
     };
@@ -103,7 +107,7 @@ fn eventfds_of(pid: i32) -> Option<Vec<u64>> {
             match fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")) {
                 Ok(text) => found.extend(identity_in(&text)),
                 Err(error) if is_full(&error) => return None,
-                // Closed meanwhile.
+                // The descriptor was closed meanwhile.
                 Err(_) => {}
             }
         }
@@ -116,7 +120,7 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Returns true if descriptors that were sent wait in a socket to be received.
+/// Returns true if a socket holds descriptors that were sent but not received yet.
 fn carries_descriptors(pid: i32, fd: i32) -> bool {
     let text = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
     let count = text.lines().find_map(|line| line.strip_prefix("scm_fds:"));
@@ -128,7 +132,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// One process is forked while the first are examined, and another while that is.
+    /// One process is forked while the first are examined, and another one during the second round.
     #[test]
     fn who_comes_meanwhile_is_looked_at_and_we_ourselves_come_first() {
         let seen = RefCell::new(Vec::new());

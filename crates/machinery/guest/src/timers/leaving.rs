@@ -1,8 +1,8 @@
-//! Conversion of a released program's timers to the kernel's.
+//! Conversion of a released program's timers to timers of the kernel.
 //!
-//! The remaining virtual time of a timer becomes its remaining real time. An absolute setting of
-//! CLOCK_REALTIME or CLOCK_TAI stays unchanged: the clock has been set, as such a timer must
-//! expect.
+//! The remaining virtual time of a timer becomes its remaining real time. An absolute setting on
+//! CLOCK_REALTIME or CLOCK_TAI stays unchanged: for the program, the clock has been set, which such
+//! a timer must expect.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -14,11 +14,11 @@ use super::{Key, Timers};
 use crate::clock::HostDeadline;
 use crate::error::{GuestError, check};
 
-/// Setting for a timer of the kernel's.
+/// Setting for a timer of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KernelSetting {
     pub(crate) absolute: bool,
-    /// Zero: disarmed.
+    /// First expiration in nanoseconds, absolute or relative; zero means disarmed.
     pub(crate) value_ns: i64,
     pub(crate) interval_ns: i64,
 }
@@ -29,24 +29,24 @@ pub(crate) enum Leaving {
     Posix {
         id: i32,
         clock: libc::clockid_t,
-        /// None for SIGEV_NONE.
+        /// Signal of the timer; `None` for SIGEV_NONE.
         notice: Option<Notice>,
         setting: KernelSetting,
     },
     Interval(KernelSetting),
 }
 
-/// Timerfd in one process.
+/// Descriptor of a timerfd in one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeldDescriptor {
-    /// Identity of the timer.
+    /// Key of the timerfd in the table.
     pub(crate) key: Key,
     pub(crate) number: i32,
     pub(crate) close_on_exec: bool,
 }
 
 impl Timers {
-    /// Returns true if a process has POSIX timers.
+    /// Returns true if a process has POSIX timers that the session keeps.
     pub(crate) fn has_posix(&self, pid: i32) -> bool {
         let Some(of) = self.known_owner(pid) else {
             return false;
@@ -87,7 +87,7 @@ impl Timers {
         leaving
     }
 
-    /// Returns the timerfds among the descriptors of a process.
+    /// Returns the session's timerfds among the descriptors of a process.
     pub(crate) fn held_by(&self, pid: i32) -> Vec<HeldDescriptor> {
         let entries = fs::read_dir(format!("/proc/{pid}/fd"));
         let numbers = entries.into_iter().flatten().flatten().filter_map(|entry| {
@@ -111,8 +111,8 @@ impl Timers {
         numbers.filter_map(held).collect()
     }
 
-    /// Returns a timerfd of the kernel's that replaces one of ours, with the same number of unread
-    /// expirations.
+    /// Returns a timerfd of the kernel that replaces the session's timerfd `key`, with the same
+    /// number of unread expirations.
     pub(crate) fn to_kernel(&self, key: Key) -> Result<File, GuestError> {
         let table = self.lock();
         let gone = || GuestError::Usage("a timer went while it was handed back".into());
@@ -120,15 +120,16 @@ impl Timers {
         let Action::Count(file) = &timer.action else {
             return Err(gone());
         };
-        // SAFETY: plain calls on a descriptor of ours.
+        // SAFETY: the calls use only a descriptor that is ours.
         let made = unsafe {
             let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL) & libc::O_NONBLOCK;
             libc::timerfd_create(timer.clock, libc::TFD_CLOEXEC | flags)
         };
         check(made.into(), "making a timer of the kernel's")?;
-        // SAFETY: just created, and not owned elsewhere.
+        // SAFETY: the descriptor was just created, and has no other owner.
         let made = unsafe { File::from_raw_fd(made) };
-        // The kernel cannot report a set clock retroactively: an expiration instead.
+        // The kernel cannot report a step of the clock retroactively, so an expiration replaces the
+        // report.
         let unread = match timer.is_cancelled() {
             true => 1,
             false => information("self", file.as_raw_fd(), "eventfd-count:", 16).unwrap_or(0),
@@ -144,7 +145,7 @@ impl Timers {
             flags |= libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET;
         }
         let value = setting.to_itimerspec();
-        // SAFETY: reads `value`.
+        // SAFETY: the call reads `value`.
         let set = unsafe {
             libc::timerfd_settime(
                 made.as_raw_fd(),
@@ -162,7 +163,7 @@ impl Timer {
     fn kernel_setting(&self) -> KernelSetting {
         let (absolute, value_ns) = match self.due {
             None => (false, 0),
-            // Zero would disarm it.
+            // The value is at least one, since zero would disarm the timer.
             Some(due @ HostDeadline::Shown(_)) => (false, due.left(&self.host).as_ns().max(1)),
             Some(HostDeadline::Realtime(due)) => (true, due.at.as_ns().max(1)),
             Some(HostDeadline::Tai(due)) => (true, due.at.as_ns().max(1)),
@@ -176,14 +177,14 @@ impl Timer {
 }
 
 impl KernelSetting {
-    /// Returns the setting after which `unread` expirations have occurred. `now_ns` is the reading
-    /// of the timer's clock.
+    /// Returns a setting after which the kernel's timer has `unread` expirations. `now_ns` returns
+    /// the present reading of the timer's clock.
     fn with_unread(self, unread: i64, now_ns: impl FnOnce() -> i64) -> Self {
         if unread == 0 {
             return self;
         }
         let next_ns = match (self.value_ns, self.absolute) {
-            // Expired for good: at once, and once.
+            // The timer has no interval and has expired, so it must expire at once, and once only.
             (0, _) => now_ns(),
             (at, true) => at,
             (after, false) => now_ns().saturating_add(after),
@@ -196,7 +197,7 @@ impl KernelSetting {
         }
     }
 
-    /// Converts to the kernel's structure.
+    /// Converts the setting to the kernel's structure.
     pub(crate) fn to_itimerspec(self) -> libc::itimerspec {
         let spec = |ns: i64| libc::timespec {
             tv_sec: ns / NS_PER_S,
@@ -219,7 +220,8 @@ fn now_ns(clock: libc::clockid_t) -> i64 {
     now.tv_sec * NS_PER_S + now.tv_nsec
 }
 
-/// Returns a number in /proc/PID/fdinfo/FD.
+/// Returns the number in the field `field` of /proc/PID/fdinfo/FD; `None` if there is no such
+/// field.
 fn information(process: &str, fd: i32, field: &str, radix: u32) -> Option<i64> {
     let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{fd}")).ok()?;
     let value = text.lines().find_map(|line| line.strip_prefix(field))?;
@@ -233,7 +235,7 @@ mod tests {
     use super::*;
 
     /// The kernel counts expirations from the first on, so the first must be computed from the
-    /// unread number and the next instant.
+    /// number of unread expirations and the instant of the next.
     #[test]
     fn unread_expirations_are_counted_by_the_kernel_too() {
         let now_ns = 1_000;

@@ -1,4 +1,4 @@
-//! Signal of a timer, as the kernel would send it.
+//! Signal of a timer, in the form in which the kernel would send it.
 
 use std::io;
 use std::sync::Arc;
@@ -8,33 +8,33 @@ use crate::enter::inject::SIGSYS_STAND_IN;
 use crate::linux::pidfd::Pidfd;
 use crate::linux::processes::{self, SignalState};
 
-/// Signal of a timer.
+/// Signal that a timer sends at its expirations.
 #[derive(Clone, Debug)]
 pub(crate) struct Notice {
     pub(crate) owner: Arc<Owner>,
-    /// One thread of the process, or any.
+    /// Thread to which the signal is sent; `None` for any thread of the process.
     pub(crate) thread: Option<Arc<Thread>>,
     pub(crate) signal: i32,
-    /// `si_value`.
+    /// Value for the handler: `si_value`.
     pub(crate) value: u64,
-    /// `si_timerid`.
+    /// Identifier of the timer: `si_timerid`.
     pub(crate) timer: i32,
 }
 
-/// Thread to which signals are sent.
+/// Thread to which a timer sends its signals.
 #[derive(Debug)]
 pub(crate) struct Thread {
-    /// Its number, while it lives, in our own namespace.
+    /// Identifier of the thread in our PID namespace, valid while the thread lives.
     pub(crate) number: i32,
-    /// Present on Linux 6.9 and later.
+    /// Descriptor of the thread; `None` before Linux 6.9.
     held: Option<Pidfd>,
 }
 
 impl Thread {
-    /// Opens the thread that has this number now.
+    /// Opens the thread that has this identifier now.
     ///
     /// # Errors
-    /// Fails if there is none, or if this process may open no more files.
+    /// Fails if there is no such thread, or if this process may open no more files.
     pub(crate) fn hold(number: i32) -> io::Result<Self> {
         let held = match Pidfd::of_thread(number) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => None,
@@ -45,10 +45,10 @@ impl Thread {
 }
 
 impl Notice {
-    /// Returns the state of the signal that was sent last.
+    /// Returns the state, in the kernel, of the signal that was sent last.
     pub(super) fn state(&self) -> SignalState {
         let thread = self.thread.as_ref().map_or(self.owner.pid, |it| it.number);
-        // Signal under which the kernel keeps it in a guest (`intercepted.rs` of the image).
+        // A guest's kernel holds SIGSYS under another signal (`intercepted.rs` of the image).
         let signal = match self.signal {
             libc::SIGSYS => SIGSYS_STAND_IN,
             other => other,
@@ -56,7 +56,8 @@ impl Notice {
         processes::signal_state(thread, signal)
     }
 
-    /// Queues the signal as the kernel's timer would; does nothing if its owner has ended.
+    /// Queues the signal as the kernel's timer would. Does nothing if the receiving process has
+    /// ended.
     pub(super) fn send(&self, overrun: i32) {
         let info = TimerInfo {
             signal: self.signal,
@@ -68,10 +69,11 @@ impl Notice {
             value: self.value,
             rest: [0; 12],
         };
-        // SAFETY: plain data of that size, which was made for it.
+        // SAFETY: the structure is plain data of the same size, and has the layout of a
+        // `siginfo_t`.
         let info: libc::siginfo_t = unsafe { std::mem::transmute(info) };
-        // Fails if the receiver has ended, or the queue of its user is full; the kernel's timer
-        // sends no signal then either.
+        // This fails if the receiver has ended, or if the signal queue of its user is full. The
+        // kernel's timer sends no signal then either.
         let _ = match self.thread.as_deref() {
             None => self.owner.process.signal(self.signal, &info),
             Some(Thread {
@@ -84,8 +86,8 @@ impl Notice {
         };
     }
 
-    /// Before Linux 6.9: signals a thread of this number in the process of that number, if the
-    /// owner has not ended by now.
+    /// Sends the signal before Linux 6.9: to the thread with this identifier in the owner's
+    /// process, if the owner has not ended yet.
     fn signal_by_number(&self, thread: i32, info: &libc::siginfo_t) {
         if self.owner.process.has_ended() {
             return;
@@ -104,7 +106,7 @@ impl Notice {
     }
 }
 
-/// `siginfo_t` of an expired timer.
+/// `siginfo_t` of an expired POSIX timer.
 #[repr(C, align(8))]
 struct TimerInfo {
     signal: i32,

@@ -1,8 +1,8 @@
 //! Processes that have timers.
 //!
-//! The number of an ended process may be reused by any other process, and signals are sent as root.
-//! So each owner is referenced by a descriptor, is known by a unique number of ours, and is removed
-//! with all its timers when it ends.
+//! The kernel may reuse the identifier of an ended process for any other process, and the
+//! supervisor sends signals as root. So each owner is referenced by a descriptor and has a unique
+//! number, and when it ends it is removed with all its timers.
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter, Write};
@@ -17,32 +17,32 @@ use crate::linux::pidfd::Pidfd;
 /// Process that has timers, or is about to.
 #[derive(Debug)]
 pub(crate) struct Owner {
-    /// Its number, while it lives.
+    /// Identifier of the process, valid while it lives.
     pub(super) pid: i32,
     pub(super) id: OwnerId,
     pub(super) process: Pidfd,
 }
 
 impl Owner {
-    /// Returns the key of a POSIX timer of the process.
+    /// Returns the key of a POSIX timer of this process.
     pub(crate) fn posix(&self, id: i32) -> Key {
         Key::Posix { owner: self.id, id }
     }
 
-    /// Returns the key of its interval timer.
+    /// Returns the key of the interval timer of this process.
     pub(crate) fn interval(&self) -> Key {
         Key::Interval { owner: self.id }
     }
 }
 
-/// Unique number of an owner.
+/// Unique number of an owner, which is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OwnerId(u64);
 
-/// All owners.
+/// Table of all owners of timers.
 pub(super) struct Owners {
     known: Mutex<Known>,
-    /// Reports ended owners, and [`STOP`].
+    /// Reports owners that have ended, and [`STOP`].
     ends: Epoll,
     stop: PipeWriter,
     _stopped: PipeReader,
@@ -51,7 +51,7 @@ pub(super) struct Owners {
 #[derive(Default)]
 struct Known {
     owners: BTreeMap<OwnerId, Arc<Owner>>,
-    /// Present or last owner by number.
+    /// Present or last owner with each process identifier.
     by_pid: BTreeMap<i32, OwnerId>,
     next: u64,
 }
@@ -64,7 +64,7 @@ impl Known {
 }
 
 impl Owners {
-    /// Makes an empty table.
+    /// Creates an empty table.
     ///
     /// # Errors
     /// Fails if this process may open no more files.
@@ -81,15 +81,15 @@ impl Owners {
         })
     }
 
-    /// Returns the process that has this number now, if it is an owner.
+    /// Returns the process that has this identifier now, if it is an owner.
     pub(super) fn find(&self, pid: i32) -> Option<Arc<Owner>> {
         self.lock().find(pid)
     }
 
-    /// Makes the process that has this number now an owner.
+    /// Makes the process that has this identifier now an owner.
     ///
     /// # Errors
-    /// Fails if there is none, or if this process may open no more files.
+    /// Fails if there is no such process, or if this process may open no more files.
     pub(super) fn claim(&self, pid: i32) -> io::Result<Arc<Owner>> {
         let mut known = self.lock();
         if let Some(owner) = known.find(pid) {
@@ -101,12 +101,12 @@ impl Owners {
         known.next += 1;
         let owner = Arc::new(Owner { pid, id, process });
         known.owners.insert(id, Arc::clone(&owner));
-        // A previous owner of the number has ended, and is removed when that is reported.
+        // A previous owner with this identifier has ended. It is removed when its end is reported.
         known.by_pid.insert(pid, id);
         Ok(owner)
     }
 
-    /// Calls `ended` for each owner's end, until [`Self::close`].
+    /// Calls `ended` for each owner that ends, until [`Self::close`].
     pub(super) fn serve(&self, mut ended: impl FnMut(OwnerId)) -> io::Result<()> {
         let mut ends = self.ends.share(AT_ONCE)?;
         loop {
@@ -130,7 +130,8 @@ impl Owners {
         let Some(owner) = known.owners.remove(&id) else {
             return;
         };
-        // The descriptor may still be referenced elsewhere, and would be reported repeatedly.
+        // The descriptor may still be referenced elsewhere, so that its end would be reported
+        // repeatedly.
         let _ = self.ends.remove(&owner.process);
         if known.by_pid.get(&owner.pid) == Some(&id) {
             known.by_pid.remove(&owner.pid);
@@ -148,6 +149,6 @@ impl Owners {
     }
 }
 
-/// Maximum number of ends reported at once.
+/// Maximum number of ends that one wait reports.
 const AT_ONCE: usize = 32;
 const STOP: u64 = u64::MAX;

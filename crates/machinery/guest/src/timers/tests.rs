@@ -1,4 +1,4 @@
-//! Owners of timers, and the counting of expirations.
+//! Tests of the owners of timers, and of the counting of expirations.
 
 use std::process::{Child, Command};
 
@@ -81,7 +81,7 @@ fn what_is_kept_of_a_process_goes_with_it() {
     serving.join().expect("no panic").expect("an epoll set");
 }
 
-/// Also before the report of its end.
+/// This must hold even before the end of the process is reported.
 #[test]
 fn who_has_ended_is_nobody() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! State of one timer, and its expiry.
+//! State of one timer, and its expirations.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::linux::processes::SignalState;
 use super::cancel::Cancel;
 use super::notice::Notice;
 
-/// Effect of an expiration.
+/// Effect of a timer's expiration.
 #[derive(Debug)]
 pub(super) enum Action {
     Count(File),
@@ -21,30 +21,32 @@ pub(super) enum Action {
     Nothing,
 }
 
-/// Timer on the clock of its host.
+/// Timer that runs by the clock of its host.
 pub(super) struct Timer {
     pub(super) action: Action,
     pub(super) host: Arc<Host>,
-    /// CLOCK_*, for absolute settings.
+    /// Clock of absolute settings, CLOCK_*.
     pub(super) clock: libc::clockid_t,
-    /// Deadline; an absolute setting of CLOCK_REALTIME follows its steps.
+    /// Deadline; `None` if disarmed. An absolute setting on CLOCK_REALTIME follows steps of that
+    /// clock.
     pub(super) due: Option<HostDeadline>,
     pub(super) interval_ns: i64,
-    /// Result of `timer_getoverrun`: expirations that the last delivered signal represented, beyond
-    /// the first.
+    /// Result of `timer_getoverrun`: the number of expirations, beyond the first, that the last
+    /// delivered signal represented.
     overrun: i64,
-    /// Last signal sent, until it is known to have been delivered.
+    /// Last signal that was sent; `None` once it is known to have been delivered.
     sent: Option<Sent>,
-    /// State for the notification of a set CLOCK_REALTIME.
+    /// State for the report that CLOCK_REALTIME was set.
     pub(super) cancel: Cancel,
 }
 
-/// Signal that may still be pending.
+/// Signal that was sent and may still be pending.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    /// Expirations that it represents, beyond the first.
+    /// Number of expirations, beyond the first, that the signal represents.
     overrun: i64,
-    /// True if it was seen pending: until it is delivered, expirations are added to it.
+    /// True if the signal was seen pending. Until it is delivered, it represents further
+    /// expirations too.
     was_pending: bool,
 }
 
@@ -73,7 +75,7 @@ impl Timer {
         matches!(self.action, Action::Send(_))
     }
 
-    /// Returns the deadline at which its clock shows `ns`.
+    /// Returns the deadline at which the timer's clock shows `ns` nanoseconds.
     pub(super) fn absolute(&self, ns: i64) -> HostDeadline {
         let host = self.host.index();
         if self.is_on_realtime() {
@@ -92,19 +94,19 @@ impl Timer {
         }
     }
 
-    /// Returns the deadline at which its host's page shows `at`.
+    /// Returns the deadline at which the page of the timer's host shows `at`.
     pub(super) fn shown(&self, at: Instant<Shown>) -> HostDeadline {
         let host = self.host.index();
         HostInstant { host, at }.into()
     }
 
-    /// Discards its expirations and signals until now.
+    /// Discards the expirations and signals of the timer until now.
     pub(super) fn begin_anew(&mut self) {
         self.overrun = 0;
         self.sent = None;
     }
 
-    /// Returns the state of its last signal, if the timer is due.
+    /// Returns the state of the timer's last signal if the timer is due; otherwise `None`.
     pub(super) fn look(&self) -> Option<SignalState> {
         let is_due = self
             .due
@@ -115,8 +117,8 @@ impl Timer {
         })
     }
 
-    /// Expires the timer, which is due. `last` is the result of [`Self::look`], which is called for
-    /// all timers before any expires: two may send the same signal.
+    /// Expires the timer, which must be due. `last` is the result of [`Self::look`]. That is called
+    /// for all timers before any of them expires, since two may send the same signal.
     pub(super) fn expire(&mut self, last: SignalState) {
         let expirations = self.take_expirations();
         if expirations == 0 {
@@ -126,7 +128,8 @@ impl Timer {
             Action::Nothing => {}
             Action::Count(_) if self.cancel.notes_expiry() => {}
             Action::Count(file) => {
-                // Full (not read): the count saturates, as a timerfd's does.
+                // The write fails if the counter is full because the guest does not read. It then
+                // saturates, as a timerfd's does.
                 let _ = { file }.write(&(expirations as u64).to_ne_bytes());
             }
             Action::Send(notice) => {
@@ -138,7 +141,8 @@ impl Timer {
                     return;
                 }
                 let missed = match self.sent.take() {
-                    // It was delivered between two of these expirations, at an unknown point.
+                    // The signal was delivered between two of these expirations, at an unknown
+                    // point.
                     Some(sent) if sent.was_pending => {
                         self.overrun = sent.overrun.saturating_add(expirations - 1);
                         0
@@ -150,8 +154,8 @@ impl Timer {
                     None => expirations - 1,
                 };
                 // The kernel discards an ignored signal, unless a thread waits for it
-                // (`sigwaitinfo`, as the C library does for SIGEV_THREAD), which `status` does not
-                // show. So it is sent in any case.
+                // (`sigwaitinfo`, as the C library does for SIGEV_THREAD). `status` does not show
+                // such a wait, so the signal is sent in any case.
                 notice.send(as_kernel_counts(missed));
                 self.sent = (!last.is_ignored).then_some(Sent {
                     overrun: missed,
@@ -161,10 +165,10 @@ impl Timer {
         }
     }
 
-    /// Returns the result of `timer_getoverrun`: including the expirations until the delivery of
-    /// its signal, if that has happened since the last check.
+    /// Returns the result of `timer_getoverrun`. If the timer's signal was delivered since the last
+    /// check, the result includes the expirations until the delivery.
     pub(super) fn overrun(&mut self) -> i32 {
-        // While a signal is outstanding, expirations may belong to that.
+        // While a signal is outstanding, expirations may belong to that signal.
         if self.sent.is_none()
             && let Some(last) = self.look()
         {
@@ -184,8 +188,8 @@ impl Timer {
         as_kernel_counts(self.overrun)
     }
 
-    /// Returns the number of expirations by its clock since the last call; the next expiry is in
-    /// the future afterwards.
+    /// Returns the number of expirations since the last call, by the timer's clock. The deadline is
+    /// in the future afterwards.
     fn take_expirations(&mut self) -> i64 {
         let Some(due) = self.due else { return 0 };
         let late_ns = (-due.left(&self.host)).as_ns();
@@ -203,7 +207,7 @@ impl Timer {
     }
 }
 
-/// Limits the count to DELAYTIMER_MAX, the maximum of the kernel's count of overruns.
+/// Limits a count of overruns to DELAYTIMER_MAX, the kernel's maximum.
 fn as_kernel_counts(overrun: i64) -> i32 {
     i32::try_from(overrun).unwrap_or(i32::MAX)
 }

@@ -25,7 +25,7 @@ public class Waits {
         Object monitor = new Object();
         long begun = System.nanoTime();
         synchronized (monitor) {
-            // May wake spuriously, according to its documentation.
+            // The wait may wake spuriously, according to its documentation.
             while (System.nanoTime() - begun < waitMs * 1_000_000L) monitor.wait(waitMs);
         }
         return "done";
@@ -45,7 +45,8 @@ public class Waits {
     }
 
     static Object parkUntil() {
-        // In whole milliseconds of the real-time clock: one more, to be at or after the deadline.
+        // The deadline is in whole milliseconds of the real-time clock. One more puts it at or
+        // after the end of the wait.
         long deadline = System.currentTimeMillis() + waitMs + 1;
         while (System.currentTimeMillis() < deadline) LockSupport.parkUntil(deadline);
         return "done";

@@ -108,7 +108,7 @@ static long run_read_fanotify(struct outcome *out) {
     int fd = fanotify_init(FAN_CLASS_NOTIF, O_RDONLY);
     if (fd >= 0) MUST(fanotify_mark(fd, FAN_MARK_ADD, FAN_MODIFY, AT_FDCWD, scratch_name));
     AFTER(out, change(scratch));
-    // Without the privilege, another wait of the same length.
+    // Without the privilege, the case makes another wait of the same length.
     long ret = fd >= 0 ? FAILS(read(fd, event, sizeof event)) : (rest_ns(out->want_ns), 24);
     unlink(scratch_name);
     return ret;
@@ -321,7 +321,7 @@ static long aio_timeout(struct outcome *out, get *get) {
     poll_pipe();
     return get(out, 1, &wait);
 }
-// One of two comes early; if it came after the wait, once more.
+// One of two operations ends early. If it ended only after the wait, the case is run once more.
 static long aio_some(struct outcome *out, get *get) {
     struct timespec wait = spec(out->want_ns);
     MUST(syscall(SYS_io_setup, 8, &context));
@@ -332,7 +332,7 @@ static long aio_some(struct outcome *out, get *get) {
     while (ret == 0) ret = get(out, 2, &wait);
     return ret;
 }
-// Both come, one early.
+// Both operations end, one of them early.
 static long aio_all(struct outcome *out, get *get) {
     MUST(syscall(SYS_io_setup, 8, &context));
     int first = poll_pipe(), second = poll_pipe();

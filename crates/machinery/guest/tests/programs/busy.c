@@ -1,5 +1,5 @@
-// Is interrupted by a timer while it computes, sleeps in the handler, and prints the number of
-// interruptions and the year.
+// A program that a timer interrupts while it computes. It sleeps in the handler, and prints the
+// number of interruptions and the year.
 #include <signal.h>
 #include <stdio.h>
 #include <sys/time.h>

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/time.h>
 
-// Clock seen by several threads: none may read less than another has read.
+// Largest value of a clock that any of several threads has read: no thread may then read less.
 struct seen {
     clockid_t clock;
     bool raw; // by `syscall` instruction
@@ -48,7 +48,7 @@ static long run_realtime_coarse(struct outcome *out) { return backwards(out, CLO
 static long run_boottime(struct outcome *out) { return backwards(out, CLOCK_BOOTTIME, false); }
 static long run_tai(struct outcome *out) { return backwards(out, CLOCK_TAI, false); }
 
-// vDSO, system call, vDSO: in order, for every clock.
+// Reads each clock by the vDSO, by system call, and by the vDSO again: the values must be in order.
 static long run_calls_agree(struct outcome *out) {
     static const clockid_t clocks[] = { CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_BOOTTIME, CLOCK_TAI };
     long disagreements = 0;
@@ -64,7 +64,7 @@ static long run_calls_agree(struct outcome *out) {
         syscall(SYS_gettimeofday, &day, NULL);
         int64_t by_call = day.tv_sec * S + day.tv_usec * 1000;
         disagreements += before > by_vdso || by_vdso > by_call || by_call > clock_ns(CLOCK_REALTIME);
-        // `time` may be behind by a tick, natively.
+        // Natively too, `time` may lag by a tick.
         int64_t second = time(NULL), second_by_call = raw_time(NULL), now = clock_ns(CLOCK_REALTIME);
         disagreements += second > second_by_call || second_by_call * S > now || now - second * S > 2 * S;
         rest_ns(MS / 10);
@@ -72,7 +72,8 @@ static long run_calls_agree(struct outcome *out) {
     return disagreements;
 }
 
-// The difference of any two clocks is constant: bracketed reads must be consistent with that.
+// The difference of any two clocks must be constant. Each read of one clock lies between two reads
+// of the other, and must be consistent with a constant difference.
 static long apart(struct outcome *out, clockid_t one, clockid_t other) {
     int64_t least = INT64_MAX, most = INT64_MIN;
     while (mono_ns() < out->begun_ns + out->want_ns) {
@@ -103,7 +104,7 @@ static long run_resolutions(struct outcome *out) {
     out->want_ns = 0;
     return 0;
 }
-// Clocks that can be read at all, by the vDSO.
+// The vDSO must be able to read every clock that can be read at all.
 static long run_readable(struct outcome *out) {
     char text[200] = "";
     for (clockid_t clock = -1; clock < 14; clock++) {

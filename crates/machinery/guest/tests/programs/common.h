@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// If the kernel has no such call, the C library's function makes its successor.
+// If the kernel has no such call, the C library's function makes the newer call instead.
 #ifdef SYS_select
 #define raw_select(...) syscall(SYS_select, __VA_ARGS__)
 #define raw_time(...) syscall(SYS_time, __VA_ARGS__)
@@ -80,11 +80,12 @@ static inline void say(const char *format, ...) {
     va_start(args, format);
     int length = vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    // One write: lines of many children do not mix in a pipe.
+    // The line is written by one call, so that lines of many children do not mix in a pipe.
     if (write(1, line, (size_t)length) != length) _exit(99);
 }
 
-// Sleeps through handlers, for the helpers that act in the middle of a case.
+// Sleeps for the whole time, even if signal handlers run. For helpers that act in the middle of a
+// case.
 static inline void rest_ns(int64_t ns) {
     struct timespec until = spec(mono_ns() + ns);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {}

@@ -29,7 +29,7 @@ static void confine(void) {
 
 int main(int count, char **arguments) {
     if (count > 1) {
-        // The program after its exec.
+        // This code runs in the program after its exec.
         struct timespec moment = { 0, 50 * MS };
         int64_t begun = mono_ns();
         long result = syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &moment, NULL);

@@ -44,7 +44,7 @@ static void judged(struct outcome *out) {
     out->begun_ns = mono_ns();
     out->want_ns = 0;
 }
-// Uses an eighth of the wait, so that many cases at once get their share.
+// Uses processor time for an eighth of the wait, so that many concurrent cases get their share.
 static long burn(struct outcome *out, int64_t (*used)(void)) {
     int64_t begun = used(), last = begun, steps_back = 0, wall = mono_ns();
     while (last - begun < out->want_ns / 8) {
@@ -110,7 +110,7 @@ static long run_of_child_by_waitid(struct outcome *out) {
     judged(out);
     return ret;
 }
-// Timers of processor time: the signal comes when that much has been used.
+// Timers of processor time: the signal must come when the process has used that much.
 static volatile sig_atomic_t fired;
 static void fire(int signal) { (void)signal; fired++; }
 static long timer(struct outcome *out, int which, int signal_number) {

@@ -19,7 +19,7 @@ static void *burner(void *arg) {
     return arg;
 }
 static void *by_signal(void *arg) {
-    // The only thread that takes the signal.
+    // This thread is the only one that receives the signal.
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
@@ -92,7 +92,7 @@ static long run_posix_of_child(struct outcome *out) {
     judged(out);
     return ret;
 }
-// To one thread, repeatedly, with overruns while the signal is blocked.
+// The signal goes to one thread, repeatedly, with overruns while it is blocked.
 static long run_posix_periodic(struct outcome *out) {
     pthread_t thread_id;
     volatile pid_t tid = 0;
@@ -111,7 +111,7 @@ static long run_posix_periodic(struct outcome *out) {
     int64_t first = process() - begun;
     timer_delete(id);
     int in_thread = fired_in == tid;
-    // Then to this thread, which does not take it for eight periods.
+    // Then the signal goes to this thread, which blocks it for eight periods.
     id = posix_timer(CLOCK_PROCESS_CPUTIME_ID, SIGEV_THREAD_ID, (pid_t)syscall(SYS_gettid));
     begun = process();
     ret += timer_settime(id, 0, &wanted, NULL);

@@ -13,7 +13,8 @@
 
 static int64_t date_ns(void) { return clock_ns(CLOCK_REALTIME); }
 
-// `grain`: resolution of the date.
+// Checks that a date lies between two readings. `grain` is the resolution of the date in
+// nanoseconds.
 static void judge(struct outcome *out, int64_t before, int64_t date, int64_t grain) {
     int64_t after = date_ns();
     // The kernel's whole seconds may be of the previous tick.
@@ -103,7 +104,7 @@ static long run_stamp_new(struct outcome *out) { return stamp_of(out, SIOCGSTAMP
 static long run_stampns_new(struct outcome *out) { return stamp_of(out, SIOCGSTAMPNS_NEW, 1); }
 
 #ifdef __x86_64__
-// At fixed addresses, if the kernel has the page.
+// The functions are at fixed addresses, if the kernel has the page.
 static int has_page(void) {
     char line[300];
     FILE *maps = fopen("/proc/self/maps", "r");

@@ -64,7 +64,7 @@ static long run_ppoll_left(struct outcome *out) {
     struct pollfd fd = { .fd = pipe_with_data(out), .events = POLLIN };
     struct timespec left = limit();
     long ret = FAILS(syscall(SYS_ppoll, &fd, 1, &left, NULL, 8));
-    // Together with the time passed, no less than the whole.
+    // The remaining time and the passed time must add up to at least the whole wait.
     int64_t left_ns = left.tv_sec * S + left.tv_nsec, lasted = mono_ns() - out->begun_ns;
     note(out, "left_ok=%d", left_ns < FAR_NS - out->want_ns / 2 && left_ns + lasted >= FAR_NS);
     return ret;
@@ -175,7 +175,7 @@ static long run_timer_disarmed(struct outcome *out) {
     struct pollfd fd = { .fd = timerfd_create(CLOCK_MONOTONIC, 0), .events = POLLIN };
     struct itimerspec setting = { .it_value = spec(out->want_ns / 2) }, none = { 0 }, old = { 0 };
     long disarmed;
-    // Before it expires, on any busy machine.
+    // Reads the timer before it expires, on any busy machine.
     do {
         timerfd_settime(fd.fd, 0, &setting, NULL);
         disarmed = timerfd_settime(fd.fd, 0, &none, &old);

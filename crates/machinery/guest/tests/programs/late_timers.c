@@ -49,7 +49,7 @@ static timer_t armed_and_blocked(struct outcome *out, int64_t interval_ns) {
     sigprocmask(SIG_BLOCK, &set, NULL);
     return armed(expiry(out), interval_ns);
 }
-// Time left until a while after it; never zero, which would not be a wait.
+// Returns the time left until a while after the expiration; never zero, which would not be a wait.
 static int64_t left_ns(struct outcome *out) {
     int64_t left = expiry(out) + LATER_NS - mono_ns();
     return left > MS ? left : MS;
@@ -58,7 +58,7 @@ static void spin_until_later(struct outcome *out) {
     while (mono_ns() < expiry(out) + LATER_NS) {}
 }
 
-// Waits that last until after it.
+// Waits that last until after the expiration.
 
 static long run_sleep(struct outcome *out) {
     armed_and_blocked(out, 0);

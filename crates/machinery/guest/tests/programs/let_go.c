@@ -101,7 +101,8 @@ static void *by_timerfd(void *unused) {
     if (read(one_second_timer(0), &count, 8) == 8 && count == 1) say("timerfd over");
     return unused;
 }
-// Through a duplicate, in an epoll set that knows the timer by another number.
+// Waits through a duplicate of the descriptor, in an epoll set that knows the timer by another
+// number.
 static void *by_epoll(void *unused) {
     int timer = one_second_timer(TFD_NONBLOCK | TFD_CLOEXEC), copy = dup(timer), set = epoll_create1(0);
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = 0x123456789abcull };
@@ -150,7 +151,7 @@ static void begin(void) {
     timer_settime(often, 0, &each, NULL);
 }
 
-// Its child waits too, and has timers of its own.
+// The program's child waits too, and has its own timers.
 static int64_t beside(int (*child)(void)) {
     int64_t begun = now(CLOCK_MONOTONIC);
     pid_t pid = fork();

@@ -93,7 +93,7 @@ static long run_thrd_sleep(struct outcome *out) {
     struct timespec wait = spec(out->want_ns);
     return thrd_sleep(&wait, NULL);
 }
-// The same wait in ten threads at once; the sum of their results.
+// Makes the same wait in ten threads at once. Returns the sum of their results.
 static void *wait_in_thread(void *argument) {
     struct timespec *until = argument;
     pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;

@@ -30,7 +30,7 @@ static long sleep_some(struct outcome *out, int64_t ns) {
     return FAILS(nanosleep(&wait, NULL));
 }
 
-// Blocked signals wait, also while the program sleeps; they come when unblocked.
+// Blocked signals stay pending, also while the program sleeps; they are delivered when unblocked.
 static long run_all_blocked(struct outcome *out) {
     install(SIGUSR1, count, 0);
     block(SIG_SETMASK, 0);
@@ -45,7 +45,7 @@ static long run_all_blocked(struct outcome *out) {
     note(out, "before=%d,after=%d,blocked=%d,pending=%d", before, handled, blocked, waiting);
     return ret;
 }
-// In a thread, with the thread's own mask.
+// A thread blocks the signals in its own mask.
 static void *blocked_thread(void *argument) {
     sigset_t all;
     sigfillset(&all);

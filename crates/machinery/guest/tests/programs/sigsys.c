@@ -87,7 +87,7 @@ static long run_plain_handler(struct outcome *out) {
     return handled;
 }
 
-// In a thread, to the thread.
+// The signal is sent to a thread and handled there.
 static pthread_t thread_of_handler;
 static void note_thread(int signal) { (void)signal; thread_of_handler = pthread_self(); handled++; }
 static void *wait_for_it(void *argument) {
@@ -104,7 +104,8 @@ static long run_to_a_thread(struct outcome *out) {
     out->want_ns = 0;
     return pthread_equal(thread, thread_of_handler) != 0;
 }
-// The only thread that does not block it gets it, whichever the kernel tried first.
+// The only thread that does not block the signal receives it, whichever thread the kernel tried
+// first.
 static long run_to_whom_it_is_let_in(struct outcome *out) {
     signal(SIGSYS, note_thread);
     pthread_t thread;
@@ -216,7 +217,7 @@ static long run_ends_asleep(struct outcome *out) { return ends_by_other(out, 0);
 static long run_ends_at_work(struct outcome *out) { return ends_by_other(out, 1); }
 static long run_ends_reading(struct outcome *out) { return ends_by_other(out, 2); }
 
-// While blocked, it is pending and reported so.
+// While the signal is blocked, it is pending and reported as pending.
 static long run_blocked(struct outcome *out) {
     install(0);
     block(SIG_BLOCK, SIGSYS);
@@ -358,7 +359,7 @@ static long run_left_by_a_jump(struct outcome *out) {
     return ret;
 }
 
-// Over fork and exec.
+// The action and the mask are inherited through fork and exec.
 static long run_inherited_by_fork(struct outcome *out) {
     install(0);
     block(SIG_BLOCK, SIGSYS);

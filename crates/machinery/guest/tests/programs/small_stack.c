@@ -39,7 +39,7 @@ static int was_written_below(void) {
 static int handle(size_t size, void (*handler)(int)) {
     stack_t stack = { .ss_sp = memory->stack, .ss_size = size };
     struct sigaction action = { .sa_handler = handler, .sa_flags = SA_ONSTACK | SA_NODEFER };
-    // Resolved in advance, since that uses stack of its own.
+    // The symbol is resolved in advance, since that uses stack space of its own.
     raise(0);
     nanosleep(&(struct timespec){ 0, 1 }, NULL);
     if (sigaltstack(&stack, NULL) != 0) printf("refused with %d, ", errno);
@@ -69,7 +69,7 @@ static void writes(int signal) {
     struct iovec part = { "x", 1 };
     writev(ends[0], &part, 1);
 }
-// Into a full socket: the call waits.
+// Sends into a full socket, so that the call waits.
 static void sends(int signal) {
     (void)signal;
     struct iovec part = { "x", 1 };

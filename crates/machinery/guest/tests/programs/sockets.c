@@ -13,7 +13,7 @@ static void set(int fd, int option, int64_t ns) {
     struct timeval timeout = { ns / S, ns % S / 1000 };
     if (setsockopt(fd, SOL_SOCKET, option, &timeout, sizeof timeout) != 0) _exit(90);
 }
-// Two ends; the first has the timeout.
+// Creates two connected ends. The first has the timeout.
 static void pair(int type, int option, int64_t ns, int ends[2]) {
     if (socketpair(AF_UNIX, type, 0, ends) != 0) _exit(91);
     set(ends[0], option, ns);
@@ -169,7 +169,8 @@ static long run_sendmmsg_full(struct outcome *out) {
     struct mmsghdr message = { .msg_hdr = { .msg_iov = &part, .msg_iovlen = 1 } };
     return FAILS(sendmmsg(ends[0], &message, 1, 0));
 }
-// To another datagram socket whose queue is full: ready according to poll, but not writable.
+// Sends to another datagram socket whose queue is full. According to poll the sender is ready, but
+// it cannot write.
 static long run_sendto_full_peer(struct outcome *out) {
     int to = socket(AF_UNIX, SOCK_DGRAM, 0), fd = socket(AF_UNIX, SOCK_DGRAM, 0);
     struct sockaddr_un address = { .sun_family = AF_UNIX };

@@ -63,7 +63,7 @@ static void judge(struct outcome *out, struct msghdr *header, int64_t before, in
     else if (stamp > after + S / 10) note(out, "%s,late_ms=%lld", kind, (long long)((stamp - after) / MS));
     else note(out, "%s,in_time", kind);
 }
-// Sent at once, read after the wait.
+// The packet is sent at once, and read after the wait.
 static long received(struct outcome *out, int option, int value, int many) {
     struct udp udp = bound(option, value);
     int64_t before = real_ns();
@@ -100,7 +100,7 @@ static long run_sent(struct outcome *out) {
     judge(out, &header, before, after);
     return ret;
 }
-// Together with a timeout, which needs the same calls.
+// The socket also has a timeout, for which the same calls trap.
 static long run_with_timeout(struct outcome *out) {
     struct udp udp = bound(SO_TIMESTAMPNS, 1);
     struct timeval timeout = { FAR_NS / S, 0 };

@@ -22,7 +22,7 @@ static int failed;
         } \
     } while (0)
 
-// Readings of both clocks at one moment: of many attempts, the shortest one.
+// Reads both clocks at one moment. Of many attempts, the shortest counts.
 static int64_t beside(clockid_t one, clockid_t other, int64_t *other_ns) {
     int64_t least = INT64_MAX, best = 0;
     for (int i = 0; i < 100; i++) {
@@ -57,7 +57,7 @@ static void set(void) {
     int64_t raw = apart_ns(CLOCK_MONOTONIC_RAW, CLOCK_MONOTONIC), begun = mono_ns();
     struct timespec later = spec(clock_ns(CLOCK_REALTIME) + 1000 * S);
     EXPECT(clock_settime(CLOCK_REALTIME, &later) == 0, "errno %d", errno);
-    // Minus the time between reading and setting.
+    // The lower limit subtracts the time between reading and setting.
     int64_t most = 1000 * S + 2 * MS, least = 1000 * S - (mono_ns() - begun) - 2 * MS, by = ahead_ns() - before;
     EXPECT(by >= least && by <= most, "%lld", (long long)by);
     int64_t exact = ahead_ns();
@@ -73,7 +73,7 @@ static void set(void) {
     struct timex tai37 = { .modes = ADJ_TAI, .constant = 37 };
     EXPECT(adjtimex(&tai37) == TIME_ERROR && tai37.tai == 37, "%d", tai37.tai);
     EXPECT(near(apart_ns(CLOCK_TAI, CLOCK_REALTIME), 37 * S, 2 * MS), "TAI");
-    // The reading in its answer, in nanoseconds since the step above.
+    // The answer contains a reading, in nanoseconds since the step above.
     struct timex read = { 0 };
     int64_t from = clock_ns(CLOCK_REALTIME);
     EXPECT(adjtimex(&read) == TIME_ERROR, "unsynchronised");
@@ -102,7 +102,7 @@ static void errors(void) {
     REFUSED(EOPNOTSUPP, clock_adjtime(CLOCK_MONOTONIC, &timex));
     REFUSED(EOPNOTSUPP, clock_adjtime(CLOCK_TAI, &timex));
     REFUSED(EINVAL, clock_adjtime(99, &timex));
-    // Without the privilege: reading only.
+    // Without the privilege, the program may only read.
     EXPECT(setresuid(65534, 65534, 65534) == 0, "errno %d", errno);
     struct timex none = { 0 }, frequency = { .modes = ADJ_FREQUENCY };
     EXPECT(adjtimex(&none) == TIME_ERROR, "errno %d", errno);
@@ -315,7 +315,7 @@ static void cancel(void) {
     IS(-EAGAIN, taken(fd));
     IS(0, is_ready(fd, 0));
     EXPECT(near(left_ns(fd), 998 * S, 20 * S), "%lld", (long long)left_ns(fd));
-    // Also by `readv`, through a duplicate, and in a child.
+    // The step is also reported by `readv`, through a duplicate, and in a child.
     step_ns(S);
     uint64_t count;
     struct iovec part = { &count, sizeof count };
@@ -329,7 +329,7 @@ static void cancel(void) {
     EXPECT(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7, "%x", status);
     IS(-EAGAIN, taken(fd));
     EXPECT(read(fd, &count, 4) == -1 && errno == EINVAL, "errno %d", errno);
-    // A reader that waits.
+    // This reader waits.
     fcntl(fd, F_SETFL, 0);
     pthread_t reader;
     void *result;
@@ -367,7 +367,8 @@ static void cancel(void) {
     IS(0, timerfd_settime(late, CANCEL, &none, NULL));
     step_ns(S);
     IS(-ECANCELED, taken(late));
-    // Not without the flag, not for a relative setting, not on other clocks.
+    // A timer without the flag, with a relative setting, or on another clock does not report a
+    // step.
     int mono = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
     struct itimerspec far = { .it_value = spec(clock_ns(CLOCK_MONOTONIC) + 1000 * S) };
     IS(0, timerfd_settime(mono, CANCEL, &far, NULL));

@@ -1,6 +1,6 @@
-// A storm of signals, unblocked by the masks of waits only, while the harness changes the clock. A
-// handler that ran during a wait must have ended it with EINTR, natively and under the clock: else
-// a program that waits for a signal that way waits for ever.
+// A storm of signals, which only the masks of waits unblock, while the harness changes the clock.
+// If a handler ran during a wait, the wait must have ended with EINTR, natively and in a session.
+// Otherwise a program that waits for a signal in this way would wait for ever.
 #include "common.h"
 #include <poll.h>
 #include <sys/epoll.h>

@@ -23,7 +23,7 @@ static void tried(const char *what, int ret) {
     say("%s ret=%d errno=%d\n", what, ret, ret < 0 ? errno : 0);
 }
 
-// Each in a child of its own.
+// Makes each attempt in its own child.
 static void try(const char *what, int make, int descriptor, int flags) {
     pid_t pid = fork();
     if (pid == 0) {

@@ -21,7 +21,8 @@ static inline uint64_t rdtscp(uint32_t *aux) {
     return high << 32 | low;
 }
 
-// Counter and CLOCK_MONOTONIC_RAW together: of many attempts, the least interrupted one.
+// Reads the counter and CLOCK_MONOTONIC_RAW together. Of many attempts, the least interrupted
+// counts.
 static uint64_t both(int64_t *raw_ns) {
     uint64_t best = 0;
     int64_t least = INT64_MAX;
@@ -109,7 +110,7 @@ static long tells_the_processor(struct outcome *out) {
     return 0;
 }
 
-// Other encodings, and the contents of the upper halves.
+// Tries other encodings of the instructions, and checks the upper halves of the registers.
 #define SPELLED(bytes) ({ \
     uint64_t a = ~0ul, d = ~0ul; \
     __asm__ volatile(".byte " bytes : "+a"(a), "+d"(d) : : "rcx"); \
@@ -130,7 +131,7 @@ static long prefixes(struct outcome *out) {
     return 0;
 }
 
-// The last instruction of a page, with nothing behind it.
+// The instruction is the last one in a page, with no mapping after it.
 static long end_of_a_page(struct outcome *out) {
     static const uint8_t code[] = { 0x0f, 0x31, 0xc3 };
     uint8_t *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -269,7 +270,7 @@ static long put_off(struct outcome *out, int sent_to_thread) {
 static long put_off_of_thread(struct outcome *out) { return put_off(out, 1); }
 static long put_off_of_process(struct outcome *out) { return put_off(out, 0); }
 
-// One thread blocks it, another does not: the latter gets it.
+// One thread blocks the signal, another does not and must receive it.
 static volatile int other_tid, stop_now;
 static void *other_thread(void *arg) {
     sigset_t set;

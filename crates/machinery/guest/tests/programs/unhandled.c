@@ -16,7 +16,7 @@ int main(void) {
     // This carries no time and must not be reported.
     bad |= setsockopt(ends[0], SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
     say("bad=%d done=%d refused=%d\n", bad, done, refused);
-    // May reset all handlers: programs fall back as on a kernel without it.
+    // This call may reset all handlers; programs fall back as on a kernel without it.
     errno = 0;
     long made = syscall(SYS_clone3, NULL, 0);
     say("clone3=%ld errno=%d\n", made, errno);

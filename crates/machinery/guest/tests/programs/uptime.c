@@ -20,7 +20,7 @@ static void expect(int right, const char *format, ...) {
 
 static char text[1 << 20];
 
-// From the beginning of an open file, in pieces of `piece` bytes.
+// Reads an open file from its beginning, in pieces of `piece` bytes.
 static const char *read_all(int fd, size_t piece) {
     size_t length = 0;
     for (;;) {
@@ -82,7 +82,8 @@ int main(int argc, char **argv) {
     int uptime = open_file("/proc/uptime"), stat = open_file("/proc/stat");
     say("begun\n");
     for (int round = 0; mono_ns() < end; round++) {
-        // Held open, from the beginning again; reopened; byte by byte.
+        // The files are read in three ways: held open and read from the beginning again, reopened,
+        // and byte by byte.
         look_at_uptime(uptime, 64);
         if (round % 4 == 0) {
             look_at_stat(stat);

@@ -76,7 +76,7 @@ static void *function(uintptr_t base, const char *name) {
         if (dynamic->d_tag == DT_SYMTAB) symbols = (const void *)(load + dynamic->d_un.d_ptr);
         if (dynamic->d_tag == DT_STRTAB) names = (const void *)(load + dynamic->d_un.d_ptr);
     }
-    // The names lie behind the symbols.
+    // The names are behind the symbols in memory.
     for (; (const void *)symbols < (const void *)names; symbols++)
         if (strcmp(names + symbols->st_name, name) == 0)
             return (void *)(load + symbols->st_value);
@@ -142,7 +142,7 @@ static void search(uint64_t disguised) {
     struct sigaction action = { .sa_handler = leave };
     sigaction(SIGSEGV, &action, NULL);
     sigaction(SIGBUS, &action, NULL);
-    // Read as a whole first: the search itself must not change it.
+    // The file is read as a whole first, since the search itself must not change it.
     static char maps[1 << 16], where[256];
     int found = 0, fd = open("/proc/self/maps", O_RDONLY);
     size_t length = 0;

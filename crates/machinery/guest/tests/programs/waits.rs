@@ -1,5 +1,5 @@
-// The waits of Rust's standard library, in the form of the other test programs
-// (see common.h): PROGRAM GATE WAIT_MS, one line per case.
+// Waits of Rust's standard library, in the form of the other test programs (see common.h): PROGRAM
+// GATE WAIT_MS, one line of output per case.
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::{Condvar, Mutex, mpsc};

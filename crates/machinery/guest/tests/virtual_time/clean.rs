@@ -1,11 +1,11 @@
-//! `timeloom clean` in a place without a visible supervisor, although there is one.
+//! Tests `timeloom clean` where a session's supervisor is alive but not visible.
 
 use std::process::{Command, Stdio};
 
 use crate::support::command_line::{CommandLine, User, eventually, timeloom};
 
-/// Runs below one cgroup of this test, as in a container, and with its own directories for sockets:
-/// `clean` reaches no other session of the machine.
+/// Script that runs below one cgroup of this test, as in a container, and with its own directories
+/// for sockets. So `clean` affects no other session of the machine.
 const SCRIPT: &str = r#"
 set -e
 mount=$1 timeloom=$2 name=$3
@@ -60,7 +60,7 @@ fn a_session_lives_although_its_supervisor_is_in_another_pid_namespace() {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    // Cleans up after a failed test.
+    // Removes the cgroup after a failed test, too.
     let _ = std::fs::write(format!("{cgroup}/cgroup.kill"), "1");
     eventually("the end of the cgroup", || {
         let mut remove = Command::new("find");

@@ -1,11 +1,11 @@
-//! The clocks that programs read, while they are paused and dilated.
+//! Tests the clocks that programs read while they are paused and dilated.
 
 use std::time::Duration;
 
 use crate::support::{Differential, World, c_program, c_program_static};
 
-/// No clock goes back, neither between threads; the system calls agree with the vDSO; the clocks
-/// keep constant differences.
+/// No clock goes back, not even between threads; system calls agree with the vDSO; the differences
+/// between the clocks are constant.
 #[test]
 fn clocks_stay_consistent_under_pauses_and_changes_of_rate() {
     let world = World::new("clocks", 1.0);
@@ -28,8 +28,8 @@ fn clocks_stay_consistent_under_pauses_and_changes_of_rate() {
     });
 }
 
-/// CLOCK_TAI is ahead of CLOCK_REALTIME by the offset valid at the requested start date; without
-/// one, by the offset that the machine's programs see.
+/// CLOCK_TAI is ahead of CLOCK_REALTIME by the offset that was valid at the requested start date.
+/// Without such a date, it is ahead by the offset that the machine's programs see.
 #[test]
 fn tai_is_ahead_as_at_the_start_or_as_on_the_machine() {
     const ASK: &str = "import time
@@ -57,7 +57,7 @@ print(apart())";
     }
 }
 
-/// REALTIME shows the requested start; MONOTONIC continues the machine's.
+/// CLOCK_REALTIME shows the requested start; CLOCK_MONOTONIC continues that of the machine.
 #[test]
 fn a_session_can_start_at_any_date() {
     let clock = timeloom_guest::ClockOptions {

@@ -1,5 +1,5 @@
-//! Processor time is divided by the dilation, like all other time, and continues without a step
-//! when that changes.
+//! Tests that processor time is divided by the dilation, like all other time, and that it does not
+//! jump when the dilation changes.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn timers_and_sleeps_of_processor_time_are_dilated() {
     }
 }
 
-/// Sleeping threads are kicked, and sleep the rest at the new rate.
+/// Sleeping threads are interrupted, and sleep for the rest at the new rate.
 #[test]
 fn sleeps_of_processor_time_follow_changes_of_the_rate() {
     let world = World::new("cpu-sleeps", 1.0);
@@ -49,7 +49,7 @@ fn sleeps_of_processor_time_follow_changes_of_the_rate() {
 fn processor_time_never_steps_back_while_the_rate_changes() {
     let world = World::new("cpu-time-rate", 1.0);
     let mut runs = Differential::of([c_program("cpu_time")], 800);
-    // Without the timers: an armed one keeps its length in real time.
+    // The cases with timers are left out: an armed timer keeps its length in real time.
     runs.cases = vec![
         "process",
         "thread",
@@ -74,8 +74,8 @@ fn processor_time_never_steps_back_while_the_rate_changes() {
     });
 }
 
-/// A program that computes all the time has used as much processor time as has passed, at every
-/// rate.
+/// A program that computes all the time has used as much processor time as time has passed, at
+/// every rate.
 #[test]
 fn a_busy_program_uses_the_time_that_passes() {
     let world = World::new("cpu-share", 8.0);
@@ -92,7 +92,7 @@ fn a_busy_program_uses_the_time_that_passes() {
     );
 }
 
-/// A program reports its processor time to others: the reported values must not depend on the speed
+/// A program reports its processor time to others. The reported values must not depend on the speed
 /// of the machine.
 #[test]
 fn where_computing_takes_no_time_no_processor_time_is_used() {
@@ -122,7 +122,7 @@ fn where_computing_takes_no_time_no_processor_time_is_used() {
     assert_eq!((lines, status), (vec!["17 0.0 True".to_owned()], 0));
 }
 
-/// Dates of the kernel itself, and of programs that read x86-64's vsyscall page.
+/// Covers dates set by the kernel itself, and programs that read x86-64's vsyscall page.
 #[test]
 fn dates_of_the_kernel_are_those_that_the_clock_shows() {
     for dilation in [1.0, 0.25, 4.0] {
@@ -136,7 +136,7 @@ fn dates_of_the_kernel_are_those_that_the_clock_shows() {
     }
 }
 
-/// Files touched in a session that is set in 2019 are dated 2019.
+/// Files touched in a session that is set to 2019 get dates in 2019.
 #[test]
 fn files_set_to_now_get_the_time_that_the_clock_shows() {
     let clock = timeloom_guest::ClockOptions {

@@ -1,4 +1,4 @@
-//! Debuggers in a session show the same as natively.
+//! Tests that debuggers in a session show the same as natively.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use std::process::{Command, Output, Stdio};
 use crate::support::command_line::{CommandLine, User, eventually, processes_of};
 use crate::support::{Scratch, must_run};
 
-/// Adds numbers in steps with sleeps in between, and then executes the program named by its
-/// arguments.
+/// Source of a program that adds numbers in steps, sleeps in between, and then executes the program
+/// named by its arguments.
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <time.h>
@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Starts at the first instruction, steps, breaks, watches, and follows an exec.
+/// Commands for gdb: start at the first instruction, step, break, watch, and follow an exec.
 const GDB: &str = "set debuginfod enabled off
 starti
 x/2i $pc
@@ -67,7 +67,7 @@ fn program(scratch: &Scratch) -> PathBuf {
     program
 }
 
-/// Returns the output of a debugger, natively and in a session.
+/// Runs a debugger natively and in a session. Returns both outputs.
 fn both(line: &CommandLine, command: &[&str]) -> [Output; 2] {
     let mut natively = Command::new(command[0]);
     natively.args(&command[1..]);
@@ -79,8 +79,8 @@ fn both(line: &CommandLine, command: &[&str]) -> [Output; 2] {
     })
 }
 
-/// Removes process numbers, and addresses on the stack, which begins higher with fewer environment
-/// variables.
+/// Returns the lines of the output, without process identifiers and without addresses on the stack,
+/// which begins higher if there are fewer environment variables.
 fn transcript(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let replace = |(before, word): (&str, &str)| match word {
@@ -155,7 +155,7 @@ kill $pid; wait $pid; echo slept $?
     line.assert_nothing_left();
 }
 
-/// Returns the names of the calls that strace lists, up to the first that traps.
+/// Returns the names of the system calls that strace lists, up to the first that traps.
 fn calls_until_the_first_trap(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).expect("strace wrote it");
     let lines = text.lines().filter_map(|line| line.split_once(' '));

@@ -1,5 +1,5 @@
-//! An event that ends a wait natively before its time ends it under the clock, at once and with the
-//! same result, also if the clock was paused meanwhile.
+//! Tests events that end a wait before its time. In a session they end the wait at once and with
+//! the native result, even if the clock was paused meanwhile.
 
 use std::time::Duration;
 

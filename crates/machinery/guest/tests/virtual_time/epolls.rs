@@ -1,11 +1,12 @@
-//! Events wake the same waiting threads as natively, and waits return EINTR as natively.
+//! Tests that events wake the same waiting threads as natively, and that waits return EINTR as
+//! natively.
 
 use std::time::Duration;
 
 use crate::support::{Differential, World, c_program, c_program_static};
 
-/// One byte for five waiting threads wakes one of them, if they requested that. (An event just when
-/// they all begin to wait anew would wake all.)
+/// One byte for five waiting threads wakes one of them, if they requested exclusive wake-ups. (An
+/// event at the moment when all of them begin to wait again would wake all.)
 #[test]
 fn one_event_wakes_as_many_as_natively() {
     for dilation in [1.0, 5.0] {
@@ -18,7 +19,8 @@ fn one_event_wakes_as_many_as_natively() {
     }
 }
 
-/// While signals come one by one: each is reported, and no pause is.
+/// Signals come one by one while the threads wait. Each signal is reported to the program, and no
+/// pause is.
 #[test]
 fn a_handler_is_told_of_and_a_pause_is_not() {
     let world = World::new("epolls-storm", 1.0);

@@ -1,4 +1,4 @@
-//! Invalid arguments get their native errno.
+//! Tests that invalid arguments give the native errno.
 
 use crate::support::{Differential, Program, World, c_program};
 
@@ -8,8 +8,8 @@ fn invalid_arguments_get_the_native_errno() {
     Differential::of([c_program("errors")], 0).run(&world, |_| ());
 }
 
-/// A file that is no hardware clock is refused natively and under the clock. (A hardware clock
-/// exists in the machine of `scripts/test-phc`.)
+/// A file that is not a hardware clock is refused natively and in a session. (The machine of
+/// `scripts/test-phc` has a hardware clock.)
 #[test]
 fn what_is_no_hardware_clock_is_told_so() {
     let argv = [c_program("phc").into()];

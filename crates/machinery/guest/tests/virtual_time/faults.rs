@@ -1,4 +1,5 @@
-//! Resources that are exhausted or removed while a session runs: `docs/faults.md`, row by row.
+//! Tests of `docs/faults.md`, row by row: resources that are exhausted or removed while a session
+//! runs.
 
 mod cgroups;
 mod clients;

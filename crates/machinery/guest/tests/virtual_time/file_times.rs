@@ -1,4 +1,4 @@
-//! Dates of files by the host's clock, in sessions that request them.
+//! Tests of sessions that request dates of files by the host's clock.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,9 +12,9 @@ use timeloom_time::{Duration, Instant};
 use crate::support::command_line::{CommandLine, User};
 use crate::support::{Differential, Scratch, World, c_program, c_program_static};
 
-/// 2031-05-01.
+/// 2031-05-01, in seconds since 1970.
 const LATER_S: i64 = 1_935_360_000;
-/// 2019-05-01.
+/// 2019-05-01, in seconds since 1970.
 const EARLIER_S: i64 = 1_556_668_800;
 
 fn world(theme: &str, start_s: i64, files: FileTimes) -> World {
@@ -26,8 +26,8 @@ fn world(theme: &str, start_s: i64, files: FileTimes) -> World {
     World::with_clock(theme, clock)
 }
 
-/// Covers every call that shows or sets a date, with virtual dates before and after the machine's;
-/// with the machine's own date as start both are equal at first.
+/// Covers every call that returns or sets a date, with virtual dates before and after the
+/// machine's. If the session starts at the machine's own date, both are equal at first.
 #[test]
 fn each_call_shows_dates_by_the_clock_and_those_set_as_they_were_set() {
     let now_s = read_ns(ClockId::Realtime) / 1_000_000_000;
@@ -66,7 +66,7 @@ fn dates(world: &World, paths: &[&str]) -> Vec<i64> {
     words.map(|word| word.parse().expect("a number")).collect()
 }
 
-/// More clock changes than a clock page remembers: of the rate, and pauses.
+/// Makes more changes of the clock (of the rate, and pauses) than a clock page remembers.
 #[test]
 fn a_date_stays_what_it_is_over_a_hundred_changes_of_rate() {
     let scratch = Scratch::new("dates-stay");
@@ -115,8 +115,8 @@ fn a_date_stays_what_it_is_over_a_hundred_changes_of_rate() {
     assert_eq!(last[2..], first[2..]);
 }
 
-/// Without virtual dates programs see the machine's dates; with them, also for files written before
-/// the session.
+/// Without virtual dates, programs see the machine's dates. With them, they still see the machine's
+/// dates of files that were written before the session.
 #[test]
 fn without_being_asked_for_and_of_older_files_dates_are_the_machines() {
     let scratch = Scratch::new("dates-machine");
@@ -124,7 +124,7 @@ fn without_being_asked_for_and_of_older_files_dates_are_the_machines() {
     fs::write(&path, "x").expect("there is room");
     let metadata = fs::metadata(&path).expect("it is there");
     let own = metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec();
-    // One kernel tick later.
+    // The following code runs one kernel tick later.
     std::thread::sleep(StdDuration::from_millis(50));
     for files in [FileTimes::Virtual, FileTimes::Machine] {
         let world = world("dates-machine", LATER_S, files);
@@ -140,7 +140,7 @@ fn without_being_asked_for_and_of_older_files_dates_are_the_machines() {
     }
 }
 
-/// A host whose clock is behind gives its files earlier dates.
+/// Files of a host whose clock is behind have earlier dates.
 #[test]
 fn each_host_has_its_own_dates() {
     let scratch = Scratch::new("dates-hosts");
@@ -168,7 +168,7 @@ s = os.stat(\"{path}\").st_mtime; print(0 <= time.time() - s < 100, s)'"
     age(Some(behind));
 }
 
-/// Script with make, tar, touch, cp and find, in time that skips.
+/// Script with make, tar, touch, cp and find, run while time skips.
 const TOOLS: &str = r#"set -e
 cd "$1"
 echo a > src
@@ -207,7 +207,8 @@ fn tools_that_compare_dates_are_right_in_time_that_skips() {
     }
 }
 
-/// A service that logs around midnight, restarted before and after it: its log rotates once.
+/// Script of a service that logs around midnight, restarted before and after it. Its log must
+/// rotate once.
 const ROTATE: &str = r#"
 import glob, logging, logging.handlers, os, sys, time
 name = os.path.join(sys.argv[1], "app.log")

@@ -1,5 +1,5 @@
-//! Sessions whose time moves by grants: exactly as far as granted, by any granter; and their
-//! behaviour without a granter.
+//! Tests of sessions whose time moves by grants: exactly as far as granted, by any granter; and
+//! their behaviour without a granter.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use crate::support::{Differential, World, c_program};
 
 const MS: i64 = 1_000_000;
 
-/// Connection of a simulator to the control socket.
+/// Simulator's connection to the control socket.
 struct Granter {
     stream: UnixStream,
     answers: BufReader<UnixStream>,
@@ -34,7 +34,7 @@ impl Granter {
         Self { stream, answers }
     }
 
-    /// Returns the status, or the reason of a refusal.
+    /// Sends a request. Returns the status, or the reason of a refusal.
     fn ask(&mut self, request: &Value) -> Result<Value, String> {
         writeln!(self.stream, "{request}").expect("the session listens");
         let mut line = String::new();
@@ -52,7 +52,8 @@ impl Granter {
         self.ask(&json!({"op": "attach"}))
     }
 
-    /// Grants time; panics unless the session then stands at exactly that instant.
+    /// Grants time until `until_ns`. Panics unless the session then stands at exactly that instant.
+    /// Returns the status.
     fn grant(&mut self, until_ns: i64) -> Value {
         let request = json!({"op": "run-until", "at_ns": until_ns, "relative": false});
         let status = self.ask(&request).expect("it is granted");
@@ -69,8 +70,8 @@ fn next_deadline_ns(status: &Value) -> Option<i64> {
     next.as_i64()
 }
 
-/// Grants in small steps until a thread waits for an instant that it has not been granted yet;
-/// returns the present instant, and the awaited one.
+/// Grants time in small steps until a thread waits for an instant that has not been granted yet.
+/// Returns the present instant and the awaited one.
 fn until_somebody_waits(granter: &mut Granter, mut at_ns: i64) -> (i64, i64) {
     for _ in 0..5_000 {
         at_ns += 5 * MS;
@@ -82,8 +83,8 @@ fn until_somebody_waits(granter: &mut Granter, mut at_ns: i64) -> (i64, i64) {
     panic!("nobody ever waits");
 }
 
-/// The waits of several languages, while a simulator computes between grants: none ends early, late
-/// or otherwise than natively.
+/// Covers the waits of several languages, while a simulator computes between grants. No wait may
+/// end early, late or otherwise than natively.
 #[test]
 fn programs_cannot_tell_a_grant_from_the_next() {
     let world = World::with_clock(
@@ -106,7 +107,7 @@ fn programs_cannot_tell_a_grant_from_the_next() {
     let name = world.session.name().to_owned();
     let over = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let seen = Arc::clone(&over);
-    // From the start, since programs initialise in the session's time.
+    // Time is granted from the start, since programs initialise in the session's time.
     let simulator = std::thread::spawn(move || {
         let mut granter = Granter::connect(&name);
         let mut at_ns = granter.attach().expect("nobody else is here")["virtual_ns"]
@@ -127,12 +128,12 @@ fn programs_cannot_tell_a_grant_from_the_next() {
     let tally = stepped.grants().tally();
     assert_eq!(tally.grants, granted);
     assert!(granted >= 6, "a wait of 600 ms takes six grants");
-    // 30 ms between every two of them.
+    // There were 30 ms between every two grants.
     assert!(tally.waited.as_ns() >= 30 * MS * (granted as i64 - 1));
 }
 
-/// The reported deadline is the one before which nothing happens, to the nanosecond, and at which
-/// the sleeper continues.
+/// Nothing may happen before the reported deadline, to the nanosecond, and at the deadline the
+/// sleeper must continue.
 #[test]
 fn a_sleeper_wakes_at_the_deadline_that_was_told() {
     let line = CommandLine::new("told", User::Same);
@@ -152,7 +153,7 @@ while True:
         let (_, due_ns) = until_somebody_waits(&mut granter, at_ns);
         let before = line.output();
         let status = granter.grant(due_ns - 1);
-        // At once, if the sleeper was stopped on its way back to sleep.
+        // The deadline is now if the sleeper was stopped on its way back to sleep.
         let next_ns = next_deadline_ns(&status).expect("it waits");
         assert!((due_ns - 1..=due_ns).contains(&next_ns), "{status}");
         assert_eq!(line.output(), before, "it went on before {due_ns}");
@@ -172,7 +173,7 @@ while True:
     running.wait();
 }
 
-/// A thousand seconds per sleep: within a grant, waiting takes no wall time.
+/// Each sleep lasts a thousand seconds: within a grant, waiting takes no wall time.
 #[test]
 fn grants_and_skipping_go_together() {
     let line = CommandLine::new("granted-skips", User::Same);
@@ -190,7 +191,7 @@ fn grants_and_skipping_go_together() {
         at_ns += 2_500_000 * MS + 1;
         granter.grant(at_ns);
     }
-    // Of 25, the few that took long to begin may be missing.
+    // A few of the 25 sleeps may be missing because they took long to begin.
     let slept = line.output().lines().count();
     assert!((20..=25).contains(&slept), "{slept}");
     running.signal(libc::SIGTERM);
@@ -215,7 +216,7 @@ fn one_grants_at_a_time() {
     assert!(line.ask(&["query"])["standing"].is_null(), "others may ask");
     first.grant(3 * MS);
     drop(first);
-    // Now the user is the granter, for one step each.
+    // From here on, the user is the granter, for one step each.
     let mut status = Value::Null;
     eventually("the seat to be free", || {
         let output = line.try_ask(&["step", "4ms"]);
@@ -276,13 +277,13 @@ fn a_session_that_is_not_stepped_needs_no_granter() {
     let refused = Granter::connect(&line.name).attach();
     let refused = refused.expect_err("it runs by itself");
     assert!(refused.contains("--stepped"), "{refused}");
-    // It may be in the middle of its launch.
+    // The program may be in the middle of its launch.
     running.signal(libc::SIGTERM);
     running.wait();
     line.assert_nothing_left();
 }
 
-/// The user may hold it too; the grant is used later.
+/// The user may hold the session too. The grant is then used later.
 #[test]
 fn a_pause_by_hand_delays_a_grant_and_does_not_end_it() {
     let line = CommandLine::new("both-hold", User::Same);
@@ -340,7 +341,7 @@ fn a_granter_hears_of_the_programs_end() {
     line.assert_nothing_left();
 }
 
-/// A granter that computes just then finds it out at its next request.
+/// A granter that computes when the session ends learns of the end at its next request.
 #[test]
 fn a_granter_that_computes_at_the_end_hears_of_it_next() {
     let line = CommandLine::new("ended-between", User::Same);
@@ -354,12 +355,12 @@ fn a_granter_that_computes_at_the_end_hears_of_it_next() {
         let status = line.ask(&["query"]);
         let first = &status["processes"][0]["pid"];
         first.as_i64().is_some_and(|pid| {
-            // SAFETY: a process of our own session; it is stopped, and so waits for us.
+            // SAFETY: a process of our own session. It is stopped, so it cannot have ended.
             unsafe { libc::kill(pid as i32, libc::SIGKILL) == 0 }
         })
     });
     assert_eq!(running.wait(), 128 + libc::SIGKILL);
-    // The granter's connection is closed; its last message is there.
+    // The granter's connection is closed, but the last message can still be read.
     let mut last = String::new();
     granter.answers.read_line(&mut last).expect("its last line");
     let last: Value = serde_json::from_str(&last).unwrap_or_else(|_| panic!("{last:?}"));
@@ -374,7 +375,7 @@ fn stands_for_ever(line: &CommandLine, more: &[&str]) -> Running {
     line.exec(options)
 }
 
-/// Between two grants, or in the middle of one.
+/// The granter dies either between two grants, or in the middle of one.
 #[test]
 fn a_session_whose_granter_dies_stands_says_so_and_ends() {
     for midway in [false, true] {
@@ -392,7 +393,8 @@ fn a_session_whose_granter_dies_stands_says_so_and_ends() {
         drop(granter);
         eventually("it to say so", || line.output().contains("has left"));
         let output = line.try_ask(&["query"]);
-        // On a machine so busy that the session has ended already, its output must do.
+        // On a very busy machine the session may have ended already. Then its output is checked
+        // instead.
         if let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) {
             assert_eq!(status["virtual_ns"], stands_ns, "{status}");
             assert_eq!(status["paused"], true, "{status}");

@@ -1,5 +1,5 @@
-//! A hardware clock as seen by guests, and real phc2sys that disciplines a host's clock by it: in a
-//! machine that has one (`make test-phc` emulates it).
+//! Tests of a hardware clock as guests see it, and of a real phc2sys that disciplines a host's
+//! clock by it. They need a machine with a hardware clock (`make test-phc` emulates one).
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,8 +13,8 @@ use timeloom_time::{Duration, Instant};
 use crate::support::{World, c_program};
 
 const DEVICE: &str = "/dev/ptp0";
-/// Maximum drift between device and machine meanwhile (a kernel measures its counter to a
-/// millionth); setting either would change it much more.
+/// Maximum drift between device and machine during the test, in nanoseconds. (A kernel measures its
+/// counter to a millionth.) Setting either clock would change their difference much more.
 const DRIFT_NS: i64 = 2_000_000;
 
 fn clock_ns(id: libc::clockid_t) -> i64 {
@@ -27,14 +27,14 @@ fn clock_ns(id: libc::clockid_t) -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// Returns the device's lead over the machine's CLOCK_REALTIME, and the steering of the latter.
+/// Returns the device's lead over the machine's CLOCK_REALTIME, and the steering of CLOCK_REALTIME.
 fn machine() -> (i64, [i64; 4]) {
     let device = File::open(DEVICE).expect("a hardware clock");
     let id = (!device.as_raw_fd() << 3) | 3;
     let before_ns = clock_ns(libc::CLOCK_REALTIME);
     let device_ns = clock_ns(id);
     let after_ns = clock_ns(libc::CLOCK_REALTIME);
-    // SAFETY: plain data; the kernel writes it and, without modes, changes nothing.
+    // SAFETY: plain data, which the kernel writes; without modes the call changes nothing.
     let timex = unsafe {
         let mut timex: libc::timex = std::mem::zeroed();
         assert!(libc::adjtimex(&raw mut timex) >= 0);
@@ -133,7 +133,7 @@ fn phc2sys_disciplines_the_clock_of_its_host_and_no_other() {
                 world.pause_for(std::time::Duration::from_secs(1));
             }
         }
-        // The host's clock converges to the device's own offset.
+        // The host's clock converges to the device, including the device's own offset.
         let (error_ns, frequency_ppb) = error();
         let off_ns = error_ns - machine().0;
         let worst = believed[40..]

@@ -1,4 +1,4 @@
-//! Programs that set and steer their host's clock; hosts whose clocks differ.
+//! Tests of programs that set and steer their host's clock, and of hosts whose clocks differ.
 
 use std::ffi::OsString;
 use std::time::Duration as StdDuration;
@@ -39,7 +39,7 @@ fn a_program_sets_its_hosts_clock_and_sees_the_kernels_errors() {
     );
 }
 
-/// Returns the machine's CLOCK_REALTIME minus its CLOCK_MONOTONIC.
+/// Returns the machine's CLOCK_REALTIME minus its CLOCK_MONOTONIC, in nanoseconds.
 fn ahead_ns() -> i64 {
     let read = |clock| {
         let mut now = libc::timespec {
@@ -67,7 +67,7 @@ fn waits_for_an_instant_of_realtime_follow_a_step_and_others_do_not() {
     }
 }
 
-/// The program runs natively too, against the kernel's own timerfds, in the machine of
+/// The program also runs natively, with timerfds of the kernel, in the machine of
 /// `scripts/test-phc`, whose clock may be set.
 #[test]
 fn a_timerfd_tells_that_its_clock_was_set_as_the_kernels_does() {
@@ -94,12 +94,12 @@ fn monotonic_never_goes_back_however_the_clock_is_steered_paused_and_dilated() {
     assert_eq!((lines, status), (vec!["failed=0".to_owned()], 0));
 }
 
-/// Starts a program on a host and returns all its output.
+/// Starts a program on a host and returns its whole output.
 fn output_on(world: &World, options: &HostOptions, argv: &[OsString]) -> String {
     output_after(world, options, argv, || ())
 }
 
-/// Starts a program like [`output_on`]; `started` is called after its start.
+/// Starts a program like [`output_on`]. Calls `started` after the start.
 fn output_after(
     world: &World,
     options: &HostOptions,
@@ -142,7 +142,7 @@ fn hosts_have_clocks_of_their_own() {
     };
     let there = numbers(&output_on(&world, &options, &show));
     let here = numbers(&lines[0]);
-    // REALTIME minus MONOTONIC, which only a step changes.
+    // This is CLOCK_REALTIME minus CLOCK_MONOTONIC, which only a step changes.
     let behind = there[0] - here[0] + 100_000_000;
     assert!(behind.abs() < 1_000, "{behind}");
 
@@ -166,7 +166,7 @@ fn time_skips_to_the_deadline_of_a_host_whose_clock_runs_differently() {
         return;
     }
     let world = World::new("host-skip", 1.0);
-    // 1 % fast: its thousand seconds are over after 990.1 true ones.
+    // The host's clock is 1 % fast: a thousand of its seconds pass in 990.1 true seconds.
     let options = HostOptions {
         crystal: Crystal {
             frequency: RateError::from_ppb(10_000_000),
@@ -179,16 +179,16 @@ fn time_skips_to_the_deadline_of_a_host_whose_clock_runs_differently() {
     };
     let began = world.session.clock().now();
     output_after(&world, &options, &["sleep".into(), "1000".into()], || {
-        // Before there is a program, time skips to the oscillator's next change.
+        // Before there is a program, time skips to the next change of the oscillator.
         world.session.skip_while_waiting(|| true);
     });
-    // Plus the time of its start, on a machine of any speed.
+    // The duration includes the start of the program, on a machine of any speed.
     let lasted = (world.session.clock().now() - began).as_s_f64();
     assert!((990.0..998.0).contains(&lasted), "{lasted}");
 }
 
-/// A wait that began before the clock was steered, in one turn of the kernel: at 10 % more speed it
-/// ends at its deadline, and not a tenth later.
+/// The wait began before the clock was steered, in one turn in the kernel. When the clock is made
+/// 10 % faster, the wait must end at its deadline, and not later by a tenth.
 #[test]
 fn a_wait_follows_a_clock_that_is_made_faster() {
     let script = "import ctypes, threading, time\n\
@@ -205,7 +205,7 @@ fn a_wait_follows_a_clock_that_is_made_faster() {
         adjtimex = ctypes.CDLL(None, use_errno=True).adjtimex\n\
         assert adjtimex(ctypes.byref(Timex(modes=0x4000, tick=11000))) >= 0, ctypes.get_errno()\n\
         thread.join()\n";
-    // A busy machine delays one wait, and not every one.
+    // A busy machine delays one wait, but not every one.
     let mut lasted_ms = Vec::new();
     while !lasted_ms.iter().any(|ms| *ms < 8_500) && lasted_ms.len() < 5 {
         let world = World::new("faster", 0.5);

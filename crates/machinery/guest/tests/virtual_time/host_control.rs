@@ -1,4 +1,4 @@
-//! Single hosts that are paused, dilated and stepped while the session continues.
+//! Tests of single hosts that are paused, dilated and stepped while the session continues.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -18,8 +18,8 @@ fn all_waits() -> Differential {
     Differential::of(programs.map(c_program), 600)
 }
 
-/// Also stamps of packets, which are read after so few changes that the clock's past readings are
-/// still known.
+/// Includes timestamps of packets. They are read after so few changes that the clock's past
+/// readings are still stored.
 fn waits_and_stamps() -> Differential {
     let mut all = all_waits();
     all.programs.push(vec![c_program("stamps").into()]);
@@ -55,7 +55,8 @@ fn dilate(world: &World, host: &Arc<Host>, factor: f64) {
         .expect("a possible factor");
 }
 
-/// A pause of a second in the middle: no wait counts it, none ends early, none with EINTR.
+/// Pauses the host for a second in the middle. No wait may count the pause, end early, or return
+/// EINTR.
 #[test]
 fn waits_exclude_a_pause_of_their_host() {
     let (world, host) = World::with_host("host-pause");
@@ -82,7 +83,7 @@ fn blocked_waits_follow_the_rate_of_their_host() {
     }
 }
 
-/// Pauses of the host within those of the session, around them and across them, and changes of both
+/// Pauses the host within pauses of the session, around them and across them, and changes both
 /// rates.
 #[test]
 fn waits_last_as_long_as_ever_through_nested_pauses_and_rates() {
@@ -117,11 +118,11 @@ fn waits_last_as_long_as_ever_through_nested_pauses_and_rates() {
     });
 }
 
-/// CLOCK_REALTIME at the beginning, in nanoseconds since 1970.
+/// CLOCK_REALTIME at the beginning of the session, in nanoseconds since 1970.
 const START_NS: i64 = 946_684_800_000_000_000;
 
-/// To the nanosecond, for a program that reads until it is stopped, and at the nanosecond at which
-/// the last step ended.
+/// The end must be exact to the nanosecond, for a program that reads its clock until it is stopped.
+/// The next step must begin at the nanosecond at which the last one ended.
 #[test]
 fn a_step_of_a_host_ends_at_exactly_its_instant() {
     let options = ClockOptions {
@@ -135,12 +136,12 @@ fn a_step_of_a_host_ends_at_exactly_its_instant() {
     dilate(&world, &host, 0.7);
     pause(&world, &host);
     let session = Arc::downgrade(&world.session);
-    // A pause takes nothing back that a reader may have seen, which is a nanosecond more if the
-    // lines before and after it round differently.
+    // A pause never goes behind a value that a reader may have seen. That is a nanosecond more if
+    // the maps before and after the pause round differently.
     let paused = time_of(&world, &host).lived;
     let mut ends = vec![paused + Duration::from_ns(1), paused];
     let mut turn = 0;
-    // Until the reader was there at some ends, on any busy machine.
+    // Steps are repeated until the reader has seen some of their ends, on any busy machine.
     eventually("the reader at some ends", || {
         let span = Duration::from_ns(1_000_003 + turn % 1_000 * 7_777);
         ends.push(ends[ends.len() - 1] + span);
@@ -184,7 +185,7 @@ fn switches(pid: i32) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// Neither stopped nor woken: waiting threads on another host do not even run.
+/// Threads that wait on another host are neither stopped nor woken: they do not even run.
 #[test]
 fn other_hosts_notice_nothing() {
     let (world, host) = World::with_host("host-others");
@@ -224,7 +225,7 @@ fn spin(world: &World, host: &Arc<Host>) -> Program {
     world.start_on(Some(Arc::clone(host)), ["sh", "-c", "while :; do :; done"])
 }
 
-/// Returns true if it computes: polled until it does, or for `patience`.
+/// Returns true if a process computes. Polls until it does, for at most `patience`.
 fn computes(pid: i32, patience: StdDuration) -> bool {
     let (begun, before) = (StdInstant::now(), used(pid));
     while begun.elapsed() < patience {
@@ -238,7 +239,7 @@ fn computes(pid: i32, patience: StdDuration) -> bool {
 
 const STANDS: StdDuration = StdDuration::from_millis(150);
 
-/// A process runs if neither its session is stopped nor its host, in whatever order they were
+/// A process runs if neither its session nor its host is stopped, in whatever order they were
 /// stopped and resumed.
 #[test]
 fn pauses_of_host_and_session_nest() {
@@ -283,7 +284,7 @@ fn a_program_of_a_paused_host_is_born_standing() {
     let stood = time_of(&world, &host).lived;
     let mut program = world.start(["sh", "-c", "echo began; exec sleep 0.1"]);
     let pid = program.guest().pid();
-    // The code that attaches it has run on it until here, for as long as that takes.
+    // The code that attaches the process has run in it until here, for as long as that takes.
     let scheduled = || fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("it lives");
     eventually("it to stand", || {
         let before = scheduled();
@@ -297,7 +298,7 @@ fn a_program_of_a_paused_host_is_born_standing() {
     assert_eq!(program.finish().1, 0);
 }
 
-/// They lie in its kernel's socket until it continues.
+/// The frames stay in the socket of the host's kernel until the host continues.
 #[test]
 fn frames_to_a_paused_host_wait_for_it() {
     let script = "import socket\n\
@@ -316,7 +317,7 @@ fn frames_to_a_paused_host_wait_for_it() {
         let sent = socket.send_to(text.as_bytes(), ("127.0.0.1", port));
         sent.expect("loopback takes it");
     }
-    // Longer than its timeout, by the clock of the session.
+    // By the session's clock, this is longer than the timeout of the program.
     let passed = world.session.clock().now() + Duration::from_s(3);
     world.session.dilate(0.05).expect("a possible factor");
     world.session.clock().wait_until(passed, || false);
@@ -329,8 +330,8 @@ fn frames_to_a_paused_host_wait_for_it() {
     assert_eq!(status, 1, "its timeout, at last: {lines:?}");
 }
 
-/// Neither the deadlines of a paused host nor its processes keep time from skipping; those of a
-/// dilated one come when they are due by its own time.
+/// Neither the deadlines of a paused host nor its processes prevent time from skipping. The
+/// deadlines of a dilated host come when they are due by the host's own time.
 #[test]
 fn time_skips_past_a_paused_host_and_with_a_dilated_one() {
     if alone("host_control::time_skips_past_a_paused_host_and_with_a_dilated_one") {
@@ -350,18 +351,18 @@ fn time_skips_past_a_paused_host_and_with_a_dilated_one() {
     let sleeper = world.start_on(Some(slow), ["sleep", "1000"]);
     assert_eq!(sleeper.finish().1, 0);
     let lasted = (world.session.clock().now() - began).as_s_f64();
-    // Not 1000, and not 4000: the rest is the delay by a busy machine.
+    // The result is not 1000, and not 4000. Anything above 2000 is the delay by a busy machine.
     assert!((2_000.0..2_900.0).contains(&lasted), "{lasted}");
     let behind = time_of(&world, &host).behind.as_s_f64();
     assert!((lasted - behind).abs() < 900.0, "{behind} of {lasted}");
-    // The rest of its wait is left.
+    // The rest of the program's wait is still to come.
     busy.guest().signal(libc::SIGKILL);
     let lived = time_of(&world, &host).lived;
     resume(&world, &host);
     assert_eq!(waiting.finish().1, 0);
     let slept = (time_of(&world, &host).lived - lived).as_s_f64();
     assert!((1.0..900.0).contains(&slept), "{slept}");
-    // Also to an instant that a host is run to, and the host no further.
+    // Time also skips to an instant to which a host is run, and the host stops there.
     pause(&world, &host);
     let span = Duration::from_ns(123_456_000_000_007);
     let target = time_of(&world, &host).lived + span;
@@ -370,7 +371,7 @@ fn time_skips_past_a_paused_host_and_with_a_dilated_one() {
     assert_eq!(time_of(&world, &host).lived, target);
 }
 
-/// A host that is paused in the middle of an exec does not keep time from skipping.
+/// A host that is paused in the middle of an exec does not prevent time from skipping.
 #[test]
 fn time_skips_past_a_host_that_stands_in_an_exec() {
     if alone("host_control::time_skips_past_a_host_that_stands_in_an_exec") {
@@ -395,7 +396,8 @@ fn time_skips_past_a_host_that_stands_in_an_exec() {
 
 #[test]
 fn processor_time_is_divided_by_the_dilation_of_its_host() {
-    // Used and passed time, in three parts with changes of the rate between them.
+    // Prints used processor time and passed time, in three parts, with changes of the rate between
+    // them.
     let script = "import time\n\
         for part in range(3):\n\
         \x20   passed, spent = time.monotonic(), time.process_time()\n\
@@ -412,7 +414,7 @@ fn processor_time_is_divided_by_the_dilation_of_its_host() {
             .map(|n| n.parse().expect("a number"))
             .collect();
         let (spent, passed) = (numbers[0], numbers[1]);
-        // At most one processor's worth, and more than nothing.
+        // The program has used at most one processor's time, and more than nothing.
         assert!(spent > 0.0 && spent < passed * 1.2 + 0.02, "{line}");
         dilate(&world, &host, factor);
     }
@@ -451,7 +453,7 @@ fn impossible_requests_to_hosts_are_refused() {
     assert!(said.contains("the session stands"), "{said}");
 }
 
-/// Of two hosts that are stepped together each runs for the span by its own time.
+/// Steps two hosts together. Each runs for the span by its own time.
 #[test]
 fn hosts_are_stepped_together_and_a_pause_ends_it() {
     let (world, host) = World::with_host("host-both");
@@ -483,7 +485,7 @@ fn hosts_are_stepped_together_and_a_pause_ends_it() {
     });
 }
 
-/// Hosts are stopped by SIGSTOP: tests of this file, run by another user.
+/// Runs tests of this file as another user, so that hosts are stopped by SIGSTOP.
 #[test]
 fn without_root_hosts_are_stopped_by_signal() {
     need_root();
@@ -507,7 +509,7 @@ fn without_root_hosts_are_stopped_by_signal() {
     );
 }
 
-/// Tests that need no programs of our own.
+/// Tests that need no compiled test programs.
 const BY_SIGNAL: [&str; 5] = [
     "a_program_of_a_paused_host_is_born_standing",
     "a_step_of_a_host_ends_at_exactly_its_instant",

@@ -1,5 +1,5 @@
-//! Programs in languages whose tools not every machine has. `scripts/exclusions` lists the tests
-//! here whose tools are missing.
+//! Tests of programs in languages whose tools not every machine has. `scripts/exclusions` lists the
+//! tests of this file whose tools are missing.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::World;
 use crate::support::languages::{Programs, go, java, node};
 use crate::waits::language_waits;
 
-/// At the speed of the machine, slower and faster.
+/// Runs at the speed of the machine, slower and faster.
 fn waits_exclude_a_pause(theme: &str, programs: fn() -> Programs) {
     for dilation in [1.0, 5.0, 0.5] {
         language_waits(theme, dilation, programs());

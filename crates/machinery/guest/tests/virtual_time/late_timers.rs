@@ -1,5 +1,5 @@
-//! The supervisor sends the signals of timers, and may be late: a program that finds by the clock
-//! that a timer has expired must not notice.
+//! Tests of timer signals that the supervisor sends late. A program that finds by its clock that a
+//! timer has expired must not notice the delay.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -13,26 +13,27 @@ const WAIT_MS: u32 = 200;
 
 #[test]
 fn a_timers_signal_is_there_when_its_instant_has_passed() {
-    // The thread that serves the timers is identified among those of this process.
+    // The test runs alone, so that the thread that serves the timers can be found among those of
+    // this process.
     if alone("late_timers::a_timers_signal_is_there_when_its_instant_has_passed") {
         return;
     }
     let world = World::new("late-timers", 1.0);
     let programs = [c_program("late_timers"), c_program_static("late_timers")];
     let runs = Differential {
-        // Their lateness is caused by this test.
+        // This test itself delays the signals.
         fault: PATIENCE,
         ..Differential::of(programs, WAIT_MS)
     };
     let stopped = Stopped::new("timers");
     runs.run(&world, |world| {
-        // By then all that do not wait for it have checked.
+        // By then, all programs that do not wait for the signal have checked for it.
         world.run_for(Duration::from_millis(u64::from(5 * WAIT_MS)));
         stopped.release();
     });
 }
 
-/// Thread of this process that is blocked in the handler of a signal.
+/// Thread of this process that is blocked in a signal handler.
 struct Stopped {
     _reader: std::os::fd::OwnedFd,
     writer: std::cell::Cell<Option<std::os::fd::OwnedFd>>,
@@ -41,11 +42,11 @@ struct Stopped {
 static GATE: AtomicI32 = AtomicI32::new(-1);
 static STANDS: AtomicBool = AtomicBool::new(false);
 
-/// Blocks until the writing end is closed.
+/// Signal handler that blocks until the writing end of the pipe is closed.
 extern "C" fn stand(_: libc::c_int) {
     STANDS.store(true, SeqCst);
     let mut byte = 0u8;
-    // SAFETY: one byte into `byte`; a call for handlers.
+    // SAFETY: the call writes one byte into `byte`; handlers may make it.
     while unsafe { libc::read(GATE.load(SeqCst), (&raw mut byte).cast(), 1) } < 0 {}
 }
 
@@ -63,12 +64,12 @@ impl Stopped {
                 0
             );
         }
-        // Nothing is armed: the thread sleeps, and holds no lock.
+        // No timer is armed: the thread sleeps, and holds no lock.
         eventually("the thread to sleep", || {
             fs::read_to_string(format!("/proc/self/task/{thread}/syscall"))
                 .is_ok_and(|call| call.starts_with(&format!("{} ", libc::SYS_futex)))
         });
-        // SAFETY: a thread of ours, which lives as long as the session.
+        // SAFETY: the thread is ours, and lives as long as the session.
         let sent =
             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR2) };
         assert_eq!(sent, 0);

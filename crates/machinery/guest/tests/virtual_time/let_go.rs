@@ -1,5 +1,5 @@
-//! An attached program is released again: its waits, timers and clocks are the machine's from then
-//! on, and it outlives the session.
+//! Tests of attached programs that are released again: their waits, timers and clocks are then the
+//! machine's, and they outlive the session.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::support::{PATIENCE, Program, World, c_program, c_program_static, pipe
 
 /// Wall seconds per virtual second in these sessions.
 const DILATION: f64 = 300.0;
-/// Waits that begin when the program sees that it is in a session, each of a second.
+/// Waits of a second each. They begin when the program sees that it is in a session.
 const WAITS: [&str; 10] = [
     "nanosleep",
     "absolute",
@@ -48,7 +48,7 @@ impl Ward {
         }
     }
 
-    /// Returns the program's report on request.
+    /// Requests a report from the program, and returns it.
     fn report(&mut self) -> BTreeMap<String, i64> {
         self.orders.write_all(b"\n").expect("it reads");
         let line = self
@@ -79,8 +79,8 @@ fn machine_ns(clock: libc::clockid_t) -> i64 {
     }
 }
 
-/// Checks that its clocks are the machine's, and that everything works. Returns the number of
-/// expirations of its timer that is not read in between.
+/// Checks that the program's clocks are the machine's, and that all its calls work. Returns the
+/// number of expirations of the timer that the program does not read in between.
 fn lives_in_real_time(ward: &mut Ward) -> i64 {
     let clocks = [
         ("realtime", libc::CLOCK_REALTIME),
@@ -113,13 +113,13 @@ fn lives_in_real_time(ward: &mut Ward) -> i64 {
         assert_eq!(report["posix"], 42, "{report:?}");
         assert!(report["ticks"] >= 5, "{report:?}");
     }
-    // The timer expires ten times a second, and the next expiration comes when it is due: in the
-    // session after thirty seconds of the machine's.
+    // The timer expires ten times a second, and the next expiration comes when it is due. In the
+    // session it would come after thirty seconds of the machine.
     assert!(report["tick"] < 30_000_000_000, "{report:?}");
     report["unread"]
 }
 
-/// Checks that no process related to it is left, in particular no escort.
+/// Checks that no process related to the program is left, in particular no escort.
 fn nobody_is_left(pid: i32) {
     let sign = format!("timeloom-released-{pid} ");
     let holds = |entry: &fs::DirEntry| {
@@ -140,11 +140,11 @@ fn nobody_is_left(pid: i32) {
     }
 }
 
-/// From Linux 6.15 on.
+/// Returns true if the kernel can create timers with chosen identifiers (Linux 6.15).
 fn kernel_keeps_timer_numbers() -> bool {
     const PR_TIMER_CREATE_RESTORE_IDS: libc::c_int = 77;
     const GET: libc::c_ulong = 2;
-    // SAFETY: a query without changes.
+    // SAFETY: the call is a query that changes nothing.
     unsafe { libc::prctl(PR_TIMER_CREATE_RESTORE_IDS, GET, 0, 0, 0) >= 0 }
 }
 
@@ -155,7 +155,7 @@ fn is_let_go(theme: &str, path: std::path::PathBuf, paused: bool) {
     let begun = Instant::now();
     ward.program.wait_for("in");
     assert!(world.pids().contains(&ward.pid));
-    // In the middle of their waits.
+    // The program is now in the middle of its waits.
     std::thread::sleep(Duration::from_millis(900));
     if paused {
         world.session.pause().expect("pausing");
@@ -174,8 +174,8 @@ fn is_let_go(theme: &str, path: std::path::PathBuf, paused: bool) {
         let line = ward.program.wait_for_line(|line| line.ends_with(" over"));
         let name = line.trim_end_matches(" over").to_owned();
         let after = let_go.elapsed();
-        // The rest, in real time. The second that it would have taken in the session is five
-        // minutes away, for which no test waits.
+        // The rest of each wait passes in real time. In the session, the second would have lasted
+        // five minutes, for which no test waits.
         let least = if name == "civil" {
             Duration::ZERO
         } else {
@@ -193,14 +193,14 @@ fn is_let_go(theme: &str, path: std::path::PathBuf, paused: bool) {
     assert_eq!(over, expected);
     ward.program.wait_for("socket again");
     let unread = lives_in_real_time(&mut ward);
-    // Two seconds have passed for it since it began, ten times as many expirations.
+    // Two seconds have passed for the timer since it began, with ten expirations in each.
     assert!(unread >= 15, "{unread}");
     let refused = world
         .session
         .register(ward.pid)
         .expect_err("once is enough");
     assert!(refused.to_string().contains("let go"), "{refused}");
-    // The session ends without effect on the program.
+    // The session ends, which must not affect the program.
     drop(world);
     lives_in_real_time(&mut ward);
     let pid = ward.pid;
@@ -223,8 +223,8 @@ fn a_static_program_is_let_go_from_a_paused_session() {
     is_let_go("let-go-paused", c_program_static("let_go"), true);
 }
 
-/// If the kernel chooses the numbers of timers, a program that has some is not released, and
-/// nothing happens to it.
+/// If only the kernel can choose the identifiers of timers, a program that has timers is not
+/// released, and nothing happens to it.
 #[test]
 fn a_program_with_posix_timers_stays_where_it_could_not_keep_them() {
     assert!(
@@ -264,7 +264,7 @@ fn what_a_program_has_started_is_let_go_with_it() {
             .into_iter()
             .map(|process| process.name)
             .collect();
-        // Otherwise execs of the loop are still to come.
+        // With fewer processes, the loop would still execute programs.
         names.iter().filter(|name| *name == "sleep").count() == 2
     };
     while !sleeping() {

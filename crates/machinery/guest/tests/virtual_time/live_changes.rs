@@ -1,4 +1,4 @@
-//! A change of the clock reaches threads that are blocked already.
+//! Tests that a change of the clock reaches threads that are already blocked.
 
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ fn changed_in_the_middle(theme: &str, first: f64, second: f64) {
     });
 }
 
-/// The rest of the wait, computed for a slow clock, would last ten times too long.
+/// If the rest of the wait still followed the slow clock, it would last ten times too long.
 #[test]
 fn blocked_waits_follow_a_clock_made_faster() {
     changed_in_the_middle("faster", 5.0, 0.5);
 }
 
-/// The rest of the wait, computed for a fast clock, would end early.
+/// If the rest of the wait still followed the fast clock, it would end early.
 #[test]
 fn blocked_waits_follow_a_clock_made_slower() {
     changed_in_the_middle("slower", 0.5, 5.0);
 }
 
-/// A thread blocked in any other call is stopped in it, and must not notice. (A call that waited
-/// anew after each stop would be late by a second.)
+/// A thread blocked in any other call is stopped in that call, and must not notice. (A call that
+/// started its wait anew after each stop would be late by a second.)
 #[test]
 fn no_blocking_call_tells_that_it_was_stopped() {
     let world = World::new("blocked", 1.0);
@@ -77,7 +77,7 @@ fn a_thousand_short_pauses_do_not_shorten_or_stretch_a_wait() {
     let world = World::new("thousand", 1.0);
     let programs = ["waits", "libc_waits", "queues", "posix_timers"].map(c_program);
     Differential {
-        // A wait of two seconds does not end before the last pause: it could count all.
+        // A wait of two seconds does not end before the last pause, so it could count all pauses.
         fault: Duration::from_secs(3),
         ..Differential::of(programs, 2_000)
     }

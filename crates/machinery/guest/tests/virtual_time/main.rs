@@ -1,9 +1,9 @@
-//! Unmodified programs under the virtual clock: differential and failure tests.
+//! Tests of unmodified programs in a session: differential and failure tests.
 //!
 //! A test program (`tests/programs`) is a table of cases. Each case prints its result and its
-//! duration, by the clock it sees. The same binary is run natively first; under the clock, paused
-//! and dilated, it must return the same and last the same virtual time: never less, and more only
-//! by the scheduling delays of a busy machine.
+//! duration, by the clock that it sees. The same binary first runs natively, then in a session that
+//! is paused and dilated. There it must return the same results, and each case must last the same
+//! virtual time: never less, and more only by the scheduling delays of a busy machine.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Operations of a program on its own memory do not remove clock page or image.
+//! Tests that operations of a program on its own memory do not remove the clock page or the image.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn page_and_image_stay_and_a_moved_vdso_leads_to_the_image() {
     );
 }
 
-/// Under every memory layout of the kernel, the addresses of page and image are free.
+/// Under every memory layout of the kernel, the addresses of the page and the image are free.
 #[test]
 fn every_layout_of_addresses_has_room_for_page_and_image() {
     let world = world_of_2019("layouts");
@@ -92,7 +92,7 @@ fn every_layout_of_addresses_has_room_for_page_and_image() {
     }
 }
 
-/// The program unmaps its vDSO, and runs programs without one.
+/// valgrind unmaps its vDSO, and runs programs without one.
 #[test]
 fn valgrind_checks_a_program_of_2019() {
     need("valgrind", "valgrind");

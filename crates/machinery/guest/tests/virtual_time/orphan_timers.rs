@@ -1,4 +1,5 @@
-//! A timer ends with its process, and never signals a later process of its number.
+//! Tests that a timer ends with its process, and never signals a later process with the same
+//! identifier.
 
 use std::process::{Child, Command};
 
@@ -7,18 +8,19 @@ use timeloom_traces::{Traces, WholeProcess};
 
 use crate::support::{World, alone_among_processes, c_program};
 
-/// Time until the orphaned timers would be due.
+/// Milliseconds until the orphaned timers would be due.
 const WAIT_MS: u32 = 400;
 
 #[test]
 fn a_later_process_of_a_number_gets_no_signal_of_an_earlier_ones_timer() {
     need_root();
-    // Numbers are assigned from the start here, without interference from other processes.
+    // In the test's PID namespace, identifiers are assigned from the start, without interference by
+    // other processes.
     let name = "orphan_timers::a_later_process_of_a_number_gets_no_signal_of_an_earlier_ones_timer";
     if alone_among_processes(name) {
         return;
     }
-    // Objects made by a first session are reused by others of the process.
+    // The first session of a process creates objects that its later sessions reuse.
     drop(World::new("first", 1.0));
     let process = WholeProcess::now();
     for kind in ["signal", "thread", "interval"] {
@@ -33,8 +35,8 @@ fn a_later_process_of_a_number_gets_no_signal_of_an_earlier_ones_timer() {
         let (said, status) = orphaned.finish();
         assert_eq!((said, status), (vec!["armed".to_owned()], 0));
         let mut victim = process_with_number(pid);
-        // Timers of one supervisor expire in order, so when this one's signal has come, that of the
-        // other would have been sent.
+        // The timers of one supervisor expire in order. So when the signal of this timer has come,
+        // the signal of the orphaned timer would have been sent.
         let witness = world.start(argv("witness", WAIT_MS + 100));
         assert_eq!(witness.finish().1, 0);
         let ended = victim.try_wait().expect("our own child");
@@ -50,7 +52,8 @@ fn a_later_process_of_a_number_gets_no_signal_of_an_earlier_ones_timer() {
     }
 }
 
-/// Starts a process outside all sessions that gets the number which another had.
+/// Starts a process outside all sessions that gets the identifier `pid`, which another process had
+/// before.
 fn process_with_number(pid: i32) -> Child {
     loop {
         std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string())

@@ -1,4 +1,4 @@
-//! Verdicts of a program's own seccomp filters are the same as natively.
+//! Tests that the verdicts of a program's own seccomp filters are the same as natively.
 
 use std::process::Command;
 
@@ -10,8 +10,9 @@ use crate::support::{Program, Scratch, World, c_program, c_program_static};
 
 /// Returns true for cases with known differences.
 fn is_known_to_differ(case: &str) -> bool {
-    // A program's filter cannot have a listener, so its request is refused at once, before an older
-    // filter, whose action takes precedence, has refused it.
+    // In a session, a program's filter cannot have a listener, so the program's request for one is
+    // refused at once. Natively an older filter, whose action takes precedence, would refuse it
+    // first.
     let refused = ["eperm", "success", "large"];
     case.strip_suffix("_then_notify")
         .is_some_and(|case| refused.iter().any(|verdict| case.ends_with(verdict)))
@@ -103,14 +104,14 @@ fn verdicts_are_as_natively_without_root() {
         ]);
         let status = running.wait();
         let output = line.output();
-        // Reports of ends by a filter appear between the lines.
+        // The session's reports of ends by a filter appear between the program's lines.
         let lines = output.lines().filter(|line| line.contains(" ret="));
         compare(native, (lines.map(str::to_owned).collect(), status));
         line.assert_nothing_left();
     }
 }
 
-/// Calls that bring a new program under the clock are made in it, although its filter forbids them.
+/// The calls that prepare a new program are made in it, although its own filter forbids them.
 #[test]
 fn a_program_executed_under_a_narrow_filter_comes_under_the_clock() {
     let argv = || [c_program_static("confined_exec")];
@@ -129,7 +130,7 @@ fn an_end_by_a_filter_is_reported_with_its_call() {
     let world = World::new("own-filter-end", 1.0);
     let argv = [c_program("own_filter").into_os_string(), "others".into()];
     let (lines, _) = world.start(argv).finish();
-    // Of the `late` cases, those with a filter that kills.
+    // Of the `late` cases, these have a filter that kills.
     let killed = lines.iter().filter(|line| line.contains("signal=31"));
     let killed = killed.filter(|line| line.starts_with("late_")).count();
     let warnings = world.warnings.lock().expect("no panic while held");
@@ -140,13 +141,13 @@ fn an_end_by_a_filter_is_reported_with_its_call() {
     const MOST: usize = 10;
     assert_eq!(reports.count(), killed.min(MOST), "{warnings:#?}");
     assert_eq!(world.session.explain_end(128 + libc::SIGSYS), None);
-    // An end by SIGSYS without a report of the session is explained as well.
+    // An end by SIGSYS that the session has not reported is explained as well.
     let other = World::new("own-filter-other", 1.0);
     let why = other.session.explain_end(128 + libc::SIGSYS);
     assert!(why.is_some_and(|why| why.contains("ended by SIGSYS")));
 }
 
-/// The kernel has no room for longer ones.
+/// The kernel does not accept longer filters.
 #[test]
 fn filters_of_almost_every_length_are_installed() {
     const LENGTHS: &str = "
@@ -200,7 +201,8 @@ time.sleep(600)",
     assert!(refused.contains("seccomp filter of its own"), "{refused}");
 }
 
-/// Runs a command line natively and under the clock; checks that both succeed and print the same.
+/// Runs a shell command natively and in a session. Checks that both succeed and print the same.
+/// Returns the lines.
 fn says_the_same(world: &World, command: &str) -> Vec<String> {
     let argv = ["sh", "-c", command].map(std::ffi::OsString::from);
     let native = Program::native(&argv).finish();
@@ -212,7 +214,7 @@ fn says_the_same(world: &World, command: &str) -> Vec<String> {
     native.0
 }
 
-/// `file` confines itself before it reads untrusted files.
+/// `file` confines itself by a filter before it reads untrusted files.
 #[test]
 fn file_confines_itself() {
     let file = need("file", "file");
@@ -223,8 +225,8 @@ fn file_confines_itself() {
     says_the_same(&world, &command);
 }
 
-/// A container tool receives a filter; the program in it sleeps (if the filter allows it), executes
-/// another one and prints the time.
+/// A container tool installs a filter. The program in it sleeps (if the filter allows it), executes
+/// another program and prints the time.
 #[test]
 fn bubblewrap_confines_what_it_runs() {
     need_root();
@@ -262,8 +264,8 @@ fn bubblewrap_confines_what_it_runs() {
     }
 }
 
-/// A time daemon, confined as by Debian and more strictly: a server, and a client that queries it,
-/// with packet time stamps and timeouts.
+/// A time daemon is confined as by Debian, and more strictly. It runs as a server, and as a client
+/// that queries it, with packet timestamps and timeouts.
 #[test]
 fn chronyd_confines_itself() {
     need_root();
@@ -291,7 +293,7 @@ fn chronyd_confines_itself() {
     }
 }
 
-/// Returns the path of chronyd: installed, or unpacked by `scripts/chronyd`.
+/// Returns the path of chronyd: the installed one, or the one unpacked by `scripts/chronyd`.
 fn chronyd() -> std::path::PathBuf {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../");
     let unpacked = std::path::Path::new(root).join(".tools/chrony/usr/sbin/chronyd");

@@ -1,4 +1,4 @@
-//! A program's own SIGSYS behaves as natively, beside the one by which calls trap.
+//! Tests that a program's own SIGSYS behaves as natively, beside the SIGSYS by which calls trap.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn a_programs_own_sigsys_is_as_natively() {
     }
 }
 
-/// Its waits are kicked by a SIGSYS, too.
+/// The supervisor interrupts the program's waits by a SIGSYS, too.
 #[test]
 fn a_programs_own_sigsys_is_told_from_a_change_of_the_rate() {
     let world = World::new("own-sigsys-rate", 1.0);
@@ -37,7 +37,7 @@ fn a_programs_own_sigsys_is_as_natively_where_the_counter_is_emulated() {
     crate::tsc::as_natively("own-sigsys-tsc", &runs);
 }
 
-/// Not a check: prints the cost of calls on masks, for information.
+/// Prints the cost of calls on signal masks, for information. Checks nothing.
 #[test]
 #[ignore = "measures; prints"]
 fn what_masks_cost() {

@@ -1,5 +1,5 @@
-//! Popular programs as packaged by Debian, and programs built with other tools than the rest of
-//! these tests: musl's C library, Rust.
+//! Tests of popular programs as packaged by Debian, and of programs built with other tools than
+//! those of the other tests: musl's C library, Rust.
 
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -9,14 +9,14 @@ use timeloom_testing::need;
 
 use crate::support::{Differential, Scratch, World, built, must_run, source};
 
-/// Returns `tests/programs/NAME.c` built with musl, dynamically or statically linked.
+/// Returns the path of `tests/programs/NAME.c` built with musl, linked dynamically or statically.
 fn musl(name: &str, linking: &str) -> PathBuf {
     built(&format!("{name}.musl{linking}"), |output| {
         must_run(
             std::process::Command::new("musl-gcc")
                 .args(["-O1", "-g", "-pthread"])
                 .args((!linking.is_empty()).then_some(linking))
-                // The kernel's headers, behind musl's own.
+                // The kernel's headers come after musl's own.
                 .args(["-idirafter", "/usr/include"])
                 .args(["-idirafter", "/usr/include/x86_64-linux-gnu"])
                 .arg(source(&format!("{name}.c")))
@@ -32,7 +32,7 @@ fn musl_programs(names: &[&str]) -> Vec<PathBuf> {
     names.iter().flat_map(both).collect()
 }
 
-/// (`signals` is not among them: its expectation of `sem_timedwait` is glibc's behaviour.)
+/// (`signals` is not among the programs: its expectation of `sem_timedwait` is glibc's behaviour.)
 #[test]
 fn programs_of_musl_are_as_natively() {
     let groups: [&[&str]; 3] = [
@@ -40,7 +40,7 @@ fn programs_of_musl_are_as_natively() {
             "waits", "queues", "masks", "sockets", "stamps", "files", "epolls",
         ],
         &["processes"],
-        // Separately: it keeps the processor busy.
+        // This program runs separately, since it keeps the processor busy.
         &["cpu_time"],
     ];
     for names in groups {
@@ -85,7 +85,7 @@ fn a_rust_program_is_as_natively() {
     }
 }
 
-/// Makes a session that begins on the 3rd of June 2019, at noon.
+/// Creates a session that begins on 3 June 2019, at noon.
 fn world_of_2019(theme: &str) -> World {
     World::with_clock(
         theme,
@@ -96,14 +96,14 @@ fn world_of_2019(theme: &str) -> World {
     )
 }
 
-/// Returns the output of a shell script, which must succeed.
+/// Runs a shell script, which must succeed. Returns its output.
 fn run(world: &World, script: &str) -> Vec<String> {
     let (lines, status) = world.start(["sh", "-c", script]).finish();
     assert_eq!(status, 0, "{script}\n{lines:#?}");
     lines
 }
 
-/// Keys expire by the virtual clock: not during a pause, however long.
+/// Keys expire by the virtual clock, and never during a pause, however long.
 #[test]
 fn keys_of_redis_expire_in_virtual_time() {
     need("redis-server", "redis-server");
@@ -141,7 +141,7 @@ fn keys_of_redis_expire_in_virtual_time() {
     world.session.resume().expect("resuming");
     let left_ms: i64 = ask("PTTL key")[0].parse().expect("a number");
     assert!((1..=20_000).contains(&left_ms), "{left_ms} ms left");
-    // Twenty virtual seconds in a fraction of a real one.
+    // Twenty virtual seconds pass in a fraction of a real second.
     world.session.dilate(0.01).expect("a possible factor");
     world.run_for(Duration::from_millis(20_100));
     world.session.dilate(1.0).expect("a possible factor");
@@ -190,7 +190,7 @@ fn nginx_answers_curl_with_the_virtual_date() {
     world.session.kill_all();
 }
 
-/// curl's own limit on a transfer ends in virtual time, after a pause too.
+/// curl's own limit on a transfer counts virtual time, also after a pause.
 #[test]
 fn curl_gives_up_after_its_virtual_limit() {
     need("curl", "curl");

@@ -1,5 +1,5 @@
-//! Processes started by a program run by the same clock, and are started as natively: exec, vfork,
-//! posix_spawn, scripts, threads, and execs that fail.
+//! Tests that processes started by a program run by the same clock, and are started as natively:
+//! exec, vfork, posix_spawn, scripts, threads, and execs that fail.
 
 use std::fs;
 use std::thread::sleep;
@@ -25,7 +25,7 @@ fn process_trees_are_as_natively_and_share_the_clock() {
     );
 }
 
-/// Execs that are stopped in their middle, repeatedly.
+/// Pauses the session repeatedly in the middle of execs.
 #[test]
 fn process_trees_survive_pauses_at_any_instant() {
     let world = World::new("processes-hammered", 1.0);
@@ -38,8 +38,8 @@ fn process_trees_survive_pauses_at_any_instant() {
     });
 }
 
-/// A program that only executes itself repeatedly, and is killed at any instant of that. Its parent
-/// is notified, be that a program of the session or its supervisor.
+/// A program executes itself repeatedly, and is killed at an arbitrary instant. Its parent, a
+/// program of the session or its supervisor, must be notified.
 #[test]
 fn who_is_killed_in_the_middle_of_an_exec_was_killed() {
     const KILLED: i32 = 128 + libc::SIGKILL;

@@ -1,4 +1,4 @@
-//! Requests of a program that a session refuses: it reports them, and never silently does something
+//! Tests of requests that a session refuses: it reports them, and never silently does something
 //! else.
 
 use std::time::SystemTime;
@@ -35,7 +35,7 @@ fn calls_that_are_not_virtualised_are_refused_and_reported_with_their_count() {
             (call.program.as_str(), call.call, call.outcome, call.count),
             ("unhandled.dynam", "io_uring_setup", outcome, 3)
         );
-        // Warned of once, by name.
+        // The user is warned once, with the names.
         let warnings = world.warnings.lock().expect("no panic while held");
         let naming = warnings
             .iter()
@@ -45,8 +45,8 @@ fn calls_that_are_not_virtualised_are_refused_and_reported_with_their_count() {
     }
 }
 
-/// Activities that continue in real time without further calls are reported at their start; calls
-/// that only look similar are not.
+/// Activities that continue in real time without further calls are reported at their start. Calls
+/// that only look similar are not reported.
 #[test]
 fn calls_that_begin_something_in_real_time_are_named() {
     const DONE: &str = "done in real time";
@@ -100,7 +100,7 @@ fn the_machines_clock_cannot_be_set() {
     let (lines, status) = world.start([c_program("set_time")]).finish();
     let moved = ahead() - before;
     assert_eq!(status, 0);
-    // All succeed, on the clock of the session's host.
+    // All calls succeed, on the clock of the session's host.
     let answers: Vec<&str> = lines[0].split(',').collect();
     assert_eq!(answers, ["0/0"; 8]);
     assert!(
@@ -110,7 +110,8 @@ fn the_machines_clock_cannot_be_set() {
     assert!(world.session.unhandled_calls().is_empty());
 }
 
-/// Returns the clock that `std::time::Instant` reads, which no step changes.
+/// Returns CLOCK_MONOTONIC in nanoseconds. `std::time::Instant` reads this clock, which is never
+/// stepped.
 fn monotonic_ns() -> i64 {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -121,8 +122,8 @@ fn monotonic_ns() -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// If the counter that programs read themselves cannot be emulated, a session that requires this is
-/// refused, and not half virtual.
+/// If the time-stamp counter cannot be emulated, a session that requires this is refused, rather
+/// than half virtual.
 #[cfg(not(target_arch = "x86_64"))]
 #[test]
 fn an_emulated_counter_is_refused() {
@@ -144,9 +145,9 @@ fn an_emulated_counter_is_refused() {
     );
 }
 
-/// Alternate stacks onto which two signals do not fit are refused, as by a kernel that checks it;
-/// if more than two are handled within each other, the program ends, with a reported reason. (On
-/// other architectures the kernel checks the room.)
+/// An alternate stack onto which two signals do not fit is refused, as by a kernel that checks
+/// this. If handlers of more than two signals are nested, the program ends, and the reason is
+/// reported. (On other architectures the kernel checks the space.)
 #[cfg(target_arch = "aarch64")]
 #[test]
 fn a_signal_stack_that_is_too_small_is_refused_or_ends_the_program_with_a_reason() {
@@ -171,8 +172,8 @@ fn a_signal_stack_that_is_too_small_is_refused_or_ends_the_program_with_a_reason
     assert!(lines[0].contains("too small under the clock"), "{lines:?}");
 }
 
-/// If the kernel's frames are large (AVX-512), a call that traps in a handler in a handler finds no
-/// room on 8 KiB. The kernel ends the program, and the session reports the reason.
+/// If the kernel's frames are large (AVX-512), a call that traps in a handler within a handler does
+/// not fit onto a stack of 8 KiB. The kernel ends the program, and the session reports the reason.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_program_whose_signals_find_no_room_is_named_with_the_reason() {
@@ -203,7 +204,7 @@ fn a_program_whose_signals_find_no_room_is_named_with_the_reason() {
         return;
     }
     assert_eq!(world.session.explain_end(0), None);
-    // The kernel limits the rate of its messages, over all programs.
+    // The kernel limits the rate of its messages, over all programs, so one may be missing.
     let mut why = world.session.explain_end(status);
     eventually("the kernel says it", || {
         if why.is_none() {
@@ -216,13 +217,14 @@ fn a_program_whose_signals_find_no_room_is_named_with_the_reason() {
         why.contains("small_stack") && why.contains("16 KiB"),
         "{why}"
     );
-    // A reported message is not reported again.
+    // The same message is not reported twice.
     assert_eq!(world.session.explain_end(status), None);
 }
 
-/// Signal stacks of any size: a call that traps is answered, or the program ends with a reported
-/// reason, and nothing is written below. (On 64-bit ARM, where two signals always fit, by the third
-/// of them, and from sizes on for which the kernel writes nothing below.)
+/// Covers signal stacks of all sizes. Either a call that traps is answered, or the program ends and
+/// the reason is reported; nothing is written below the stack. (On 64-bit ARM, where two signals
+/// always fit, this concerns the third one, and sizes from which on the kernel writes nothing
+/// below.)
 #[test]
 fn nothing_is_written_below_a_signal_stack() {
     let program = c_program("small_stack").into_os_string();
@@ -245,7 +247,7 @@ fn nothing_is_written_below_a_signal_stack() {
     assert_eq!(all, lines.len(), "{lines:?}");
 }
 
-/// (Its program is x86's.)
+/// (The test's program is for x86.)
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_32_bit_program_is_stopped_with_a_reason() {
@@ -276,7 +278,7 @@ fn a_32_bit_program_is_stopped_with_a_reason() {
     let world = World::new("thirty-two", 1.0);
     let (_, status) = world.start([&program]).finish();
     assert_eq!(status, 128 + libc::SIGKILL);
-    // Started by a program of the session, too; the session continues.
+    // A program of the session starts it, too; the session continues.
     let script = format!("{}; echo status $?", program.display());
     let (lines, status) = world
         .start([
@@ -289,7 +291,7 @@ fn a_32_bit_program_is_stopped_with_a_reason() {
         (lines.last().map(String::as_str), status),
         (Some("status 137"), 0)
     );
-    // A warning comes after the kill.
+    // The warning comes after the process was killed.
     eventually("two warnings", || {
         world.warnings.lock().expect("no panic while held").len() >= 2
     });

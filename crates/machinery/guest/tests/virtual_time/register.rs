@@ -1,5 +1,5 @@
-//! A running program is attached: its clocks show the session's time from then on, its waits follow
-//! it, and its threads continue.
+//! Tests of running programs that are attached: from then on their clocks show the session's time,
+//! their waits follow it, and their threads continue.
 
 use std::time::Duration;
 
@@ -27,9 +27,10 @@ fn a_running_program_is_brought_in() {
     program.wait_for_line(|line| line.ends_with("ok") && !line.starts_with("2019"));
     let pid = program.native_pid();
     world.session.register(pid).expect("a program of ours");
-    // The wait in progress at that moment may measure the change of the clocks.
+    // The wait that is in progress at that moment may measure the change of the clocks.
     program.wait_for_line(|line| line.starts_with("2019"));
-    // If a pause were counted, no wait would end in time; on a busy machine some do not.
+    // If pauses were counted, no wait would last the right time. On a busy machine, some waits do
+    // not.
     let mut in_time = 0;
     eventually("three waits in time", || {
         program.next_line();
@@ -45,8 +46,8 @@ fn a_running_program_is_brought_in() {
     world.session.kill_all();
 }
 
-/// Its earlier settings for its own SIGSYS still hold: it is blocked, and handled when it is
-/// unblocked; the next is ignored, as requested.
+/// The program's earlier settings for its own SIGSYS still hold: the signal is blocked, and handled
+/// when it is unblocked; the next one is ignored, as requested.
 #[test]
 fn a_program_keeps_what_it_has_done_about_its_own_sigsys() {
     let script = "import signal, sys, time\n\

@@ -1,4 +1,4 @@
-//! Rest by scheduler events: the machine must permit the BPF programs.
+//! Tests of the detection of rest by scheduler events. The machine must permit the BPF programs.
 
 use std::path::Path;
 
@@ -7,8 +7,9 @@ use timeloom_testing::need_root;
 
 use crate::support::unique;
 
-/// The BPF programs load and attach as root on a kernel with BTF. If they were refused, all tests
-/// of skipping would pass by reading /proc, and none would exercise them.
+/// The BPF programs load and attach as root on a kernel with BTF. If they were refused, the session
+/// would read /proc instead: all tests of skipping would pass, and none would exercise the BPF
+/// programs.
 #[test]
 fn the_scheduler_reports_what_runs_where_the_kernel_can() {
     need_root();

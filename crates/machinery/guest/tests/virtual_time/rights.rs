@@ -1,11 +1,11 @@
-//! Rights of a program over objects that are not its own: the terminal that it was started from,
-//! its host's clock, and open files of its parent.
+//! Tests of a program's rights over objects that are not its own: the terminal from which it was
+//! started, its host's clock, and open files of its parent.
 
 use std::process::{Command, Output, Stdio};
 
 use crate::support::command_line::{CommandLine, User, timeloom};
 
-/// Runs a command on a terminal, and prints the terminal's output.
+/// Script that runs a command on a terminal, and prints the terminal's output.
 const ON_A_TERMINAL: &str = "
 import os, pty, sys
 pid, terminal = pty.fork()
@@ -24,8 +24,8 @@ sys.stdout.write(text.decode().replace('\\r', ''))
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 ";
 
-/// Types into each terminal that it can reach, and prints everything else inherited from its
-/// parent.
+/// Script that inserts input into each terminal that it can access, and prints everything else that
+/// it has inherited from its parent.
 const PROBE: &str = "
 import fcntl, os, termios
 for place in ('/dev/tty', 0, 2):
@@ -42,7 +42,7 @@ print('home', os.environ.get('HOME'))
 ";
 
 fn on_a_terminal(line: &CommandLine, more: &[&str]) -> Output {
-    // With a descriptor that the program must not inherit.
+    // The parent has a descriptor that the program must not inherit.
     Command::new("bash")
         .args(["-c", "exec 9</dev/null; exec \"$@\"", "bash"])
         .args(["/usr/bin/python3", "-c", ON_A_TERMINAL])
@@ -83,7 +83,7 @@ fn a_program_of_another_user_has_a_terminal_of_its_own_and_types_into_none() {
     line.assert_nothing_left();
 }
 
-/// A shell keeps its job control, and a program started by hand keeps its descriptors.
+/// A shell keeps its job control, and a program that the user starts keeps its descriptors.
 #[test]
 fn a_program_of_our_own_user_shares_terminal_files_and_variables() {
     let line = CommandLine::new("terminal-own", User::Same);

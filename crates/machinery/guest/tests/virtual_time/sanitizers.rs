@@ -1,5 +1,5 @@
-//! Programs built with sanitizers. Each sanitizer has shadow memory at addresses of its own and
-//! refuses to start beside an unexpected mapping.
+//! Tests of programs built with sanitizers. Each sanitizer has its own addresses of shadow memory,
+//! and refuses to start if there is an unexpected mapping.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,7 +8,7 @@ use timeloom_testing::need;
 
 use crate::support::{Program, World, built, must_run, source};
 
-/// Source, under `tests/programs`, of the programs here.
+/// Name of the test program, under `tests/programs`, that is built with each sanitizer.
 const PROGRAM: &str = "sanitized";
 
 /// Returns the path of `sanitized.c`, built with `-fsanitize=NAME`.
@@ -27,8 +27,8 @@ fn sanitized(compiler: &str, name: &str) -> PathBuf {
 
 /// Checks that the program prints the same and exits with the same status as natively.
 fn is_as_natively(theme: &str, program: &PathBuf) {
-    // Address randomization is disabled, as sanitizers require: with random addresses of 32 bits
-    // some do not start natively.
+    // The program runs with address randomization, and without it, which sanitizers may require:
+    // with random addresses of 32 bits some do not start natively.
     for fixed in [true, false] {
         let without_randomization = ["setarch".into(), "-R".into()];
         let mut argv = Vec::new();
@@ -52,7 +52,7 @@ fn sanitizers_of_gcc_start_beside_the_image() {
     }
 }
 
-/// On 64-bit ARM only Clang builds another sanitizer.
+/// On 64-bit ARM, Clang supports one more sanitizer, which GCC lacks.
 #[test]
 fn sanitizers_of_clang_start_beside_the_image() {
     need("clang-14", "clang-14");

@@ -1,4 +1,4 @@
-//! Names of sessions, exit codes, and isolation of sessions from each other.
+//! Tests of names of sessions, exit statuses, and isolation of sessions from each other.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use timeloom_testing::need_root;
 use crate::support::command_line::{CommandLine, User, eventually, shell, state_of};
 use crate::support::{World, pipe, unique};
 
-/// The second session of a name is refused, and the first is not affected.
+/// A second session of the same name is refused, and the first is not affected.
 fn a_taken_name(user: User) {
     let line = CommandLine::new("taken", user);
     let _first = line.exec(shell("sleep 3600 & wait"));
@@ -44,7 +44,7 @@ fn a_name_that_is_taken_is_refused_without_root() {
     a_taken_name(User::Nobody);
 }
 
-/// The name of one session may be a prefix of another's.
+/// The name of one session may be a prefix of another session's name.
 fn similar_names(user: User) {
     let short = CommandLine::new("similar", user);
     let mut long = CommandLine::new("similar", user);
@@ -164,7 +164,7 @@ fn a_program_that_is_not_there_is_the_users_mistake() {
     }
 }
 
-/// A program that could not be started is no longer considered starting, so time skips.
+/// A program that could not be started no longer counts as starting, so time skips.
 #[test]
 fn time_skips_after_a_program_that_is_not_there() {
     let session = Session::new(SessionOptions {
@@ -214,7 +214,7 @@ fn impossible_dilations_and_names_are_refused() {
             .expect("running timeloom");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
     }
-    // Refused late, when the session is half made: repeatedly, because of races.
+    // The session is refused late, when it is half created. This is repeated, because of races.
     for turn in 0..20 {
         let output = line.command(["exec", "--dilate", "nan", "true"]).output();
         let output = output.expect("running timeloom");
@@ -222,8 +222,8 @@ fn impossible_dilations_and_names_are_refused() {
     }
 }
 
-/// A client that changes the time of a thousand hosts does not wait until all their processes are
-/// listed; and unlisted processes are not reported as none.
+/// A client that changes the time of a thousand hosts need not wait until all their processes are
+/// listed; an answer without a list does not claim that there are none.
 #[test]
 fn processes_are_listed_for_who_asks_for_them() {
     let line = CommandLine::new("listed", User::Same);
@@ -253,7 +253,7 @@ fn processes_are_listed_for_who_asks_for_them() {
     );
 }
 
-/// A program names itself, and its name is shown on another user's terminal.
+/// A program can choose its name, which is shown on another user's terminal.
 #[test]
 fn a_name_that_a_program_gives_itself_moves_no_cursor() {
     let world = World::new("named", 1.0);

@@ -1,5 +1,6 @@
-//! Signals of a program's own: EINTR exactly as natively, jumps out of waits, masks, signal stacks,
-//! cancellation. All with a pause before the signal, which the program must not notice.
+//! Tests of a program's own signals: EINTR exactly as natively, jumps out of waits, masks, signal
+//! stacks, cancellation. In all of them a pause precedes the signal, which the program must not
+//! notice.
 
 use std::time::Duration;
 
@@ -35,8 +36,8 @@ fn a_thread_cancelled_in_a_wait_runs_its_cleanup_handlers() {
     as_natively("cancel");
 }
 
-/// An emulator whose handlers leave all signals blocked in their frames until it has handled the
-/// signal itself.
+/// The program is an emulator whose handlers leave all signals blocked in their frames until the
+/// emulator itself has handled the signal.
 #[test]
 fn a_program_in_an_emulator_is_interrupted() {
     let emulator = format!("qemu-{}", std::env::consts::ARCH);
@@ -51,8 +52,8 @@ fn a_program_in_an_emulator_is_interrupted() {
     assert_eq!(world.start(argv).finish(), expected);
 }
 
-/// The kick that makes a blocked thread recompute its timeout is a signal too; it must not swallow
-/// the EINTR of one that arrives together with it.
+/// The supervisor interrupts a blocked thread by a signal, so that it recomputes its timeout. The
+/// EINTR of another signal that arrives at the same time must not be lost.
 #[test]
 fn no_interruption_is_lost_while_the_rate_changes() {
     let world = World::new("storm", 1.0);

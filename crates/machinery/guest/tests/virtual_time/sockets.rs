@@ -1,4 +1,4 @@
-//! Timeouts of sockets, and times of packets.
+//! Tests of timeouts of sockets, and of times of packets.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn programs() -> [std::path::PathBuf; 4] {
     ]
 }
 
-/// A wait by a socket's timeout does not count a pause, and a packet that was queued through it
+/// A wait by a socket's timeout does not count a pause. A packet that was queued during the pause
 /// keeps its time of arrival.
 #[test]
 fn timeouts_and_stamps_exclude_a_pause() {
@@ -39,7 +39,7 @@ fn timeouts_and_stamps_follow_a_change_of_rate() {
     }
 }
 
-/// If the clock shows another date, packets are stamped with that date.
+/// If the virtual clock shows another date, timestamps of packets have that date.
 #[test]
 fn stamps_are_of_the_date_that_the_clock_shows() {
     let clock = timeloom_guest::ClockOptions {

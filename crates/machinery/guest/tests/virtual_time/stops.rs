@@ -1,4 +1,4 @@
-//! Running for a span, or until an instant, and no further; skipping by request.
+//! Tests of runs for a span, or until an instant, and no further; and of skipping by request.
 
 use std::process::{Child, Output, Stdio};
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use timeloom_time::Duration;
 use crate::support::command_line::{CommandLine, User, eventually, shell};
 use crate::support::{Differential, PATIENCE, World, c_program};
 
-/// Program that reads its clock continuously, and prints the instants at which it has seen the
-/// clock stand: the same nanosecond three times. Fails if the clock goes back.
+/// Program that reads its clock continuously, and prints each instant at which the clock stood: it
+/// read the same nanosecond three times. Fails if the clock goes back.
 pub(crate) const READER: &str = "
 import time
 last = times = 0
@@ -25,10 +25,10 @@ while True:
     last = now
 ";
 
-/// Start that the tests give their sessions, in nanoseconds since 1970.
+/// Start date that the tests give their sessions: as text, and in nanoseconds since 1970.
 const START: (&str, i64) = ("2000-01-01T00:00:00Z", 946_684_800_000_000_000);
 
-/// Also for a reader that the pause has not reached yet.
+/// This also holds for a reader that the pause has not reached yet.
 #[test]
 fn a_step_ends_at_exactly_its_instant_for_every_reader() {
     for (factor, least_ns) in [("1", 3_000_003), ("0.1", 30_000_003), ("7", 400_003)] {
@@ -47,7 +47,7 @@ fn a_step_ends_at_exactly_its_instant_for_every_reader() {
             assert_eq!(answer["virtual_ns"].as_i64(), Some(shown_ns), "{answer}");
             assert_eq!(answer["paused"].as_bool(), Some(true), "{answer}");
             assert!(answer["stopped_after_ns"].as_i64() >= Some(0), "{answer}");
-            // Until the reader was there at some ends, on any busy machine.
+            // Steps are repeated until the reader has seen some of their ends, on any busy machine.
             if turn > 10 && line.output().lines().count() >= 3 {
                 break;
             }
@@ -87,7 +87,7 @@ fn waits_go_on_from_step_to_step() {
     });
 }
 
-/// Starts `timeloom REQUEST`, which lasts until the instant is reached.
+/// Starts `timeloom REQUEST`, which runs until the instant is reached.
 fn begin(line: &CommandLine, request: &[&str]) -> Child {
     line.command(request)
         .args(["--json", "--name", &line.name])
@@ -132,12 +132,12 @@ fn pausing_by_hand_ends_a_run_until() {
     line.wait_for_process("sleep");
     let first = begin(&line, &["run-until", "1h"]);
     eventually("it to be awaited", || {
-        // In the past, so that it is refused in any case and never waits itself.
+        // The instant is in the past, so that the request is refused in any case and never waits.
         let second = line.try_ask(&["run-until", "1ns"]);
         let said = String::from_utf8_lossy(&second.stderr).into_owned();
         said.contains("runs until 3600 s already")
     });
-    // Other changes of the clock meanwhile do not affect its end.
+    // Other changes of the clock meanwhile do not affect the instant at which it stops.
     line.ask(&["dilate", "2"]);
     line.ask(&["pause"]);
     refused(&first.wait_with_output().expect("it ends"), 1, "was paused");
@@ -169,7 +169,7 @@ fn a_session_that_ends_before_the_instant_says_so() {
 fn a_session_skips_when_it_was_asked_to() {
     let line = CommandLine::new("skips", User::Same);
     let mut running = line.exec(["--skip", "--", "sh", "-c", "sleep 1000; sleep 2000"]);
-    // Three thousand seconds, too long to wait for.
+    // The program sleeps for three thousand seconds, too long to wait for.
     assert_eq!(running.wait(), 0, "{}", line.output());
     line.assert_nothing_left();
 }
@@ -186,7 +186,7 @@ fn skipping_is_switched_on_and_off() {
     let status = line.ask(&["skip", "on"]);
     assert_eq!(status["skipping"].as_bool(), Some(true), "{status}");
     eventually("skipped waits", || line.output().lines().count() >= 3);
-    // Also up to an instant that the session is run to, and not beyond.
+    // Time also skips up to an instant until which the session is run, and not beyond.
     line.ask(&["pause"]);
     let span_ns = 123_456_000_000_007;
     let before = line.ask(&["query"])["virtual_ns"]
@@ -199,10 +199,11 @@ fn skipping_is_switched_on_and_off() {
     assert_eq!(status["skipping"].as_bool(), Some(false), "{status}");
     let slept = line.output();
     std::thread::sleep(StdDuration::from_millis(300));
-    // The one that ended just then may still have been exiting.
+    // The process that ended just then may still have been exiting.
     let more = line.output().lines().count() - slept.lines().count();
     assert!(more <= 1, "{more} more waits were skipped");
-    // No wall time for waiting at all, and a clock that is stopped: rate ∞ and 0.
+    // With a dilation of 0, waiting takes no wall time: time skips. An infinite dilation stops the
+    // clock.
     let status = line.ask(&["dilate", "0"]);
     assert_eq!(status["skipping"].as_bool(), Some(true), "{status}");
     let status = line.ask(&["dilate", "inf"]);

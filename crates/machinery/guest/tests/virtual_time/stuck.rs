@@ -1,5 +1,5 @@
-//! Sessions that do not answer: no command waits for them for ever, and the leftovers of dead ones
-//! are found.
+//! Tests of sessions that do not answer: no command waits for them for ever, and the leftovers of
+//! dead sessions are found.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::support::PATIENCE;
 use crate::support::command_line::{CommandLine, User, eventually};
 
-/// Runs a command that would never end if it waited for a session that does not answer.
+/// Runs a command with a time limit. It would never end if it waited for a session that does not
+/// answer.
 fn bounded(command: &mut Command) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child: Child = child.spawn().expect("starting timeloom");
@@ -28,7 +29,7 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn a_stopped_supervisor_keeps_no_command_waiting() {
-    // Another user, without other sessions.
+    // The session belongs to another user, who has no other sessions.
     let line = CommandLine::new("stopped", User::Nobody);
     let mut running = line.exec(["--", "sleep", "3600"]);
     line.wait_for_process("sleep");
@@ -52,13 +53,14 @@ fn a_stopped_supervisor_keeps_no_command_waiting() {
     let asked = bounded(&mut line.command(["pause", "--name", &line.name]));
     assert!(!asked.status.success());
     assert!(text(&asked).contains(&silent), "{}", text(&asked));
-    // It lives: nothing of it is a leftover.
+    // The session lives, so none of its objects is a leftover.
     let cleaned = bounded(&mut line.command(["clean", "--json"]));
     assert!(!text(&cleaned).contains(&line.name), "{}", text(&cleaned));
 
     running.signal(libc::SIGCONT);
     line.ask(&["query"]);
-    // SAFETY: our own child, not waited for yet: `setpriv` became timeloom.
+    // SAFETY: the process is our own child, which was not reaped yet: `setpriv` has executed
+    // timeloom.
     unsafe { libc::kill(other.id() as i32, libc::SIGTERM) };
     let _ = other.wait();
     running.signal(libc::SIGTERM);
@@ -66,7 +68,8 @@ fn a_stopped_supervisor_keeps_no_command_waiting() {
     line.assert_nothing_left();
 }
 
-/// A program that was being started when its supervisor was killed may still have its socket.
+/// A program that was being started when its supervisor was killed may still have the control
+/// socket.
 #[test]
 fn who_inherited_a_dead_sessions_socket_is_found_and_ended() {
     const HEIR: &str = r#"
@@ -121,7 +124,7 @@ print(child)
     line.assert_nothing_left();
 }
 
-/// Takes `/dev/fuse` of a supervisor, which a child of it could have inherited.
+/// Duplicates the supervisor's `/dev/fuse`, as a child of the supervisor could have inherited it.
 fn steal_device(supervisor: i32) -> Option<File> {
     let open = fs::read_dir(format!("/proc/{supervisor}/fd")).ok()?;
     let number: i32 = open.flatten().find_map(|entry| {
@@ -137,8 +140,8 @@ fn steal_device(supervisor: i32) -> Option<File> {
     }
 }
 
-/// The kernel ends the files with time information when their device is not open any more. The
-/// reaper ends them if it still is.
+/// When no process has the device of `/proc/uptime` and `/proc/stat` open any more, the kernel ends
+/// their file system. If a process still has it open, the reaper does so.
 #[test]
 fn an_inherited_device_keeps_no_reader_waiting() {
     let line = CommandLine::new("inherited", User::Same);
@@ -149,7 +152,7 @@ fn an_inherited_device_keeps_no_reader_waiting() {
         .custom_flags(libc::O_PATH)
         .open(format!("/proc/{guest}/root/proc"))
         .expect("what the guest sees");
-    // Mounts there stay for as long as the namespace does.
+    // Mounts in the namespace exist as long as the namespace.
     let mounts = File::open(format!("/proc/{guest}/ns/mnt")).expect("the guest's namespace");
     let mut device = None;
     eventually("the device", || {
@@ -157,12 +160,12 @@ fn an_inherited_device_keeps_no_reader_waiting() {
         device.is_some()
     });
     let uptime = move || {
-        // SAFETY: a descriptor and a C string.
+        // SAFETY: passes a descriptor and a C string.
         let file = unsafe { libc::openat(proc.as_raw_fd(), c"uptime".as_ptr(), libc::O_RDONLY) };
         if file < 0 {
             return Err(std::io::Error::last_os_error());
         }
-        // SAFETY: new, so not owned elsewhere.
+        // SAFETY: the descriptor is new, and has no other owner.
         let file = unsafe { File::from_raw_fd(file) };
         std::io::read_to_string(file)
     };
@@ -190,7 +193,7 @@ fn sessions_are_not_looked_for_where_others_could_put_them() {
         .mode(0o755)
         .create(&directory)
         .expect("a new directory");
-    // Owned by root, which is trusted; but writable for all users.
+    // The directory belongs to root, which is trusted, but all users can write to it.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     fs::set_permissions(&directory, mode).expect("ours");
     let socket = directory.join("fake.sock");
@@ -204,7 +207,7 @@ fn sessions_are_not_looked_for_where_others_could_put_them() {
         );
         assert!(text(&refused).contains("chmod go-w"), "{}", text(&refused));
     }
-    // A directory of another user is not trusted either.
+    // A directory that belongs to another user is not trusted either.
     std::os::unix::fs::chown(&directory, Some(65533), None).expect("root may");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&directory, mode).expect("ours");
@@ -215,7 +218,7 @@ fn sessions_are_not_looked_for_where_others_could_put_them() {
     line.assert_nothing_left();
 }
 
-/// A file with the name of a clock page does not make a process a guest.
+/// A process that maps a file with the name of a clock page is not a guest.
 #[test]
 fn clean_ends_nobody_for_the_name_of_a_file() {
     const MAPS: &str = r#"
@@ -227,7 +230,7 @@ print("mapped", flush=True)
 sys.stdin.read()
 "#;
     let line = CommandLine::new("bystanding", User::Nobody);
-    // The supervisor in the name does not exist.
+    // The supervisor that the name contains does not exist.
     let file = line
         .scratch
         .path(&format!("timeloom-page-{}.4194304.0", line.name));

@@ -1,5 +1,5 @@
-//! In whatever way the supervisor ends, nothing stays behind: no frozen process, no cgroup, no
-//! socket.
+//! Tests that nothing stays behind, in whatever way the supervisor ends: no frozen process, no
+//! cgroup, no socket.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::support::command_line::{
 };
 use crate::support::{World, c_program};
 
-/// Session of three processes that would run for an hour.
+/// Shell script with three processes that would run for an hour.
 const FAMILY: &str = "sleep 3600 & sh -c 'sleep 3600; :' & wait";
 
 #[test]
@@ -53,7 +53,7 @@ fn what_a_killed_keeper_could_not_remove_clean_removes() {
     });
     line.ask(&["pause"]);
     let frozen = all();
-    // SAFETY: the reaper of a session of ours.
+    // SAFETY: the process is the reaper of a session of ours.
     assert_eq!(unsafe { libc::kill(running.keeper(), libc::SIGKILL) }, 0);
     running.signal(libc::SIGKILL);
     assert_eq!(running.wait(), 128 + libc::SIGKILL);
@@ -85,7 +85,7 @@ fn what_a_killed_keeper_could_not_remove_clean_removes() {
     }
     assert!(listed("sockets", &line.name), "{found}");
 
-    // Another session, whose supervisor lives, was not touched.
+    // Another session, whose supervisor lives, was not affected.
     assert!(
         !listed("processes", &guest.guest().pid().to_string()),
         "{found}"
@@ -107,7 +107,7 @@ fn sigterm_ends_session_and_programs() {
     line.assert_nothing_left();
 }
 
-/// Like Ctrl-C in a terminal: the program dies of it, and timeloom reports that.
+/// As with Ctrl-C in a terminal, the program ends by the signal, and timeloom reports that.
 #[test]
 fn sigint_from_the_terminal_is_the_programs() {
     let line = CommandLine::new("sigint", User::Same);
@@ -131,7 +131,8 @@ fn a_program_that_handles_sigint_decides_itself() {
 #[test]
 fn what_a_program_leaves_running_ends_with_the_session() {
     let line = CommandLine::new("background", User::Same);
-    // It ends after the exec of the process that it leaves, so that the name is known.
+    // The program ends only after the exec of the process that it leaves, so that the name of that
+    // process is known.
     let mut running = line.exec(shell(
         "setsid sleep 3600 & until [ \"$(cat /proc/$!/comm)\" = sleep ]; do sleep 0.01; done; exit 5",
     ));
@@ -179,7 +180,7 @@ fn a_paused_session_stands_and_starts_nothing() {
     ]);
     eventually("the session", || line.try_ask(&["query"]).status.success());
     std::thread::sleep(Duration::from_millis(300));
-    // (A missing FUSE has been reported by then.)
+    // (If FUSE is missing, this has been reported by then.)
     let said = line.output();
     assert!(
         !said.contains("begun"),

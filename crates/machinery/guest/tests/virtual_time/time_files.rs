@@ -1,4 +1,4 @@
-//! `/proc/uptime` and `/proc/stat` show the time of the clocks that programs read.
+//! Tests that `/proc/uptime` and `/proc/stat` show the time of the clocks that programs read.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,16 +12,17 @@ use timeloom_time::{Duration, Instant};
 use crate::support::command_line::{CommandLine, User, eventually, processes_of, shell};
 use crate::support::{Program, World, c_program};
 
-/// Requires the files: without root or FUSE they are the machine's, which another test covers.
+/// Checks that programs see virtual files. Without root or FUSE they see the machine's, which
+/// another test covers.
 ///
 /// # Panics
-/// Panics if they are. `scripts/exclusions` excludes such tests in that case.
+/// Panics if they see the machine's. `scripts/exclusions` excludes such tests in that case.
 pub(crate) fn need_files(world: &World) {
     let missing = world.session.machine_files();
     assert!(missing.is_none(), "{missing:?}");
 }
 
-/// Starts the program that compares.
+/// Starts the test program that compares the files with the clocks.
 fn comparing(world: &World, host: Option<Arc<Host>>, virtual_ms: &str) -> Program {
     let argv = [c_program("uptime").into_os_string(), virtual_ms.into()];
     let mut program = world.start_on(host, argv);
@@ -35,7 +36,7 @@ fn expect_right(program: Program) {
     assert_eq!((last, status), (Some("wrong=0 "), 0), "{lines:?}");
 }
 
-/// Returns the seconds since boot, as read by a program of `host`.
+/// Returns the seconds since boot, as a program of `host` reads them from `/proc/uptime`.
 fn uptime_on(world: &World, host: Option<&Arc<Host>>) -> f64 {
     let (lines, status) = world
         .start_on(host.cloned(), ["cat", "/proc/uptime"])
@@ -64,8 +65,8 @@ pub(crate) fn dated() -> ClockOptions {
     }
 }
 
-/// Paused hundreds of times in the middle of its reads: each pause succeeds, no read fails or is
-/// wrong.
+/// The session is paused hundreds of times in the middle of reads. Each pause must succeed, and no
+/// read may fail or be wrong.
 #[test]
 fn the_files_follow_pauses_and_changes_of_rate() {
     let world = World::with_clock("files-storm", dated());
@@ -84,7 +85,7 @@ fn the_files_follow_pauses_and_changes_of_rate() {
     expect_right(program);
 }
 
-/// Processes are stopped while many of them read the files at once.
+/// Stops processes while many of them read the files at the same time.
 #[test]
 fn many_readers_stand_at_each_pause() {
     let world = World::new("files-readers", 1.0);
@@ -133,7 +134,7 @@ fn each_host_has_its_own() {
     expect_right(other);
 }
 
-/// A host that runs up to an instant and stops there.
+/// Lets a host run up to an instant, at which it stops.
 #[test]
 fn a_step_shows_in_the_files() {
     let world = World::new("files-step", 1.0);
@@ -150,7 +151,7 @@ fn a_step_shows_in_the_files() {
     assert!(passed >= 19.98, "{passed}");
 }
 
-/// None of it is visible outside, and the machine's own files stay.
+/// Nothing of the file system is visible outside, and the machine's own files stay as they are.
 #[test]
 fn the_machine_sees_nothing_of_it() {
     let mounts = || fs::read_to_string("/proc/self/mountinfo").expect("/proc");
@@ -186,8 +187,8 @@ fn the_machine_sees_nothing_of_it() {
     assert!(passed <= wall.elapsed().as_secs_f64() + 0.01, "{passed}");
 }
 
-/// Common tools: the same uptime by file, by clock, and by the language's function; and boot time
-/// is uptime before now.
+/// Common tools must show the same uptime: by file, by clock, and by the language's function. Boot
+/// time must be the present time minus uptime.
 #[test]
 fn languages_and_tools_agree() {
     let world = World::with_clock("files-tools", dated());
@@ -202,7 +203,7 @@ fn languages_and_tools_agree() {
     assert_eq!(lines, ["True True False"]);
     need("uptime", "procps");
     let (lines, _) = world.start(["sh", "-c", "TZ=UTC uptime -s"]).finish();
-    // 2019-06-03 00:00:00 minus the machine's uptime at the start.
+    // The boot time is 2019-06-03 00:00:00 minus the machine's uptime at the start.
     let days = (machine_uptime() / 86_400.0) as i64;
     let day = lines[0].split(' ').next().unwrap_or_default();
     let possible = [days, days + 1].map(|back| {
@@ -223,7 +224,7 @@ fn languages_and_tools_agree() {
     );
 }
 
-/// With default options, ages of processes are unchanged.
+/// With default options, the ages of processes are those shown by the machine.
 #[test]
 fn ages_of_processes_are_right_in_real_time() {
     need("ps", "procps");
@@ -239,14 +240,15 @@ fn ages_of_processes_are_right_in_real_time() {
     };
     let before = outside();
     let (lines, _) = world.start(["ps"].iter().chain(&ask)).finish();
-    // The kernel truncates here, ps there.
+    // The kernel truncates in one case and ps in the other, so the ages may differ by a second.
     assert!(
         (before - 1..=outside() + 1).contains(&age(&lines[0])),
         "{lines:?} after {before}"
     );
 }
 
-/// A continuous reader is not blocked by a dead supervisor: its read is an error then.
+/// A program that reads the file continuously is not blocked by a dead supervisor: its read then
+/// fails.
 #[test]
 fn a_dead_supervisor_lets_readers_go() {
     let _turn = timeloom_testing::orphans_turn();
@@ -259,7 +261,7 @@ fn a_dead_supervisor_lets_readers_go() {
         "{}",
         line.output()
     );
-    // SAFETY: the reaper of a session of ours.
+    // SAFETY: the process is the reaper of a session of ours.
     assert_eq!(unsafe { libc::kill(running.keeper(), libc::SIGKILL) }, 0);
     running.signal(libc::SIGKILL);
     assert_eq!(running.wait(), 128 + libc::SIGKILL);
@@ -289,7 +291,7 @@ fn a_killed_supervisor_leaves_no_reader_and_no_mount() {
     assert!(!mounts.contains("timeloom"), "{mounts}");
 }
 
-/// The machine's files on request, in the machine's mount namespace.
+/// On request, programs see the machine's files, in the machine's mount namespace.
 #[test]
 fn the_machines_files_can_be_asked_for() {
     let line = CommandLine::new("files-machine", User::Same);

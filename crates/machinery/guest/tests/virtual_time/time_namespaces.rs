@@ -1,4 +1,4 @@
-//! Time namespaces, whose offsets no clock page has, are refused with a reason.
+//! Tests that time namespaces are refused with a reason, since no clock page has their offsets.
 
 use std::process::{Child, Command, Stdio};
 
@@ -6,7 +6,7 @@ use timeloom_testing::need_root;
 
 use crate::support::{Line, Lines, Program, World, c_program};
 
-/// Process in a time namespace of its own; killed when dropped.
+/// Process in its own time namespace. It is killed when this value is dropped.
 struct Elsewhere(Child);
 
 impl Elsewhere {
@@ -20,13 +20,13 @@ impl Elsewhere {
             .spawn()
             .expect("unshare of util-linux");
         let output = child.stdout.as_mut().expect("just made");
-        // The shell runs, and so is in its namespace.
+        // The shell runs, and is therefore in its namespace.
         let mut byte = [0];
         std::io::Read::read_exact(output, &mut byte).expect("a shell that begins");
         Self(child)
     }
 
-    /// Returns the process in it.
+    /// Returns the identifier of the process in the namespace.
     fn pid(&self) -> i32 {
         let path = format!("/proc/{0}/task/{0}/children", self.0.id());
         let children = std::fs::read_to_string(path).expect("our own child");
@@ -98,7 +98,7 @@ fn a_time_namespace_is_refused_and_reported_and_others_are_not() {
     }
 }
 
-/// `unshare` of util-linux, the usual way to make one.
+/// Covers `unshare` of util-linux, the usual way to create a time namespace.
 #[test]
 fn unshare_of_util_linux_says_that_it_cannot() {
     need_root();

@@ -1,5 +1,5 @@
-//! The emulated time-stamp counter follows the clock, and the programs' own SIGSEGV behaves as
-//! natively.
+//! Tests that the emulated time-stamp counter follows the clock, and that the programs' own SIGSEGV
+//! behaves as natively.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn the_counter_and_faults_are_as_natively() {
     }
 }
 
-/// Each read returns more than the one before, through pauses, changes of the rate, and with a
+/// Each read returns more than the one before: through pauses, changes of the rate, and with a
 /// clock so slow that a tick takes as long as a read.
 #[test]
 fn the_counter_never_stands_or_goes_back() {
@@ -48,7 +48,8 @@ fn the_counter_never_stands_or_goes_back() {
     });
 }
 
-/// Programs that know the frequency (from the processor or the kernel) are right.
+/// Programs that know the counter's frequency (from the processor or the kernel) compute right
+/// times.
 #[test]
 fn the_counter_has_the_frequency_of_the_machines() {
     let khz = |program: Program| {
@@ -68,7 +69,7 @@ fn the_counter_has_the_frequency_of_the_machines() {
     }
 }
 
-/// All other behaviour is as without the emulation.
+/// All other behaviour is the same as without the emulation.
 #[test]
 fn other_programs_do_not_notice() {
     let c = ["waits", "masks", "signals", "cancel", "clocks"].map(c_program);
@@ -91,7 +92,7 @@ pub(crate) fn as_natively(theme: &str, runs: &Differential) {
     });
 }
 
-/// Not a check: prints the cost of reads, for information.
+/// Prints the cost of counter reads, for information. Checks nothing.
 #[test]
 #[ignore = "measures; prints"]
 fn what_reads_cost() {

@@ -1,4 +1,4 @@
-//! Without root everything works the same; only freezing is by SIGSTOP.
+//! Tests without root: everything works the same, except that processes are stopped by SIGSTOP.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::support::{
     ATTEMPTS, Difference, Lines, PAUSE, c_program, differences, may_be_the_machines, natively,
 };
 
-/// Runs the programs under `timeloom exec` of another user, with `meanwhile` acting on the session
-/// once they have begun. It returns true if it was in time: a busy machine may need longer for that
-/// than the programs wait.
+/// Runs the programs under `timeloom exec` as another user, while `meanwhile` acts on the session
+/// once they have begun. `meanwhile` returns true if it was in time: a busy machine may need longer
+/// for that than the programs wait.
 fn as_nobody(
     program: &str,
     mut wait_ms: u32,
@@ -24,7 +24,7 @@ fn as_nobody(
         if in_time && differences.is_empty() {
             return;
         }
-        // A fault of ours occurs every time; lateness by a busy machine does not.
+        // A fault of Timeloom occurs every time; lateness caused by a busy machine does not.
         let is_its = differences.is_empty() || may_be_the_machines(&differences);
         assert!(
             is_its && attempt < ATTEMPTS,
@@ -34,7 +34,7 @@ fn as_nobody(
     }
 }
 
-/// Sends a request; returns true if the session still existed.
+/// Sends a request. Returns true if the session still existed.
 fn in_time(line: &CommandLine, request: &[&str]) -> bool {
     let output = line.try_ask(request);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -64,7 +64,8 @@ fn once_as_nobody(
     let printed: Vec<String> = line.output().lines().map(str::to_owned).collect();
     assert_eq!(status, 0, "{printed:#?}");
     let mut differences = differences(&native, &Lines::parse(&printed), last_dilation, PAUSE);
-    // The one difference, and a documented one: a parent sees its child stopped.
+    // This difference is the only one, and it is documented: a parent sees that its child is
+    // stopped.
     differences.retain(|one| !one.text().starts_with("stops_unseen:"));
     line.assert_nothing_left();
     (in_time, differences)
@@ -84,7 +85,7 @@ fn waits_exclude_a_pause_without_root() {
         );
         std::thread::sleep(PAUSE);
         line.ask(&["resume"]);
-        // Several for each case, if it has begun.
+        // If the run has begun, there are several processes for each case.
         pids.len() > 30
     });
 }

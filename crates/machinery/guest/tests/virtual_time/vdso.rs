@@ -1,4 +1,4 @@
-//! Programs that find the kernel's vDSO by methods of their own read virtual time.
+//! Tests that programs which find the kernel's vDSO by their own methods read virtual time.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::support::{
 };
 use timeloom_testing::need_root;
 
-/// Returns the program without the C library's loader, but at a random address.
+/// Returns the path of the program, built without the C library's loader, but for a random address.
 fn c_program_static_pie(name: &str) -> PathBuf {
     built(&format!("{name}.static-pie"), |output| {
         must_run(
@@ -25,7 +25,8 @@ fn c_program_static_pie(name: &str) -> PathBuf {
     })
 }
 
-/// Returns the machine's time in a form that a program does not find in its arguments.
+/// Returns the machine's time, encoded so that a program that searches its memory for the time does
+/// not find it in its arguments.
 fn disguised_seconds() -> String {
     const DISGUISE: u64 = 1_000_000_000_000;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -39,7 +40,7 @@ fn natively(program: &PathBuf) -> Lines {
     Lines::parse(&lines)
 }
 
-/// Makes a session with a year that the machine's clock does not show, and another rate.
+/// Creates a session with a year that the machine's clock does not show, and with another rate.
 fn world(theme: &str) -> World {
     let clock = timeloom_guest::ClockOptions {
         start: Some(timeloom_time::Instant::from_ns(1_559_563_200_000_000_000)), // 2019-06-03
@@ -51,8 +52,8 @@ fn world(theme: &str) -> World {
     world
 }
 
-/// Each method that works natively works and leads to the clock of 2019, and the machine's time is
-/// not found.
+/// Checks that each method that works natively works in the session and leads to the clock of 2019,
+/// and that the machine's time is not found.
 fn is_virtual(native: &Lines, guest: &Lines) {
     let here = native.0["maps"].number("year");
     assert_eq!(native.0["search"].text("where"), "[vvar]", "{native:?}");
@@ -92,8 +93,8 @@ fn a_loader_of_its_own_finds_virtual_time_and_no_other() {
     }
 }
 
-/// Without privilege the kernel's copy of the auxiliary vector stays as it is, and the vDSO that it
-/// names leads to the image.
+/// Without privilege, the kernel's copy of the auxiliary vector stays unchanged, and the vDSO that
+/// it names leads to the image.
 #[test]
 fn a_loader_of_its_own_finds_virtual_time_without_root() {
     need_root();
@@ -117,7 +118,7 @@ fn a_loader_of_its_own_finds_virtual_time_without_root() {
     is_virtual(&native, &Lines::parse(&printed));
 }
 
-/// An attached program finds it too, and the machine's after its release.
+/// An attached program finds virtual time too, and after its release the machine's time.
 #[test]
 fn a_program_that_is_brought_in_finds_virtual_time_until_it_is_let_go() {
     let world = world("vdso-register");
@@ -146,7 +147,7 @@ fn a_program_that_is_brought_in_finds_virtual_time_until_it_is_let_go() {
     assert_eq!(program.finish().1, 0);
 }
 
-/// `rustix` gets the address of the vDSO from the kernel, and not from the C library.
+/// `rustix` gets the address of the vDSO from the kernel, not from the C library.
 #[test]
 fn rustix_reads_virtual_time() {
     const MARK: &str = "TIMELOOM_TEST_READS_BY_RUSTIX";

@@ -1,5 +1,5 @@
-//! A wait of 500 ms, paused for a second in its middle, lasts 500 ms of virtual time and returns
-//! its native result.
+//! Tests that a wait of 500 ms that is paused for a second in its middle lasts 500 ms of virtual
+//! time and returns its native result.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn paused_in_the_middle(theme: &str, dilation: f64, runs: &Differential) {
         world.run_for(Duration::from_millis(u64::from(WAIT_MS) / 2));
         world.pause_for(world.long());
     });
-    // By the outer clock: the virtual wait, scaled, and the pause.
+    // By the machine's clock, the duration is the virtual wait, scaled, plus the pause.
     let wall = runs.released.get().expect("it ran").elapsed().as_secs_f64();
     let least = f64::from(WAIT_MS) / 1000.0 * dilation + 1.0;
     assert!(

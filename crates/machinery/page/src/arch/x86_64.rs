@@ -2,16 +2,17 @@
 
 /// Reads the time-stamp counter after every earlier load has completed.
 ///
-/// A reader must not read the counter before it has read the page's sequence number, nor a writer
-/// before its "closed" mark is visible. Intel's manual gives `lfence; rdtsc` for the former, and,
-/// with the full fence that the writer executes before, for the latter; AMD's `lfence` does the
-/// same under Linux, which enables that. (`rdtscp` is equivalent, and took 2 ns longer on a Zen 5.)
-/// *Later* instructions may still be executed earlier; for those see [`dependent_zero`].
+/// A reader must read the page's sequence number before the counter. A writer must make its
+/// "closed" mark visible before it reads the counter. For readers, Intel's manual gives `lfence;
+/// rdtsc`; for writers, the same after the full fence that the writer executes. AMD's `lfence` has
+/// this effect too, once Linux has enabled it. (`rdtscp` is equivalent, and took 2 ns longer on a
+/// Zen 5.) The processor may still execute *later* instructions before the read; [`dependent_zero`]
+/// prevents that.
 #[inline(always)]
 pub fn ticks_ordered() -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: both touch no memory. The asm is a compiler barrier as well,
-    // because it is not marked `nomem`.
+    // SAFETY: both instructions access no memory. The asm is also a compiler barrier, because it is
+    // not marked `nomem`.
     unsafe {
         core::arch::asm!(
             "lfence",
@@ -24,8 +25,8 @@ pub fn ticks_ordered() -> u64 {
     (u64::from(high) << 32) | u64::from(low)
 }
 
-/// Returns zero, which the processor does not know before it has `ticks`. (`and` with zero is not
-/// one of the idioms that processors treat as independent of their input.)
+/// Returns zero, computed from `ticks`, so that the processor cannot know it before it has read
+/// `ticks`. (`and` with zero is not an idiom that processors treat as independent of its input.)
 #[inline(always)]
 pub(crate) fn dependent_zero(ticks: u64) -> usize {
     let mut zero = ticks;

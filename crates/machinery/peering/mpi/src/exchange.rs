@@ -1,8 +1,8 @@
 //! Transport between MPI ranks: in each window, every rank sends one message to every other rank.
 //!
-//! One message carries both the sender's earliest instant and its packets, so that a window costs
-//! one crossing instead of the two of a reduction and an exchange. Messages between two ranks keep
-//! their order (MPI 4.0, 3.5) and hence need no numbers.
+//! One message carries both the sender's earliest instant and its packets. A window therefore costs
+//! the delay of one message, instead of two for a reduction and an exchange. Messages between two
+//! ranks keep their order (MPI 4.0, 3.5), so they need no numbers.
 
 use mpi::request;
 use mpi::topology::SimpleCommunicator;
@@ -12,13 +12,13 @@ use timeloom_peering::exact::{Batch, Exchange, PeerLost};
 use timeloom_peering::message::Messages;
 use timeloom_time::{Instant, Virtual};
 
-/// Exchange of windows among the ranks of a communicator; rank *n* is engine *n*. The loss of a
+/// Exchange of windows among the ranks of a communicator. Rank *n* is engine *n*. The loss of a
 /// rank ends the whole run, which is MPI's default.
 pub(crate) struct Ranks<'a> {
     ranks: &'a SimpleCommunicator,
     here: usize,
     messages: Messages,
-    /// Outgoing messages, by rank.
+    /// Outgoing messages by receiving rank.
     out: Vec<Vec<u8>>,
     into: Vec<u8>,
 }
@@ -80,7 +80,7 @@ impl Exchange for Ranks<'_> {
     }
 }
 
-/// Receives the next message of rank `from`, of any length.
+/// Receives the next message of rank `from` into `into`. The message may have any length.
 pub(crate) fn receive(ranks: &SimpleCommunicator, from: usize, into: &mut Vec<u8>) {
     let (message, status) = ranks.process_at_rank(from as i32).matched_probe();
     into.resize(status.count(u8::equivalent_datatype()) as usize, 0);

@@ -1,16 +1,16 @@
-//! Exact runs over MPI: one network with one part in each rank.
+//! Exact runs over MPI: one network, of which each rank simulates a part.
 //!
 //! ```text
 //! mpirun -n 2 timeloom-peering-mpi --shape dumbbell --delay-us 100 --ms 200
 //! ```
 //!
-//! First a verification: the digests of all arrivals over ranks, over threads and in one engine are
-//! compared; the exit status is 1 if they differ. Then, with `--rounds N`, the speeds: ranks,
-//! threads and one engine in turn, and engines that do not wait, at the fastest pace that they
-//! sustain. The output is JSON lines on standard output.
+//! The program first verifies: it compares the digests of all arrivals over ranks, over threads and
+//! in one engine, and the exit status is 1 if they differ. With `--rounds N` it then measures the
+//! speeds of ranks, threads and one engine in turn, and of engines that do not wait, at the fastest
+//! pace that they sustain. The output is JSON lines on standard output.
 //!
-//! This is a verification and a benchmark; the product does not depend on it. A program that needs
-//! the transport can copy `exchange.rs`.
+//! The program is a verification and a benchmark, and the product does not depend on it. A program
+//! that needs this transport can copy `exchange.rs`.
 
 mod exchange;
 mod network;
@@ -85,13 +85,13 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::from(1),
         Err(error) => {
             eprintln!("rank {}: {error}", ranks.rank());
-            // The other ranks would wait for this one.
+            // Otherwise the other ranks would wait for this one.
             ranks.abort(2)
         }
     }
 }
 
-/// Returns true if all digests are equal.
+/// Performs the verification and the measurements; returns true if all digests are equal.
 fn all(arguments: &Arguments, ranks: &SimpleCommunicator) -> Result<bool, String> {
     let same = proof(&arguments.model, ranks)?;
     if same && arguments.rounds > 0 {
@@ -127,14 +127,14 @@ fn proof(model: &Model, ranks: &SimpleCommunicator) -> Result<bool, String> {
     if !same {
         eprintln!("{model:?}: the digests differ");
     }
-    // A comparison of empty runs proves nothing.
+    // Comparing empty runs would prove nothing.
     if single.arrivals < 1_000 || parts > 1 && over_mpi.left < 100 {
         return Err("too little happens in this network".to_owned());
     }
     Ok(ways::agree(ranks, same))
 }
 
-/// Rates (simulated over wall time) tried for engines that do not wait.
+/// Rates tried for engines that do not wait: simulated time per wall time.
 const RATES: [f64; 14] = [
     0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0, 14.0,
 ];
@@ -157,7 +157,7 @@ fn speeds(model: &Model, ranks: &SimpleCommunicator, rounds: u32) -> Result<(), 
     if ranks.rank() != 0 {
         return Ok(());
     }
-    // Each run is its simulated seconds and its result.
+    // Each run consists of its simulated seconds and its result.
     let line = |way: &str, runs: &[(f64, &Whole)], more: &str| {
         let median = |of: &dyn Fn(f64, &Whole) -> f64| {
             median(runs.iter().map(|(length, whole)| of(*length, whole)))
@@ -212,7 +212,7 @@ fn speeds(model: &Model, ranks: &SimpleCommunicator, rounds: u32) -> Result<(), 
     Ok(())
 }
 
-/// Finds the fastest pace that engines sustain without waiting; returns its simulated seconds and
+/// Finds the fastest pace that engines which do not wait sustain; returns its simulated seconds and
 /// its result.
 fn fastest(
     model: &Model,
@@ -222,8 +222,8 @@ fn fastest(
     let mut best = None;
     for rate in RATES {
         let found = ways::free(model, parts, rate, carrier)?;
-        // The criterion of `timeloom bench net`: fewer than one event in ten is more than 1 ms
-        // late.
+        // The criterion is that of `timeloom bench net`: fewer than one event in ten is more than 1
+        // ms late.
         if found.behind <= 0.1 {
             best = Some((model.lengthened(rate).length.as_s_f64(), found));
         }

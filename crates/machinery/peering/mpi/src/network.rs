@@ -1,4 +1,4 @@
-//! Networks of the comparison, the same in all ranks, and their cuts.
+//! Networks for the comparison, which are the same in all ranks, and their cuts.
 
 use core::fmt;
 use std::str::FromStr;
@@ -13,13 +13,13 @@ use timeloom_time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// 2 × 64 hosts with TCP flows from left to right; two engines are cut at the bar.
+    /// 2 × 64 hosts with TCP flows from left to right. Two engines are cut at the trunk.
     Dumbbell,
-    /// Hosts of the dumbbell with 14 TCP flows within each side and 2 across; cut at the bar, which
-    /// carries little traffic.
+    /// Hosts of the dumbbell with 14 TCP flows within each side and 2 across. The cut is at the
+    /// trunk, which carries little traffic.
     Thin,
-    /// Twelve routers with a host each, TCP flows and UDP sources between all, jitter, loss and
-    /// duplication.
+    /// Twelve routers with a host each, TCP flows and UDP sources between all of them, jitter, loss
+    /// and duplication.
     Ring,
 }
 
@@ -49,15 +49,16 @@ impl FromStr for Shape {
 pub(crate) struct Model {
     pub(crate) shape: Shape,
     pub(crate) seed: u64,
-    /// Flows of the dumbbell, one to 64.
+    /// Number of flows of the dumbbell, 1 to 64.
     pub(crate) flows: usize,
-    /// Delay of the cables that may be cut.
+    /// Delay of each cable that may be cut.
     pub(crate) delay: Duration,
     pub(crate) length: Duration,
 }
 
 impl Model {
-    /// Returns this model with its duration multiplied by `factor`, if that is longer.
+    /// Returns this model with its duration multiplied by `factor`, or unchanged if `factor` is
+    /// below 1.
     pub(crate) fn lengthened(&self, factor: f64) -> Self {
         let ns = self.length.as_ns() as f64 * factor.max(1.0);
         Self {
@@ -111,7 +112,7 @@ impl Model {
             let config = TcpConfig {
                 control: [Control::NewReno, Control::Cubic][index % 2],
                 start: Instant::from_ns(index as i64 * 370_000),
-                // Enough to fill the path within a side.
+                // The window is large enough to fill the path within a side.
                 receive_window: match self.shape {
                     Shape::Thin => 512,
                     _ => TcpConfig::default().receive_window,

@@ -10,14 +10,14 @@ pub(crate) struct Part {
     pub(crate) wall_s: f64,
     pub(crate) cpu_s: f64,
     pub(crate) windows: u64,
-    /// Packets sent to other engines.
+    /// Number of packets sent to other engines.
     pub(crate) left: u64,
-    /// Packets that reached the end of a link, including those lost on a cut one.
+    /// Number of packets that reached the end of a link, including those lost on a cut one.
     pub(crate) hops: u64,
-    /// TCP payload bytes delivered by this engine.
+    /// Number of TCP payload bytes that this engine delivered.
     pub(crate) delivered: u64,
-    /// Instant, kind, flow and number of every arrival, concatenated; the records are only sorted
-    /// and hashed.
+    /// Record of every arrival: instant, kind, flow and number. The records are only sorted and
+    /// hashed.
     arrivals: Vec<[u8; RECORD]>,
 }
 
@@ -56,7 +56,7 @@ impl Part {
         bytes
     }
 
-    /// Decodes a result; returns `None` if another program wrote it.
+    /// Decodes a result; returns `None` if the bytes are not one.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (numbers, arrivals) = bytes.split_at_checked(NUMBERS * 8)?;
         let mut numbers = numbers
@@ -79,7 +79,7 @@ impl Part {
     }
 }
 
-/// Encodes a record. Big-endian, so that the byte order of records is their time order.
+/// Encodes a record in big-endian order, so that sorting records by their bytes sorts them by time.
 fn record(arrival: &Arrival) -> [u8; RECORD] {
     let mut record = [0; RECORD];
     record[..8].copy_from_slice(&arrival.at.as_ns().to_be_bytes());
@@ -93,9 +93,9 @@ fn record(arrival: &Arrival) -> [u8; RECORD] {
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) wall_s: f64,
-    /// Processor time of all engines together.
+    /// Processor time of all engines together, in seconds.
     pub(crate) cpu_s: f64,
-    /// Processor time of the busiest engine.
+    /// Processor time of the busiest engine, in seconds.
     pub(crate) most_cpu_s: f64,
     pub(crate) windows: u64,
     pub(crate) left: u64,

@@ -1,5 +1,5 @@
 //! Ways to run one network: in one engine, in threads or ranks that wait for one another, and in
-//! threads that share only a clock.
+//! threads that share no more than a clock.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -30,13 +30,14 @@ fn started(mut world: World, note: bool) -> Engine<World> {
     engine
 }
 
-/// Wall and CPU time since its creation, s. While it exists, its thread runs above all ordinary
-/// threads, if permitted: the benchmark measures the engines, not other programs on the machine.
+/// Measures wall time and processor time since its creation, in seconds. While it exists, its
+/// thread runs above all ordinary threads if permitted, because the benchmark measures the engines
+/// and not other programs on the machine.
 struct Watch(time::Instant, f64);
 
 impl Watch {
     fn start() -> Self {
-        // Without permission, the thread keeps its priority.
+        // Without permission, the thread keeps its usual priority.
         let _ = set_policy(Policy::First(1));
         Self(time::Instant::now(), thread_cpu_s())
     }
@@ -90,7 +91,7 @@ fn waiting<E: Exchange>(
     Ok(Part::of(&mut engine, windows, times))
 }
 
-/// Runs one engine per rank. All ranks must call it; rank 0 gets the result.
+/// Runs one engine per rank. All ranks must call this function, and rank 0 gets the result.
 pub(crate) fn ranks(
     model: &Model,
     ranks: &SimpleCommunicator,
@@ -113,8 +114,8 @@ pub(crate) fn ranks(
     Ok(Some(Whole::of(&all)))
 }
 
-/// Sends the decision of rank 0 to all ranks. The others wait for rank 0, which has more work. This
-/// is no broadcast, in which MPI would busy-wait.
+/// Sends the decision of rank 0 to all ranks. The other ranks wait for rank 0, which has more work.
+/// A broadcast is not used, because MPI would busy-wait in it.
 pub(crate) fn agree(ranks: &SimpleCommunicator, said: bool) -> bool {
     if ranks.rank() == 0 {
         for to in 1..ranks.size() {
@@ -142,7 +143,7 @@ pub(crate) fn threads(model: &Model, parts: Owner, note: bool) -> Result<Whole, 
     Ok(Whole::of(&all))
 }
 
-/// Result of engines that share only a clock.
+/// Result of engines that share no more than a clock.
 #[derive(Debug)]
 pub(crate) struct Free {
     pub(crate) whole: Whole,
@@ -152,15 +153,15 @@ pub(crate) struct Free {
     pub(crate) late: f64,
 }
 
-/// Carrier of packets between threads that do not wait.
+/// Transport of packets between threads that do not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
     Udp,
     SharedMemory,
 }
 
-/// Runs the engines in threads that do not wait, at `rate` times real time, for a wall time of at
-/// least the model's duration.
+/// Runs the engines in threads that do not wait, at `rate` times real time. The run lasts at least
+/// the model's duration in wall time.
 pub(crate) fn free(
     model: &Model,
     parts: Owner,
@@ -179,7 +180,7 @@ pub(crate) fn free(
         let mut portal = Portal::new(&world, cut, here, key, epoch, Limit::default());
         for (there, endpoint) in endpoints {
             let config = PeerConfig {
-                // An engine without processor time must not count as gone.
+                // An engine that gets no processor time must not count as away.
                 silence: Duration::from_s(10),
                 ..PeerConfig::default()
             };
@@ -196,7 +197,7 @@ pub(crate) fn free(
             std::thread::yield_now();
         }
         let complete = portal.is_complete();
-        // Also after an error: the other threads wait at this barrier.
+        // This is done after an error too, because the other threads wait at this barrier.
         together.wait();
         if here == 0 {
             let start = wall_now() + Duration::from_ms(2);
@@ -214,7 +215,7 @@ pub(crate) fn free(
         let pause = Pause::default();
         let ran = run(&mut paced, &mut portal, model.end(), pause, || false);
         ran.map_err(|error| error.to_string())?;
-        // Excludes the delay before the start.
+        // The measured time excludes the delay before the start.
         let times = ((wall_now() - start).as_s_f64(), watch.read().1);
         let behind = paced.lateness().late_fraction();
         let part = Part::of(&mut paced.engine, Windows::default(), times);

@@ -1,4 +1,4 @@
-//! Load of a network by place, estimated from its traffic before the run.
+//! Load of each node and cable of a network, estimated from its traffic before the run.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,30 +7,30 @@ use timeloom_time::Duration;
 
 use super::{Graph, partition};
 
-/// Estimated work of nodes and traffic of cables.
+/// Estimated work of the nodes and traffic of the cables.
 pub(super) struct Load {
-    /// By node.
+    /// Work of each node.
     work: Vec<u64>,
-    /// By the two ends of a cable.
+    /// Traffic of each cable, by the nodes at its ends.
     traffic: BTreeMap<(u32, u32), u64>,
 }
 
-/// Treatment of fluid: whether its path must stay in one engine, where it is exact to the last
-/// digit.
+/// Treatment of fluid traffic: if its path must stay in one engine, where the result is exact to
+/// the last digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fluid {
     Stays,
     Crosses,
 }
 
-/// Weight of a flow on a node or cable, relative to the weight of the node or cable itself.
+/// Weight of a flow on a node or cable. A node or cable without traffic has the weight 1.
 const TRAFFIC: u64 = 16;
-/// Weight of a host with real programs: each of its frames is a system call.
+/// Weight of a host with real programs. It is high, because each of its frames is a system call.
 const STATION: u64 = 64;
 
 impl Load {
-    /// Estimates the load of the world's flows and sources, each on a path with the fewest hops,
-    /// and of `stations`, the hosts of real programs.
+    /// Estimates the load that the world's flows and sources cause, each on a path with the fewest
+    /// hops, and the load of `stations`, the hosts of real programs.
     pub(super) fn of(world: &World, stations: &[Node]) -> Self {
         // Every node and cable has a small cost even without traffic.
         let mut work = vec![1u64; world.nodes()];
@@ -69,8 +69,8 @@ impl Load {
         Self { work, traffic }
     }
 
-    /// Returns the part of each node. Cables shorter than `shortest` are not cut, nor, if `fluid`
-    /// must stay whole, those on its path.
+    /// Returns the part of each node. Cables with a delay below `shortest` are not cut. If `fluid`
+    /// must stay in one engine, the cables on its path are not cut either.
     pub(super) fn cut(
         &self,
         world: &World,
@@ -79,7 +79,7 @@ impl Load {
         fluid: Fluid,
     ) -> Vec<Owner> {
         let cables: Vec<_> = world.cables().collect();
-        // Nodes joined by short cables become one.
+        // Nodes that are joined by cables that must not be cut become one node.
         let mut group: Vec<u32> = (0..world.nodes() as u32).collect();
         let holds = |cable: &Cable| fluid == Fluid::Stays && world.has_fluid(cable.port);
         let whole = |cable: &&Cable| cable.delay < shortest || holds(cable);
@@ -116,7 +116,7 @@ impl Load {
         place.iter().map(|place| parts[*place as usize]).collect()
     }
 
-    /// Returns the share of the work of each part.
+    /// Returns the fraction of the work in each part.
     pub(super) fn shares(&self, owners: &[Owner], parts: Owner) -> Vec<f64> {
         let mut shares = vec![0.0; usize::from(parts)];
         for (owner, work) in owners.iter().zip(&self.work) {
@@ -127,12 +127,12 @@ impl Load {
     }
 }
 
-/// Nodes that paths may pass. Most nodes of a large network are hosts with a single cable, through
-/// which no path leads.
+/// Nodes through which paths can lead. Most nodes of a large network are hosts with a single cable,
+/// and no path leads through such a host.
 struct Inner {
-    /// By node; empty for a host with a single cable.
+    /// Neighbours of each node; empty for a host with a single cable.
     neighbours: Vec<Vec<u32>>,
-    /// By node: start of its paths, which is the node itself or the neighbour at its only cable.
+    /// First node on the paths of each node: the node itself, or the neighbour at its only cable.
     anchors: Vec<u32>,
 }
 
@@ -143,7 +143,7 @@ impl Inner {
             neighbours[cable.from.0 as usize].push(cable.to.0);
         }
         let is_leaf = |node: u32| match neighbours[node as usize][..] {
-            // Of two nodes connected only to each other, both stay.
+            // Of two nodes that are connected only to each other, both are kept.
             [only] => neighbours[only as usize].len() > 1,
             _ => false,
         };

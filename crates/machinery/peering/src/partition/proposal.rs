@@ -1,4 +1,5 @@
-//! Choice of a cut: among cuts with a balanced load, the one whose shortest cut cable is longest.
+//! Choice of a cut. Of the cuts with a balanced load, the one is chosen whose shortest cut cable
+//! has the longest delay.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,12 +10,12 @@ use timeloom_time::Duration;
 use super::load::{Fluid, Load};
 use crate::Cut;
 
-/// A cut with its estimated properties.
+/// Cut of a network, with its estimated properties.
 #[derive(Clone, Debug)]
 pub struct Proposal {
     /// The cut.
     pub cut: Cut,
-    /// Estimated share of the work of each engine, from the traffic.
+    /// Estimated fraction of the work in each engine, from the traffic.
     pub shares: Vec<f64>,
 }
 
@@ -25,7 +26,7 @@ impl Proposal {
         Self { cut, shares }
     }
 
-    /// Returns the work of the busiest engine over the mean: 1 at best.
+    /// Returns the work of the busiest engine divided by the mean; 1 is the best value.
     pub fn imbalance(&self) -> f64 {
         let most = self.shares.iter().copied().fold(0.0, f64::max);
         most * self.shares.len() as f64
@@ -47,11 +48,12 @@ impl Proposal {
     }
 }
 
-/// Proposes a cut into `parts` parts. Each delay of the cables is tried as the shortest that may be
-/// cut, longest first, because it determines the window or the time to pass packets. The first cut
-/// with a balanced load is taken, or else the best balanced one. `stations` are the hosts of real
-/// programs. Cables on the path of fluid are cut only if there is no other way. Returns `None` if
-/// there is no such cut: too few nodes are joined by cables with a delay.
+/// Proposes a cut into `parts` parts, or `None` if there is none because too few nodes are joined
+/// by cables with a delay. Each delay that occurs is tried as the shortest one that may be cut. The
+/// longest comes first, because the shortest cut cable determines the length of the window, or the
+/// time in which packets must be passed. The first cut with a balanced load is taken, or else the
+/// best balanced one. `stations` are the hosts of real programs. Cables on the path of fluid are
+/// cut only if there is no other way.
 pub fn propose(world: &World, parts: Owner, stations: &[Node]) -> Option<Proposal> {
     let load = Load::of(world, stations);
     let found = longest(world, &load, parts, Fluid::Stays);
@@ -79,7 +81,8 @@ fn longest(world: &World, load: &Load, parts: Owner, fluid: Fluid) -> Option<Pro
     best
 }
 
-/// Returns some [`TRIES`] entries of a sorted list: the last one first, and always the first.
+/// Returns about [`TRIES`] entries of a sorted list, from the last one to the first. Both of these
+/// are included.
 fn spaced(delays: &[Duration]) -> impl Iterator<Item = Duration> + '_ {
     let step = delays.len().div_ceil(TRIES).max(1);
     let chosen = delays.iter().rev().step_by(step);
@@ -89,9 +92,9 @@ fn spaced(delays: &[Duration]) -> impl Iterator<Item = Duration> + '_ {
         .copied()
 }
 
-/// Returns an owner for each node: that of the nearest of `seeds`, by delay and then by hops, so
-/// that long cables are cut. Of two equally near seeds, the one with the lower number. A node that
-/// no seed reaches gets owner 0.
+/// Returns the owner of each node, which is that of the nearest of `seeds`, measured by delay and
+/// then by hops, so that cables with long delays are cut. Of two equally near seeds, the one with
+/// the lower number counts. A node that no seed reaches gets owner 0.
 pub fn spread(world: &World, seeds: &[(Node, Owner)]) -> Vec<Owner> {
     let mut neighbours: Vec<Vec<(u32, i64)>> = vec![Vec::new(); world.nodes()];
     for cable in world.cables() {
@@ -121,7 +124,7 @@ pub fn spread(world: &World, seeds: &[(Node, Owner)]) -> Vec<Owner> {
         .collect()
 }
 
-/// Imbalance up to which a cut at the longest cables is accepted.
+/// Imbalance up to which a cut at the cables with the longest delays is accepted.
 const FAIR: f64 = 1.3;
-/// Number of delays tried: each costs a partition of the whole network.
+/// Number of delays that are tried. Each one costs a partitioning of the whole network.
 const TRIES: usize = 12;

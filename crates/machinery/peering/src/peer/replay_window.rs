@@ -2,12 +2,12 @@
 
 use super::PeerStats;
 
-/// Bitmap of the last datagrams received (as RFC 4303, section 3.4.3).
+/// Bitmap of the datagrams received last (as in RFC 4303, section 3.4.3).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReplayWindow {
-    /// The number after the highest received.
+    /// One more than the highest number received; 0 if no datagram was received.
     next: u64,
-    /// Bit k is set if `next - 1 - k` was received.
+    /// Bit k is set if the datagram `next - 1 - k` was received.
     seen: u128,
 }
 
@@ -17,11 +17,12 @@ impl ReplayWindow {
         self.next == 0
     }
 
-    /// Returns true if the datagram is new; counts losses and reordering.
+    /// Returns true if the datagram is new. Counts lost, reordered and repeated datagrams in
+    /// `stats`.
     pub(super) fn admit(&mut self, number: u64, stats: &mut PeerStats) -> bool {
         if number >= self.next {
             let ahead = number - self.next;
-            // Datagrams before the first one do not count as lost.
+            // Datagrams before the first one received do not count as lost.
             if !self.fresh() {
                 stats.lost += ahead;
             }

@@ -1,4 +1,4 @@
-//! The engine at the other end of a ring: its presence, and the packets for it.
+//! The engine at the other end of a ring: its presence, and the packets to and from it.
 
 use core::sync::atomic::Ordering;
 use std::os::fd::BorrowedFd;
@@ -10,26 +10,26 @@ use super::{FAREWELL, NOBODY, Ring};
 use crate::exact::Batch;
 use crate::peer::{PeerConfig, PeerEvent, PeerStats};
 
-/// The engine at the other end of a [`Ring`].
+/// State of the engine at the other end of a [`Ring`].
 #[derive(Debug)]
 pub(crate) struct Neighbour {
     there: Owner,
     pub(super) ring: Ring,
     config: PeerConfig,
-    /// Packets to send with the next [`Neighbour::poll`].
+    /// Packets to be sent by the next [`Neighbour::poll`].
     out: Batch,
-    /// Received packets.
+    /// Buffer for received packets.
     into: Batch,
-    /// Instant before which nothing more arrives.
+    /// Instant before which no further packet arrives.
     safe: Instant<Virtual>,
     present: bool,
-    /// True after a farewell.
+    /// True if the other engine has said farewell.
     parted: bool,
     spoke: Option<Instant<Wall>>,
     stats: PeerStats,
 }
 
-/// Packets received before the engine runs again.
+/// Maximum number of packets received before the engine runs again.
 const BUDGET: usize = 4_096;
 
 impl Neighbour {
@@ -68,7 +68,7 @@ impl Neighbour {
     #[inline]
     pub(crate) fn put(&mut self, packet: &Packet, bytes: &[u8]) {
         if !self.present {
-            // Packets to an engine that has said farewell are not counted.
+            // Packets to an engine that has said farewell do not count as dropped.
             self.stats.dropped_away += u64::from(!self.parted);
             return;
         }
@@ -76,11 +76,11 @@ impl Neighbour {
         self.out.bytes.extend_from_slice(bytes);
     }
 
-    /// Passes received packets to `act`.
+    /// Receives packets and calls `act` with each of them.
     pub(crate) fn receive(&mut self, act: impl FnMut(&Packet, &[u8])) {
         let promised = self.ring.theirs.promise.made();
         self.ring.take(BUDGET, &mut self.into);
-        // Packets left in the ring may arrive sooner.
+        // If packets are left in the ring, they may arrive before the promised instant.
         if self.into.packets.len() < BUDGET {
             self.safe = promised;
         }
@@ -91,7 +91,8 @@ impl Neighbour {
         }
     }
 
-    /// Sends queued packets, shows a sign of life, and checks if the other engine is present.
+    /// Sends queued packets, shows a sign of life, and returns a change of the other engine's
+    /// presence.
     pub(crate) fn poll(&mut self, now: Instant<Wall>) -> Option<PeerEvent> {
         if !self.out.packets.is_empty() {
             let full = self.ring.put(&self.out);
@@ -132,13 +133,14 @@ impl Neighbour {
         self.present = false;
     }
 
-    /// Returns the time at which [`Neighbour::poll`] must be called even without input.
+    /// Returns the time at which [`Neighbour::poll`] must be called even if no input arrives.
     pub(crate) fn next_wake(&self) -> Instant<Wall> {
         let spoke = self.spoke;
         spoke.map_or(Instant::ZERO, |spoke| spoke + self.config.heartbeat)
     }
 
-    /// Returns the instant before which nothing more arrives from it; the far future if it is away.
+    /// Returns the instant before which no further packet arrives from the other engine; the far
+    /// future if it is away.
     pub(crate) fn safe(&self) -> Instant<Virtual> {
         if self.present {
             self.safe
@@ -147,27 +149,28 @@ impl Neighbour {
         }
     }
 
-    /// Returns true if it has promised meanwhile that nothing more arrives up to `until`.
+    /// Returns true if the other engine has promised by now that no further packet arrives up to
+    /// `until`, or if it is away.
     pub(crate) fn has_promised(&self, until: Instant<Virtual>) -> bool {
         !self.present || self.ring.theirs.promise.made() > until
     }
 
-    /// Promises that this engine sends nothing more that arrives before `at`, and wakes the other
-    /// engine if it waits for that. Must follow [`Neighbour::poll`].
+    /// Promises that this engine sends no further packet that arrives before `at`, and wakes the
+    /// other engine if it waits for that. [`Neighbour::poll`] must be called before.
     pub(crate) fn promise(&self, at: Instant<Virtual>) {
         if self.ring.ours.promise.make(at) {
             self.ring.theirs.bell.ring();
         }
     }
 
-    /// Requests a promise that reaches `at`.
+    /// Requests from the other engine a promise that reaches `at`.
     pub(crate) fn wish(&self, at: Instant<Virtual>) {
         if self.present && self.ring.theirs.promise.wish(at) {
             self.ring.theirs.bell.ring();
         }
     }
 
-    /// Returns the promise that the other engine waits for.
+    /// Returns the promise for which the other engine waits; `None` if it does not wait.
     pub(crate) fn wished(&self) -> Option<Instant<Virtual>> {
         self.ring.ours.promise.wished()
     }
@@ -179,7 +182,8 @@ impl Neighbour {
             || self.ring.theirs.seen.load(Ordering::Acquire) <= FAREWELL && self.present
     }
 
-    /// Prepares a sleep on [`Neighbour::descriptor`]. Returns false if input has arrived meanwhile.
+    /// Prepares a sleep on [`Neighbour::descriptor`]. Returns false if input has arrived meanwhile;
+    /// the thread must then not sleep.
     pub(crate) fn doze(&self) -> bool {
         self.ring.ours.bell.doze();
         self.ring.into.is_empty()

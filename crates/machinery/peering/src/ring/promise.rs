@@ -1,17 +1,19 @@
-//! Limit of an engine that waits for another one: the promise that nothing more arrives before an
-//! instant (the null message of Chandy and Misra, 1979, and Bryant, 1977), and the request for one,
-//! since a sleeping engine makes none.
+//! Promise of one engine that no further packet arrives before an instant, for an engine that waits
+//! for it (the null message of Chandy and Misra, 1979, and Bryant, 1977); and the request for such
+//! a promise, since a sleeping engine makes none.
 
 use core::sync::atomic::{AtomicI64, Ordering};
 
 use timeloom_time::{Instant, Virtual};
 
-/// Promise of one engine to another, and the other's request.
+/// Promise of one engine to another, and the other engine's request for it.
 #[derive(Debug)]
 pub(super) struct Promise {
-    /// Packets not yet in the ring arrive at this instant or later, virtual ns.
+    /// Packets that are not in the ring yet arrive at this instant or later, in nanoseconds of
+    /// virtual time.
     made: AtomicI64,
-    /// Promise that the other engine waits for, virtual ns; [`NO_WISH`] if none.
+    /// Promise for which the other engine waits, in nanoseconds of virtual time; [`NO_WISH`] if it
+    /// does not wait.
     wished: AtomicI64,
 }
 
@@ -25,11 +27,12 @@ impl Promise {
         }
     }
 
-    /// Called by the engine: nothing more arrives before `at`; earlier packets are in the ring
-    /// already. Returns true if the other engine waits for this promise and must be woken.
+    /// Promises that no further packet arrives before `at`; packets that arrive earlier must be in
+    /// the ring already. Called by the promising engine. Returns true if the other engine waits for
+    /// this promise and must be woken.
     pub(super) fn make(&self, at: Instant<Virtual>) -> bool {
-        // With a swap on each side, one side sees the other's write: either this thread sees the
-        // request, or the requesting thread sees the promise.
+        // Each engine does a swap and then a load, so at least one of them sees the other's write:
+        // either this thread sees the request, or the requesting thread sees the promise.
         self.made.swap(at.as_ns(), Ordering::SeqCst);
         let wished = self.wished.load(Ordering::SeqCst);
         wished <= at.as_ns()
@@ -39,19 +42,21 @@ impl Promise {
                 .is_ok()
     }
 
-    /// Called by the other engine: returns the promise. Must be read before the ring is emptied.
+    /// Returns the promise. Called by the waiting engine, which must read it before it empties the
+    /// ring.
     pub(super) fn made(&self) -> Instant<Virtual> {
         Instant::from_ns(self.made.load(Ordering::SeqCst))
     }
 
-    /// Called by the other engine: requests a promise that reaches `at`. Returns true if the engine
-    /// must be woken.
+    /// Requests a promise that reaches `at`. Called by the waiting engine. Returns true if the
+    /// promising engine must be woken.
     pub(super) fn wish(&self, at: Instant<Virtual>) -> bool {
         let before = self.wished.swap(at.as_ns(), Ordering::SeqCst);
         before != at.as_ns() && self.made() < at
     }
 
-    /// Called by the engine: returns the request of the other engine.
+    /// Returns the request of the waiting engine; `None` if there is none. Called by the promising
+    /// engine.
     pub(super) fn wished(&self) -> Option<Instant<Virtual>> {
         let wished = self.wished.load(Ordering::SeqCst);
         (wished != NO_WISH).then_some(Instant::from_ns(wished))

@@ -21,7 +21,7 @@ fn packet(number: u32) -> (Packet, Vec<u8>) {
     (packet, bytes)
 }
 
-/// Creates two connected ends that have greeted each other.
+/// Creates the two ends of a ring, which have already detected each other's presence.
 fn pair(packets: usize) -> (Neighbour, Neighbour) {
     let (a, b) = Ring::pair(packets).unwrap();
     let config = PeerConfig::default();
@@ -40,7 +40,7 @@ fn put(neighbour: &mut Neighbour, numbers: core::ops::Range<u32>) {
     neighbour.poll(NOW);
 }
 
-/// Returns the numbers of received packets; checks the bytes of each.
+/// Returns the numbers of the packets received, and checks the bytes of each.
 fn taken(neighbour: &mut Neighbour) -> Vec<u32> {
     let mut numbers = Vec::new();
     neighbour.receive(|found, bytes| {
@@ -89,7 +89,7 @@ fn what_finds_no_room_is_counted_and_leaves_no_bytes_behind() {
     assert_eq!(taken(&mut b), [0, 1, 2, 3]);
     put(&mut a, 9..12);
     assert_eq!(taken(&mut b), [9, 10, 11]);
-    // The ring of bytes fills as well: 64 KiB are two of these.
+    // The ring of bytes becomes full as well: its 64 KiB hold two of these packets.
     let large = Packet::new(Kind::Raw, PortId(0), PortId(2), 0, 30_000);
     for _ in 0..3 {
         a.put(&large, &[7; 30_000]);
@@ -107,7 +107,7 @@ fn one_that_goes_or_falls_silent_is_away() {
     b.close(NOW);
     assert_eq!(a.poll(NOW), Some(PeerEvent::Left));
     put(&mut a, 0..2);
-    // After a farewell the engine has ended: nothing is missing.
+    // After a farewell the engine has ended properly, so no packet counts as missing.
     assert_eq!((a.stats().dropped_away, a.stats().vanished), (0, 0));
 
     let (mut a, mut b) = pair(4);

@@ -1,4 +1,4 @@
-//! Encoded packets are decoded unchanged, and invalid bytes are refused.
+//! Tests that encoded packets are decoded unchanged, and that invalid bytes are refused.
 
 use timeloom_engine::Random;
 use timeloom_net::{Kind, Packet, PortId, World};
@@ -6,7 +6,7 @@ use timeloom_peering::codec::Statics;
 use timeloom_peering::datagram::{Body, Header, Key, Reader};
 use timeloom_time::{Duration, Instant};
 
-/// Returns packets with realistic and with unrealistic fields.
+/// Returns a packet with random fields, realistic or unrealistic, and its payload.
 fn random_packet(random: &mut Random, world: &World) -> (Packet, Vec<u8>) {
     let kind = Kind::ALL[random.below(10) as usize];
     let flow = random.below(8) as u32;
@@ -49,7 +49,7 @@ fn random_packet(random: &mut Random, world: &World) -> (Packet, Vec<u8>) {
     (packet, bytes)
 }
 
-/// Returns all encoded fields in a comparable form.
+/// Returns all encoded fields as text, for comparison.
 fn seen(packet: &Packet, bytes: &[u8]) -> String {
     format!("{packet:?} {bytes:?}")
 }
@@ -154,7 +154,7 @@ fn packets_of_flows_take_few_bytes() {
     let statics = Statics::of(&world);
     let mut body = Body::default();
     let mut sent = 0;
-    // Eight flows in turn, at the pace of a busy link, with a growing queue.
+    // Packets of eight flows in turn, at the rate of a busy link with a growing queue.
     for round in 0..20 {
         for flow in 0..8 {
             let mut packet = world.template(Kind::TcpData, flow).unwrap();

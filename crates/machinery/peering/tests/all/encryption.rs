@@ -1,4 +1,4 @@
-//! Datagrams whose content only holders of the key can read.
+//! Tests of datagrams whose content only holders of the key can read.
 
 use timeloom_net::{Kind, Packet, PortId};
 use timeloom_peering::codec::Statics;
@@ -38,7 +38,7 @@ fn who_has_no_key_reads_nothing_of_it() {
     let mut plain = Vec::new();
     let (read, body) = Header::read(&out, 2, 1, &encrypting, &mut plain).expect("it has the key");
     assert_eq!((read, body), (HEADER, &b"what nobody else may read"[..]));
-    // Equal content differs on the wire with another number, generation or direction.
+    // The same content gives other bytes for another number, generation or direction.
     let others = [
         Header {
             number: 6,
@@ -87,7 +87,7 @@ fn what_was_changed_or_is_not_encrypted_is_refused() {
     }
 }
 
-/// Returns all datagrams that `peer` sends by `now`.
+/// Returns all datagrams that `peer` sends until `now`.
 fn spoken(peer: &mut Peer, now: Instant<Wall>) -> Vec<Vec<u8>> {
     let mut out = Datagrams::default();
     peer.poll(now, &mut out);
@@ -134,7 +134,7 @@ fn a_frame_crosses_unseen_and_only_once() {
         b.handle_datagram(now, datagram, &statics, |_, bytes| got.push(bytes.to_vec()));
     }
     assert_eq!(got, [frame]);
-    // Replayed recordings are ignored.
+    // Recorded datagrams that are sent again are ignored.
     for datagram in &wire {
         b.handle_datagram(now, datagram, &statics, |_, _| panic!("heard twice"));
     }

@@ -1,4 +1,4 @@
-//! An exact run in parts equals, bit by bit, the run of one engine.
+//! Tests that an exact run in several engines equals, bit by bit, the run in one engine.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -27,8 +27,8 @@ fn parts_give_what_one_engine_gives() {
                 assert_eq!(found.fluid, whole.fluid, "{at}");
                 assert_eq!(found.links, whole.links, "{at}");
                 assert_eq!(found.arrivals, whole.arrivals, "{at}");
-                // A packet that was lost on a cut wire and is still in flight at the end is counted
-                // at once; the lossy network is therefore excluded.
+                // A packet that is lost on a cut cable and still in flight at the end is counted at
+                // once. The lossy network is therefore excluded from this comparison.
                 if !matches!(shape, Shape::Rough) {
                     assert_eq!(found.hops, whole.hops, "{at}");
                 }
@@ -51,7 +51,7 @@ fn an_engine_that_ends_does_not_leave_the_others_waiting() {
     assert!(matches!(answer, Err(PeerLost(_))));
 }
 
-/// Exchange that transfers only bytes, as between processes.
+/// Exchange that transfers bytes only, as between processes.
 struct Bytes {
     here: usize,
     messages: Messages,

@@ -1,4 +1,4 @@
-//! Fluid between engines, compared with the same fluid in one engine.
+//! Tests of fluid between several engines, compared with the same fluid in one engine.
 
 use timeloom_engine::Engine;
 use timeloom_net::topology::dumbbell;
@@ -13,8 +13,8 @@ use timeloom_time::{Duration, Instant, Virtual};
 const END: Instant<Virtual> = Instant::from_ns(4_000_000_000);
 const TRUNK_BPS: u64 = 100_000_000;
 
-/// Creates four pairs of hosts at a trunk of 100 Mbit/s and 5 ms, and a probe of packets beside the
-/// fluid of `patterns`, one for each pair.
+/// Creates four pairs of hosts at a trunk of 100 Mbit/s and 5 ms. Each pair has a fluid with one of
+/// `patterns`, and a packet source shares the trunk as a probe.
 fn network(patterns: &[FluidPattern]) -> (World, Vec<FluidId>, SourceId) {
     let mut network = NetworkBuilder::new(3);
     let queue = QueueConfig::DropTail { packets: 100 };
@@ -69,7 +69,7 @@ fn alone(patterns: &[FluidPattern]) -> Found {
     found(&[engine.model], &flows, probe)
 }
 
-/// Runs the network in as many engines as `owner` names.
+/// Runs the network in as many engines as the results of `owner` require.
 fn in_parts(patterns: &[FluidPattern], owner: impl Fn(&str) -> Owner) -> Found {
     let (world, flows, probe) = network(patterns);
     let nodes = (0..world.nodes() as u32).map(Node);
@@ -95,8 +95,8 @@ fn sides(name: &str) -> Owner {
     Owner::from(name.starts_with('r'))
 }
 
-/// Assigns the hosts at the left, the routers, and the hosts at the right to three engines: two
-/// cuts on each path.
+/// Assigns the hosts on the left, the routers, and the hosts on the right to three engines. Each
+/// path is then cut twice.
 fn thirds(name: &str) -> Owner {
     match name {
         "left" | "right" => 1,
@@ -108,7 +108,7 @@ fn near(a: f64, b: f64, share: f64) -> bool {
     (a - b).abs() <= share * a.max(b).max(1.0)
 }
 
-/// Fluid sent but not received is in flight: less than the cut links hold.
+/// Asserts that the fluid that was sent but not received is less than the cut links can hold.
 fn assert_conserved(found: &Found) {
     for flow in &found.flows {
         let known = flow.delivered_bytes + flow.lost_bytes + flow.waiting_bytes;
@@ -142,7 +142,7 @@ fn fluid_that_crosses_is_that_of_one_engine() {
         let sum = |found: &Found| found.flows.iter().map(|flow| flow.delivered_bytes).sum();
         let (a, b): (f64, f64) = (sum(&one), sum(&parts));
         assert!(near(a, b, 0.02), "{a} {b} of all");
-        // Packets queue behind fluid of any engine.
+        // Packets queue behind fluid, whichever engine the fluid is from.
         let wait = |found: &Found| found.probe.delay_sum_ns as f64 / found.probe.received as f64;
         assert!(near(wait(&one), wait(&parts), 0.15), "{one:?} {parts:?}");
     }
@@ -153,7 +153,7 @@ fn an_overload_beyond_the_cut_is_lost_there_and_the_sender_hears_of_it() {
     let rate_bps = 2 * TRUNK_BPS;
     let patterns = [FluidPattern::Constant { rate_bps }];
     let one = alone(&patterns);
-    // The trunk and its queue are in the engine of the routers.
+    // The trunk and its queue belong to the engine of the routers.
     let parts = in_parts(&patterns, thirds);
     assert_conserved(&parts);
     let (a, b) = (one.flows[0], parts.flows[0]);

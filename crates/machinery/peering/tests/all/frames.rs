@@ -1,4 +1,4 @@
-//! Frames of real programs cross a cut unchanged, whatever their content and sender.
+//! Tests that frames of real programs cross a cut unchanged, whatever their content and sender.
 
 use std::net::Ipv4Addr;
 
@@ -7,10 +7,10 @@ use timeloom_net::{Frame, LARGE, LinkConfig, NetworkBuilder, Node, Offload, Worl
 use timeloom_peering::Cut;
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// A frame that came out: node, instant and bytes.
+/// Frame that left the network: node, instant and bytes.
 type Out = (Node, Instant<Virtual>, Vec<u8>);
 
-/// Creates hosts a and b at switches with 1 ms between, and a host of the model at b's switch.
+/// Creates hosts a and b at two switches with 1 ms between them, and a modelled host at b's switch.
 fn lan() -> (World, Node, Node) {
     let mut network = NetworkBuilder::new(3);
     let quick = LinkConfig::new(1_000_000_000, Duration::ZERO);
@@ -46,7 +46,7 @@ fn take(engine: &mut Engine<World>, out: &mut Vec<Out>) {
     out.extend(std::iter::from_fn(|| engine.model.take_frame(own)));
 }
 
-/// Returns the frames that come out if these frames are put in, with one engine or two.
+/// Returns the frames that leave the network after `frames` were put in, with one engine or two.
 fn run(frames: &[(Node, Vec<u8>)], engines: usize) -> Vec<Out> {
     let owners = |world: &World| -> Vec<u16> {
         let names = (0..world.nodes() as u32).map(|node| world.name(Node(node)).to_owned());
@@ -67,7 +67,7 @@ fn run(frames: &[(Node, Vec<u8>)], engines: usize) -> Vec<Out> {
         put(&mut all[usize::from(owners[node.0 as usize])], *node, frame);
     }
     let mut out = Vec::new();
-    // Windows as long as the cut cable, so that no frame is late.
+    // Each window is as long as the delay of the cut cable, so that no frame is late.
     for window in 1..=20 {
         let end = Instant::ZERO + Duration::from_ms(window);
         for engine in &mut all {
@@ -113,7 +113,7 @@ fn arp(target: [u8; 4]) -> Vec<u8> {
 fn frames_of_any_kind_cross_a_cut_as_they_are() {
     let (_, a, b) = lan();
     let ptp = ethernet([1, 0x1b, 0x19, 0, 0, 0], STRANGER, 0x88f7, &[7; 44]);
-    // A datagram of 20 bytes, to all nodes.
+    // The packet has 20 bytes of payload and is for all nodes.
     let mut packet = vec![0x60, 0, 0, 0, 0, 20, 17, 1];
     packet.extend(
         [
@@ -140,7 +140,7 @@ fn frames_of_any_kind_cross_a_cut_as_they_are() {
     assert_eq!(sorted(run(&frames, 2)), sorted(whole), "and in two");
 }
 
-/// The model sends the reply, to an address that only one engine has seen.
+/// The model sends the reply to an address that only one of the engines has seen.
 #[test]
 fn a_stranger_is_answered_across_a_cut() {
     let (_, a, _) = lan();

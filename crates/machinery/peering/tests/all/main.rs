@@ -1,4 +1,4 @@
-//! Several engines for one network. (`model` is a separate test binary.)
+//! Tests of several engines for one network. (`model` is a separate test binary.)
 
 mod codec;
 mod common;

@@ -1,4 +1,4 @@
-//! An encoded window is decoded unchanged, and other bytes are refused.
+//! Tests that an encoded window is decoded unchanged, and that other bytes are refused.
 
 use timeloom_engine::Random;
 use timeloom_net::{Kind, Packet, PortId};

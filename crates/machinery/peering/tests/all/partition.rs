@@ -1,4 +1,4 @@
-//! Cuts are balanced and cheap.
+//! Tests that cuts are balanced and cheap.
 
 use timeloom_net::topology::{dumbbell, ring};
 use timeloom_net::{FluidConfig, FluidPattern, LinkConfig, NetworkBuilder, TcpConfig, World};
@@ -65,7 +65,8 @@ fn more_parts_share_evenly_too() {
 
 #[test]
 fn light_edges_are_cut_and_heavy_nodes_fit() {
-    // Two heavy clusters and a light bridge; one node weighs as much as a cluster.
+    // The graph has two heavy clusters, a light bridge between them, and one node as heavy as a
+    // cluster.
     let mut graph = Graph::new(21);
     for clump in [0, 10] {
         for a in clump..clump + 10 {
@@ -80,7 +81,8 @@ fn light_edges_are_cut_and_heavy_nodes_fit() {
     assert!((0..10).all(|node| parts[node] == parts[0]), "{parts:?}");
     assert!((10..20).all(|node| parts[node] == parts[10]), "{parts:?}");
     assert_ne!(parts[0], parts[10]);
-    // No edges, one node far too heavy, more parts than nodes: no endless loop.
+    // No edges, one node that is far too heavy, and more parts than nodes: this must not loop
+    // endlessly.
     let mut loose = Graph::new(5);
     loose.nodes[3] = 1_000;
     assert_eq!(partition(&loose, 2).len(), 5);
@@ -159,7 +161,8 @@ fn a_cut_without_delay_is_refused_with_the_place() {
     );
 }
 
-/// Creates four sites in a row: 1 ms, 20 ms and 5 ms between them, with two hosts each.
+/// Creates four sites in a row with two hosts each. The cables between sites have 1 ms, 20 ms and 5
+/// ms.
 fn sites() -> (timeloom_net::World, Vec<timeloom_net::Node>) {
     let mut network = NetworkBuilder::new(1);
     let link = |us| LinkConfig::new(1_000_000_000, Duration::from_us(us));
@@ -189,7 +192,7 @@ fn the_longest_cable_is_cut_where_that_shares_the_work_well() {
     assert_eq!(four.cut.lookahead(), Duration::from_ms(1));
     let five = propose(&world, 5, &[]);
     assert!(five.is_none(), "cables without delay stay whole");
-    // With all real programs at one end, the work is not in the middle.
+    // If all real programs are at one end of the row, the middle does not halve the work.
     let busy = [routers[3], routers[2]];
     let laden = propose(&world, 2, &busy).unwrap();
     assert_eq!(laden.cut.lookahead(), Duration::from_ms(5), "{laden:?}");

@@ -1,4 +1,4 @@
-//! Two engines over a network controlled by the test.
+//! Tests of two engines, A and B, over a network that the test controls.
 
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{Kind, LinkConfig, NetworkBuilder, Packet, PortId, TcpConfig};
@@ -12,7 +12,7 @@ struct Pair {
     b: Peer,
     now: Instant<Wall>,
     statics: Statics,
-    /// Datagrams sent by A and not yet delivered.
+    /// Datagrams that A has sent and that are not delivered yet.
     wire: Vec<Vec<u8>>,
     got: Vec<u32>,
     events: Vec<PeerEvent>,
@@ -128,7 +128,7 @@ fn loss_order_and_repetition_are_counted() {
     assert!(sent.len() > 10);
     let before = pair.b.stats().datagrams_received;
     pair.give(&sent[0]);
-    // The second is lost, the third overtakes the fourth, the first is replayed.
+    // The second datagram is lost, the third overtakes the fourth, and the first is replayed.
     pair.give(&sent[3]);
     pair.give(&sent[2]);
     pair.give(&sent[0]);
@@ -180,12 +180,12 @@ fn one_that_vanishes_leaves_and_comes_back() {
     }
     assert_eq!(pair.events, [PeerEvent::Left]);
     assert!(!pair.b.is_present());
-    // Recorded datagrams do not bring it back.
+    // Recorded datagrams of A do not make it present again.
     for datagram in &recorded {
         assert_eq!(pair.give(datagram), None);
     }
     assert_eq!(pair.got, [1, 2]);
-    // Its own new datagrams do.
+    // New datagrams of A do.
     pair.step(Duration::from_ms(1));
     pair.step(Duration::from_ms(1));
     assert_eq!(pair.events, [PeerEvent::Left, PeerEvent::Joined]);
@@ -205,7 +205,7 @@ fn one_that_starts_again_is_a_new_one() {
     }
     assert!(pair.a.is_present() && pair.b.is_present());
     assert_eq!(pair.events.last(), Some(&PeerEvent::Returned));
-    // Its earlier generation is over.
+    // Datagrams of A's earlier generation are ignored.
     let before = pair.b.stats().stale;
     for datagram in &recorded {
         assert_eq!(pair.give(datagram), None);
@@ -246,7 +246,7 @@ fn one_that_is_known_to_be_dead_is_gone_at_once_and_its_next_life_joins() {
     }
     assert!(pair.a.is_present() && pair.b.is_present());
     assert_eq!(pair.events.last(), Some(&PeerEvent::Returned));
-    // A late report of that death does not affect the next generation.
+    // A late report that the earlier generation has died does not affect the next one.
     assert_eq!(pair.b.bury(100), None);
     assert!(pair.b.is_present());
     pair.put(2);
@@ -259,7 +259,8 @@ fn what_was_sent_after_the_last_word_of_the_dead_is_counted() {
     let mut pair = Pair::joined();
     pair.put(1);
     pair.step(Duration::from_us(60));
-    // B does not answer this before it dies, nor these two; the last one still waits.
+    // B does not answer this packet or the next two before it dies, and the last of them still
+    // waits to be sent.
     for seq in [2, 3] {
         pair.put(seq);
     }

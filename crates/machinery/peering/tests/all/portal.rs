@@ -1,4 +1,4 @@
-//! Engines that do not wait for one another, over real sockets and shared memory.
+//! Tests of engines that do not wait for one another, over real sockets and shared memory.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use timeloom_sys::schedule::{Policy, policy, set_policy};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
 
-/// Port of the left router on the bar of the dumbbell.
+/// Port of the left router at the trunk of the dumbbell.
 const BAR: PortId = PortId(0);
 
-/// Creates three hosts on each side of a bar of 5 ms. Across: a TCP flow and a source. Within the
-/// left side: another source.
+/// Creates three hosts on each side of a trunk of 5 ms. A TCP flow and a source cross the trunk,
+/// and another source stays within the left side.
 fn world() -> World {
     let mut network = NetworkBuilder::new(1);
     let access = LinkConfig::new(100_000_000, Duration::from_us(100));
@@ -55,12 +55,12 @@ struct Instance {
     portal: Portal,
 }
 
-/// Creates engine `here`, with a peer at the other end of the line.
+/// Creates engine `here`, with the other engine at the other end of `endpoint`.
 fn instance(here: Owner, endpoint: Endpoint, epoch: u64) -> Instance {
     instance_apart(here, endpoint, epoch, Duration::ZERO)
 }
 
-/// Like [`instance`], with this difference between the two clocks.
+/// Creates an engine as [`instance`] does, with this difference between the two engines' clocks.
 fn instance_apart(here: Owner, endpoint: Endpoint, epoch: u64, clocks_apart: Duration) -> Instance {
     let mut world = world();
     let cut = cut(&world);
@@ -84,7 +84,7 @@ fn instance_apart(here: Owner, endpoint: Endpoint, epoch: u64, clocks_apart: Dur
 }
 
 impl Instance {
-    /// Waits for the other engine, for two minutes at most.
+    /// Waits until the other engine is present, for two minutes at most.
     fn join(&mut self) {
         let begun = wall_now();
         while !self.portal.is_complete() {
@@ -149,12 +149,12 @@ fn right_engine(endpoint: Endpoint) -> (Arc<AtomicBool>, JoinHandle<Instance>) {
     (stop, right)
 }
 
-/// Carries a flow and a source; returns the counters of both ends.
+/// Runs a flow and a source between two engines; returns the counters of both.
 fn carry([a, b]: [Endpoint; 2]) -> [PeerStats; 2] {
     let (stop, right) = right_engine(b);
     let mut left = instance(0, a, 8);
     left.join();
-    // Longer only if the other thread gets no processor.
+    // The run is longer only if the other thread gets no processor.
     let mut ms = 400;
     while left.world().traffic(SourceId(0)).received <= 100 && ms < 30_000 {
         ms += 200;
@@ -192,7 +192,7 @@ fn carry([a, b]: [Endpoint; 2]) -> [PeerStats; 2] {
 fn a_packet_counts_as_late_that_may_be_late_by_the_other_clock() {
     let [a, b] = Endpoint::udp_pair().unwrap();
     let (stop, right) = right_engine(b);
-    // Longer than any packet is sent ahead.
+    // The difference of the clocks is longer than the time by which any packet is sent ahead.
     let apart = Duration::from_s(3_600);
     let mut left = instance_apart(0, a, 8, apart);
     left.join();
@@ -224,7 +224,7 @@ fn a_thread_that_ends_takes_its_links_down() {
             right.portal.poll(&mut right.paced.engine, now).unwrap();
             std::thread::sleep(StdDuration::from_millis(1));
         }
-        // Dropped without a farewell.
+        // The engine is dropped without a farewell.
     });
     left.join();
     stop.store(true, Ordering::Relaxed);
@@ -249,7 +249,7 @@ fn a_peer_that_vanishes_takes_its_links_down_and_nothing_else() {
     let across = left.world().traffic(SourceId(0)).received;
     assert!(across > 0);
     stop.store(true, Ordering::Relaxed);
-    // Without a farewell.
+    // This engine ends without a farewell too.
     drop(right.join().unwrap());
     left.run(3_200);
     let (_, present, stats) = left.portal.peers().next().unwrap();
@@ -259,7 +259,7 @@ fn a_peer_that_vanishes_takes_its_links_down_and_nothing_else() {
         left.world().link(BAR).dropped > 0,
         "the flow's retransmissions"
     );
-    // A packet every millisecond, the last ones still in flight.
+    // The source sends a packet every millisecond, and the last ones are still in flight.
     let within = left.world().traffic(SourceId(1)).received;
     assert!(within >= 1_195, "{within} of 1200 within the left side");
 }

@@ -1,28 +1,28 @@
-//! Numbers in registers: big-endian, high word first.
+//! Encoding of numbers in registers: big-endian, with the high word first.
 
 use std::fmt;
 
-/// Encoding of a value in registers.
+/// Encoding of a value in one or more registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// One bit: coils and discrete inputs, and only those.
+    /// One bit. For coils and discrete inputs, and only for those.
     Bit,
-    /// One register, two's complement.
+    /// Signed integer of 16 bits, in one register.
     I16,
-    /// One register.
+    /// Unsigned integer of 16 bits, in one register.
     U16,
-    /// Two registers, two's complement.
+    /// Signed integer of 32 bits, in two registers.
     I32,
-    /// Two registers.
+    /// Unsigned integer of 32 bits, in two registers.
     U32,
-    /// Two registers, IEEE 754 single.
+    /// IEEE 754 single, in two registers.
     F32,
-    /// Four registers, IEEE 754 double.
+    /// IEEE 754 double, in four registers.
     F64,
 }
 
 impl fmt::Display for Encoding {
-    /// Writes the word used in scenarios.
+    /// Writes the word that stands for the encoding in scenarios.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Bit => "bit",
@@ -37,7 +37,7 @@ impl fmt::Display for Encoding {
 }
 
 impl Encoding {
-    /// Number of addresses that a value occupies.
+    /// Returns the number of addresses that a value occupies.
     pub const fn width(self) -> u16 {
         match self {
             Self::Bit | Self::I16 | Self::U16 => 1,
@@ -46,8 +46,8 @@ impl Encoding {
         }
     }
 
-    /// Appends `value` to `words`; integers are rounded to the nearest, halves away from zero.
-    /// Returns `false` and appends nothing if the value does not fit.
+    /// Appends `value` to `words`. An integer encoding rounds to the nearest number, and a half
+    /// away from zero. Returns `false` and appends nothing if the value does not fit.
     pub(crate) fn append(self, value: f64, words: &mut Vec<u16>) -> bool {
         let whole = |low: f64, high: f64| {
             let rounded = value.round();
@@ -59,7 +59,8 @@ impl Encoding {
             Self::U16 => whole(0.0, u16::MAX.into()).map(|it| it as u64),
             Self::I32 => whole(i32::MIN.into(), i32::MAX.into()).map(|it| it as u64),
             Self::U32 => whole(0.0, u32::MAX.into()).map(|it| it as u64),
-            // A finite double beyond the range of a single would become an infinity.
+            // A finite double beyond the range of a single would become an infinity, which is
+            // refused.
             Self::F32 => (value as f32)
                 .is_finite()
                 .then(|| u64::from((value as f32).to_bits())),
@@ -74,7 +75,8 @@ impl Encoding {
         true
     }
 
-    /// Decodes the number in `words`, which must have the length of this encoding.
+    /// Decodes the number in `words`, which must have as many elements as the encoding has
+    /// registers.
     pub(crate) fn parse(self, words: &[u16]) -> f64 {
         debug_assert_eq!(words.len(), usize::from(self.width()));
         let bits = words

@@ -1,35 +1,35 @@
-//! Validation of frames before they reach `tokio-modbus`.
+//! Validation of frames, before `tokio-modbus` receives them.
 //!
-//! The library trusts the frames that it receives: it waits for a length of 64 KiB, it panics on a
-//! coil count beyond the bytes sent, and it closes the connection on a bad quantity, where the
-//! standard requires exception 0x03. Frames are therefore validated here, one at a time, and only
-//! valid ones are passed to the library.
+//! The library trusts the frames that it receives. It waits for a length of up to 64 KiB. It panics
+//! if a coil count exceeds the bytes that were sent. On an invalid quantity it closes the
+//! connection, where the standard requires exception 0x03. Frames are therefore validated here, one
+//! at a time, and only valid ones are passed to the library.
 
 use tokio_modbus::ExceptionCode;
 
-/// Seven bytes: transaction, protocol 0, length of the rest, unit.
+/// Length of a frame's header in bytes: transaction, protocol 0, length of the rest, and unit.
 pub(crate) const HEADER: usize = 7;
 
-/// The stream is malformed from here on; the connection has to be closed.
+/// Error: the stream is malformed from here on, and the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-/// Returns the length of the first frame in `bytes`, once its header has been received.
+/// Returns the length of the first frame in `bytes`; `None` if its header is not complete yet.
 pub(crate) fn length(bytes: &[u8]) -> Result<Option<usize>, Broken> {
     let Some(header) = bytes.get(..6) else {
         return Ok(None);
     };
     let rest = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    // At least unit and function; at most the unit and the longest PDU.
+    // The rest has at least the unit and the function, and at most the unit and the longest PDU.
     if header[2..4] != [0, 0] || !(2..=1 + MAX_PDU).contains(&rest) {
         return Err(Broken);
     }
     Ok(Some(6 + rest))
 }
 
-/// Validates one whole frame. `Some` exception: the frame is well-formed but must be answered with
-/// that exception; its PDU has been replaced by a harmless one of the same function, so that the
-/// library can send the answer.
+/// Validates one whole frame. If it is well-formed but must be answered with an exception, returns
+/// the exception. In that case the frame's PDU is replaced by a harmless one of the same function,
+/// so that the library can send the answer.
 pub(crate) fn judge(frame: &mut Vec<u8>) -> Result<Option<ExceptionCode>, Broken> {
     let pdu = &frame[HEADER..];
     let function = pdu[0];
@@ -41,7 +41,7 @@ pub(crate) fn judge(frame: &mut Vec<u8>) -> Result<Option<ExceptionCode>, Broken
             Err(Broken)
         }
     };
-    // Checks that the count at `at` equals the number of bytes after it.
+    // Checks that the byte count at `at` equals the number of bytes that follow it.
     let counted = |at: usize| match pdu.get(at) {
         Some(count) if pdu.len() == at + 1 + usize::from(*count) => Ok(usize::from(*count)),
         _ => Err(Broken),
@@ -66,8 +66,8 @@ pub(crate) fn judge(frame: &mut Vec<u8>) -> Result<Option<ExceptionCode>, Broken
         }
         0x80.. => return Err(Broken),
         _ => {
-            // The library knows some of these and rejects bad contents; this device answers none of
-            // them, so the contents do not matter.
+            // The library knows some of these functions, and rejects invalid contents. This device
+            // supports none of them, so their contents do not matter.
             let idle: &[u8] = if function == 0x2B {
                 &[0, 0x0E, 1, 0]
             } else {
@@ -97,7 +97,7 @@ fn replace(frame: &mut Vec<u8>, pdu: &[u8], function: u8) {
     frame[4..6].copy_from_slice(&rest.to_be_bytes());
 }
 
-/// Maximum PDU length in bytes, including the function.
+/// Maximum length of a PDU in bytes, including the function code.
 const MAX_PDU: usize = 253;
 
 #[cfg(test)]
@@ -114,14 +114,14 @@ mod tests {
     }
 
     proptest! {
-        /// The library accepts every validated frame, without a panic, as a request of the same
-        /// function.
+        /// The library must take every valid frame as a request of the same function, without a
+        /// panic.
         #[test]
         fn the_library_understands_what_passes(
             function in prop_oneof![0u8..30, Just(0x2B), any::<u8>()],
             rest in prop_oneof![
                 prop::collection::vec(any::<u8>(), 0..252),
-                // Quantities and counts that nearly agree.
+                // Quantities and byte counts that nearly match.
                 (any::<u16>(), 0u16..2100, 0u8..255, 0usize..252).prop_map(|(at, quantity, count, bytes)| {
                     let mut rest = [at.to_be_bytes(), quantity.to_be_bytes()].concat();
                     rest.push(count);

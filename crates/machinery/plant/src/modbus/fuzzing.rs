@@ -1,5 +1,5 @@
-//! Checks of a client's bytes up to the plant: frames, requests, and the registers that they
-//! address. For [`crate::fuzzing`].
+//! Checks of a client's bytes on their way to the plant: frames, requests, and the registers that
+//! they address. Used by [`crate::fuzzing`].
 
 use tokio_modbus::{Request, bytes::Bytes};
 
@@ -8,7 +8,7 @@ use super::frame::{HEADER, judge, length};
 use super::map::{Point, RegisterMap, Table};
 use crate::message::PlantInfo;
 
-/// See [`crate::fuzzing::modbus`].
+/// Implements [`crate::fuzzing::modbus`].
 pub(crate) fn frames(mut stream: &[u8], plant: &PlantInfo) {
     let map = map_of(plant);
     while let Ok(Some(length_bytes)) = length(stream) {
@@ -31,7 +31,7 @@ pub(crate) fn frames(mut stream: &[u8], plant: &PlantInfo) {
     }
 }
 
-/// Returns a map with registers at both ends of the address space, and one that is two words wide.
+/// Returns a map with registers at both ends of the address space, one of which is two words wide.
 fn map_of(plant: &PlantInfo) -> RegisterMap {
     let point = |table, at, encoding, signal: &str| Point {
         table,
@@ -51,8 +51,8 @@ fn map_of(plant: &PlantInfo) -> RegisterMap {
     RegisterMap::new(points, plant).expect("a sound map")
 }
 
-/// Checks that a request reads whole values of existing registers, and that the values that it
-/// writes decode as numbers, which encode again or are rejected.
+/// Checks that a request reads only whole values of existing registers. The values that it writes
+/// must decode as numbers, each of which either encodes again or is rejected.
 fn covers(map: &RegisterMap, request: &Request<'_>) {
     let read = |table, at, count: u16| {
         if let Ok(points) = map.cover(table, at, count) {

@@ -7,21 +7,21 @@ use tokio_modbus::ExceptionCode;
 use super::encoding::Encoding;
 use crate::message::PlantInfo;
 
-/// The four address spaces of a device.
+/// Address space of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
-    /// Input registers: read only.
+    /// Input registers, which clients can only read.
     Input,
-    /// Holding registers: read and written.
+    /// Holding registers, which clients can read and write.
     Holding,
-    /// Coils: bits, read and written.
+    /// Coils: bits that clients can read and write.
     Coil,
-    /// Discrete inputs: bits, read only.
+    /// Discrete inputs: bits that clients can only read.
     Discrete,
 }
 
 impl Table {
-    /// Returns the word used in scenarios and records.
+    /// Returns the word that stands for the table in scenarios and records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Input => "input",
@@ -32,20 +32,20 @@ impl Table {
     }
 }
 
-/// A signal at an address: the wire value is `signal * scale + offset`.
+/// Signal at an address. The value on the wire is `signal * scale + offset`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// The address space.
+    /// Address space of the point.
     pub table: Table,
     /// First address, counted from 0 as in the protocol.
     pub at: u16,
-    /// Encoding of the value. A bit is on if the value is 0.5 or more.
+    /// Encoding of the value. A bit is set if the value is 0.5 or more.
     pub encoding: Encoding,
-    /// Signal of the plant.
+    /// Name of the plant's signal.
     pub signal: String,
-    /// Wire units per unit of the signal; finite and not 0.
+    /// Units on the wire per unit of the signal; finite and not 0.
     pub scale: f64,
-    /// Wire value of a signal of 0; finite.
+    /// Value on the wire if the signal is 0; finite.
     pub offset: f64,
 }
 
@@ -59,25 +59,25 @@ impl Point {
     }
 }
 
-/// Reason why a list of points is not a register map.
+/// Error of a list of points that does not form a register map.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("register {} {} for `{}`: {reason}", point.table.name(), point.at, point.signal)]
 pub struct MapError {
-    /// The point at fault.
+    /// Point that is invalid.
     pub point: Point,
-    /// Description of the error.
+    /// Reason why the point is invalid.
     pub reason: String,
 }
 
-/// All points of a device, validated against its plant.
+/// Points of a device, validated against its plant.
 #[derive(Clone, Debug)]
 pub struct RegisterMap {
     points: BTreeMap<(Table, u16), (Point, bool)>,
 }
 
 impl RegisterMap {
-    /// Checks that every signal exists, that no two points of a table overlap, and that bits lie in
-    /// the tables of bits.
+    /// Creates a map. Checks that every signal exists, that no two points of a table overlap, and
+    /// that bits are in the tables of bits, and only there.
     ///
     /// # Errors
     /// Returns the first invalid point and the reason.
@@ -128,7 +128,7 @@ impl RegisterMap {
         ))
     }
 
-    /// Returns the points that fill `count` addresses from `at` exactly.
+    /// Returns the points that fill the `count` addresses from `at` exactly.
     pub(crate) fn cover(
         &self,
         table: Table,
@@ -138,7 +138,7 @@ impl RegisterMap {
         self.walk(table, at, count, false)
     }
 
-    /// Returns the points that fill `count` addresses from `at` exactly, if all of them are
+    /// Returns the points that fill the `count` addresses from `at` exactly. All of them must be
     /// writable.
     pub(crate) fn cover_writable(
         &self,
@@ -177,7 +177,7 @@ impl RegisterMap {
     }
 }
 
-/// Returns the first address of a point and the one past its last.
+/// Returns the first address of a point, and the address after its last one.
 fn span(point: &Point) -> (u32, u32) {
     let from = u32::from(point.at);
     (from, from + u32::from(point.encoding.width()))

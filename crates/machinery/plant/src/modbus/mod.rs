@@ -1,16 +1,17 @@
-//! A plant's signals as a Modbus/TCP device.
+//! Modbus/TCP device whose registers are signals of a plant.
 //!
-//! The testbed's unmodified programs read and write registers; each request that accesses the plant
-//! is one exchange, in this order:
+//! The testbed's programs, which are not modified, read and write registers. Each request that
+//! accesses the plant is one exchange, in this order:
 //!
-//! 1. the request has been read from the socket: the testbed is paused,
-//! 2. the plant is advanced to the frozen instant, and signals are written and read,
-//! 3. the reply is passed to the kernel, so that it is in the guest's socket buffer,
-//! 4. the pause ends.
+//! 1. The request has been read from the socket, and the testbed is paused.
+//! 2. The plant is advanced to the frozen instant, and signals are written and read.
+//! 3. The reply is passed to the kernel, and is then in the program's socket buffer.
+//! 4. The pause ends.
 //!
 //! For the program, the reply therefore takes no virtual time, however long the plant computes.
 //! `tokio-modbus` writes the reply after its service function has returned, so the service cannot
-//! end the pause; `transport`, below the library, ends it when the reply has been flushed.
+//! end the pause. The module `transport`, below the library, ends the pause when the reply has been
+//! flushed.
 //!
 //! | what | answer |
 //! |---|---|
@@ -21,9 +22,9 @@
 //! | another unit id than the device's | 0x0B, as a gateway does for a device that is not there: silence would cost each client its time-out |
 //! | broken frame | connection closed and counted |
 //!
-//! Exceptions 0x01, 0x02, 0x03 and 0x0B are determined without the plant and cause no pause (except
-//! for 0x03 if the plant itself refuses).
-//! Source: MODBUS Application Protocol V1.1b3 and Messaging on TCP/IP V1.0b.
+//! Exceptions 0x01, 0x02, 0x03 and 0x0B are determined without the plant and cause no pause, except
+//! when the plant itself refuses a request (0x03). Source: MODBUS Application Protocol V1.1b3 and
+//! Messaging on TCP/IP V1.0b.
 
 mod encoding;
 mod frame;

@@ -1,4 +1,4 @@
-//! A device's thread and its connections.
+//! Thread of a device, which serves all of its connections.
 
 use std::future::ready;
 use std::io;
@@ -18,31 +18,32 @@ use super::service::{Device, Service, Trouble, Written};
 use super::transport::{Connection, Counters, DeviceStats, Transport};
 use crate::exchange::Exchange;
 
-/// Parameters of a device, besides its registers.
+/// Parameters of a device, except its registers.
 #[derive(Clone, Debug)]
 pub struct DeviceSpec {
     /// Name of the device in records and reports.
     pub name: String,
-    /// Unit id of the device. No other is accepted, not even 0 or 255.
+    /// Unit identifier of the device. Requests for any other are not accepted, not even for 0 or
+    /// 255.
     pub unit_id: u8,
-    /// Maximum number of concurrent clients; further connections are closed.
+    /// Maximum number of concurrent connections; further ones are closed at once.
     pub max_connections: u64,
 }
 
-/// A running device. Dropping the handle closes its connections and its port.
+/// Device that is running. Dropping the handle closes its connections and its port.
 pub struct ModbusDevice {
     address: SocketAddr,
     counters: Arc<Counters>,
-    /// Dropped to end the thread.
+    /// Dropped to end the device's thread.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ModbusDevice {
-    /// Serves `map` on `listener`, which keeps the network namespace in which it was created.
-    /// `on_trouble` and, for each value written, `on_write` are called with the device's name, on
-    /// the device's thread and while the testbed is paused. They must not stop the device
-    /// themselves but may tell another thread to.
+    /// Serves `map` on `listener`, which stays in the network namespace in which it was created.
+    /// Both callbacks get the device's name, and are called on the device's thread while the
+    /// testbed is paused: `on_trouble` for each [`Trouble`], `on_write` for each value written.
+    /// They must not stop the device themselves, but may let another thread stop it.
     ///
     /// # Errors
     /// Fails if the thread or its runtime cannot be created.
@@ -95,7 +96,7 @@ impl ModbusDevice {
         self.address
     }
 
-    /// Returns the counters.
+    /// Returns the device's counters since its start.
     pub fn stats(&self) -> DeviceStats {
         self.counters.read()
     }
@@ -113,10 +114,10 @@ impl Drop for ModbusDevice {
 fn run(runtime: &Runtime, server: Server, acceptor: Arc<Acceptor>, stopped: oneshot::Receiver<()>) {
     runtime.block_on(async move {
         tokio::spawn(serve(server, acceptor));
-        // An error means that the other end was dropped, which is the signal to stop.
+        // An error means that the sender was dropped, which is the signal to stop.
         let _ = stopped.await;
     });
-    // Dropping the runtime drops all connections, and any hold with them.
+    // Dropping the runtime closes all connections, and releases their holds.
 }
 
 async fn serve(server: Server, acceptor: Arc<Acceptor>) {
@@ -130,8 +131,8 @@ async fn serve(server: Server, acceptor: Arc<Acceptor>) {
             }
         };
         if server.serve(&on_connected, on_error).await.is_err() {
-            // Out of file descriptors, or the client disconnected before it was accepted. Neither
-            // ends the device; the delay prevents a busy loop.
+            // Either there are no more file descriptors, or the client disconnected before it was
+            // accepted. Neither ends the device. The delay prevents a busy loop.
             counters.accept_errors.fetch_add(1, Relaxed);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -150,8 +151,8 @@ impl Acceptor {
             self.counters.turned_away.fetch_add(1, Relaxed);
             return None;
         }
-        // A reply must not wait for more data to be sent: the guest that would acknowledge it is
-        // about to be paused. If the option cannot be set, the reply is only late.
+        // A reply must not wait for an acknowledgement of earlier data: the guest that would send
+        // it is about to be paused. If the option cannot be set, replies are only late.
         let _ = stream.set_nodelay(true);
         self.counters.accepted.fetch_add(1, Relaxed);
         let connection = Connection::new(self.counters.clone());

@@ -1,4 +1,4 @@
-//! Translation of requests to signal accesses, and of values to replies.
+//! Translation of requests into accesses to signals, and of values into replies.
 
 use std::fmt;
 use std::future::{Ready, ready};
@@ -18,18 +18,18 @@ use super::transport::Connection;
 use crate::error::{Fault, Op, PlantError};
 use crate::exchange::{Access, Exchange};
 
-/// Event reported by a device to its owner.
+/// Event that a device reports to its owner.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trouble {
-    /// The plant failed or could not be advanced or read: the run should end.
+    /// The plant failed, or refused to advance or read. The run should end.
     Plant(PlantError),
-    /// The testbed could not be paused: the run should end.
+    /// The testbed could not be paused. The run should end.
     Bus(BusError),
-    /// A value does not fit its register; the client received exception 0x04.
+    /// A value does not fit its register. The client received exception 0x04.
     DoesNotFit {
-        /// The signal.
+        /// Name of the signal.
         signal: String,
-        /// Scaled value, as it would have been on the wire.
+        /// Scaled value that would have been sent.
         wire: f64,
         /// Encoding of the register.
         encoding: Encoding,
@@ -37,7 +37,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// Returns the virtual instant of the event, if it differs from the instant of its detection.
+    /// Returns the virtual instant of the event; `None` if it is the instant of its detection.
     pub fn at(&self) -> Option<Instant<Virtual>> {
         match self {
             Self::Plant(error) => error.at,
@@ -45,34 +45,34 @@ impl Trouble {
         }
     }
 
-    /// Returns true if the run cannot continue.
+    /// Returns true if the run cannot continue after the event.
     pub fn ends_the_run(&self) -> bool {
         !matches!(self, Self::DoesNotFit { .. })
     }
 }
 
-/// A value that a client has written to a register.
+/// Value that a client has written to a register.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
     /// Address of the client.
     pub client: SocketAddr,
-    /// The address space.
+    /// Address space of the register.
     pub table: Table,
-    /// The first address of the value.
+    /// First address of the value.
     pub at: u16,
-    /// Signal of the plant.
+    /// Name of the plant's signal.
     pub signal: String,
-    /// Value of the signal before the write, in its unit.
+    /// Value of the signal before the write, in the signal's unit.
     pub old: f64,
-    /// Value written, in its unit.
+    /// Value that was written, in the signal's unit.
     pub new: f64,
 }
 
-/// Callback for writes. It receives the device's name and the write, after the plant has accepted
-/// the write and while the testbed is paused.
+/// Callback for writes, with the device's name and the write. It is called after the plant has
+/// accepted the write, while the testbed is paused.
 pub(crate) type OnWrite = Box<dyn Fn(&str, &Written) + Send + Sync>;
 
-/// Callback for [`Trouble`]. It receives the device's name and the event.
+/// Callback for [`Trouble`], with the device's name and the event.
 pub(crate) type OnTrouble = Box<dyn Fn(&str, Trouble) + Send + Sync>;
 
 /// State shared by all connections of a device.
@@ -85,12 +85,12 @@ pub(crate) struct Device {
     pub(crate) on_write: OnWrite,
 }
 
-/// Service of one connection.
+/// Service for the requests of one connection.
 pub(crate) struct Service {
     pub(crate) device: Arc<Device>,
     pub(crate) connection: Arc<Connection>,
     pub(crate) client: SocketAddr,
-    /// Names of the device and client, for the records.
+    /// Name of the device and address of the client, as they appear in records of pauses.
     pub(crate) requester: String,
 }
 
@@ -101,9 +101,9 @@ impl ModbusService for Service {
     type Future = Ready<Result<Response, ExceptionCode>>;
 
     /// Answers synchronously, on the runtime's thread, although the plant may compute for long.
-    /// That thread serves only this device, and all other work on it would have to wait for the
-    /// same plant while the testbed is paused. A handover to another thread and back would cost two
-    /// wake-ups per exchange.
+    /// That thread serves only this device, and its other work would also have to wait for the same
+    /// plant while the testbed is paused. Passing the request to another thread and back would cost
+    /// two wake-ups for each exchange.
     fn call(&self, request: Self::Request) -> Self::Future {
         let counters = &self.connection.counters;
         counters.requests.fetch_add(1, Relaxed);
@@ -202,7 +202,7 @@ impl Service {
         }
     }
 
-    /// Function 23: the write precedes the read.
+    /// Performs function 23, in which the write precedes the read.
     fn write_then_read(
         &self,
         (at, words): (u16, &[u16]),
@@ -228,8 +228,8 @@ impl Service {
         self.to_words(&read, &present)
     }
 
-    /// Function 22, for values of one register: read and write under one pause, so that no other
-    /// client intervenes.
+    /// Performs function 22 on a value of one register. The read and the write happen in one pause,
+    /// so that no other client intervenes.
     fn mask_write(&self, at: u16, and: u16, or: u16) -> Result<(), ExceptionCode> {
         let points = self.device.map.cover_writable(Table::Holding, at, 1)?;
         let read = signals(&points);
@@ -247,7 +247,7 @@ impl Service {
         Ok(())
     }
 
-    /// Performs one exchange with the plant; its pause ends when the reply has been sent.
+    /// Performs one exchange with the plant. The pause ends when the reply has been sent.
     fn exchange<T>(
         &self,
         reason: &str,

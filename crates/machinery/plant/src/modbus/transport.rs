@@ -1,16 +1,17 @@
-//! Transport below `tokio-modbus`: passes one valid frame at a time to the library and ends the
+//! Transport below `tokio-modbus`. It passes one valid frame at a time to the library, and ends the
 //! pause after the reply.
 //!
-//! The library's loop is: read a frame, call the service, write the reply, flush. The service
-//! stores its hold here ([`Connection::owe`]). The flush that follows has passed the whole reply to
-//! the kernel; only then is the hold released. Three cases need care:
+//! The library repeats four steps: it reads a frame, calls the service, writes the reply, and
+//! flushes. The service stores its hold here ([`Connection::owe`]). The flush that follows passes
+//! the whole reply to the kernel, and only then is the hold released. Three cases need care:
 //!
 //! - A paused guest reads nothing. If its buffer is full, the reply cannot be written during the
-//!   pause, so the hold is released when a write would block; this is counted as `late_replies`.
-//! - A connection that ends before the flush drops this transport, and the hold.
-//! - Requests of other clients may be in their sockets already. The hold is therefore dropped by a
-//!   task that first lets the runtime poll all sockets once: those requests join this pause instead
-//!   of causing another.
+//!   pause. The hold is then released as soon as a write would block, and `late_replies` counts the
+//!   case.
+//! - If a connection ends before the flush, this transport is dropped, and the hold with it.
+//! - Requests of other clients may already be in their sockets. The hold is therefore released by a
+//!   task that first lets the runtime poll all sockets once. Those requests then join this pause,
+//!   and do not cause another.
 
 use std::io;
 use std::pin::Pin;
@@ -28,27 +29,28 @@ use super::frame::{self, Broken};
 /// Counters of a device since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceStats {
-    /// Connections accepted.
+    /// Number of connections accepted.
     pub accepted: u64,
-    /// Connections closed at once because the maximum was reached.
+    /// Number of connections closed at once because there were too many.
     pub turned_away: u64,
-    /// Connections open now.
+    /// Number of connections that are open now.
     pub open: u64,
-    /// Connections closed because of a malformed frame.
+    /// Number of connections closed because of a malformed frame.
     pub malformed: u64,
-    /// Connections that ended by another error, such as a reset.
+    /// Number of connections that another error ended, such as a reset.
     pub aborted: u64,
-    /// Failed attempts to accept a connection.
+    /// Number of failed attempts to accept a connection.
     pub accept_errors: u64,
-    /// Valid requests.
+    /// Number of valid requests.
     pub requests: u64,
-    /// Of those, answered with an exception.
+    /// Number of valid requests that were answered with an exception.
     pub exceptions: u64,
-    /// Replies that could not be sent during the pause because the guest's buffer was full.
+    /// Number of replies that could not be sent during the pause because the guest's buffer was
+    /// full.
     pub late_replies: u64,
 }
 
-/// Atomic counters behind [`DeviceStats`], updated by several threads.
+/// Atomic counters from which [`DeviceStats`] is made. Several threads update them.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) accepted: AtomicU64,
@@ -78,7 +80,7 @@ impl Counters {
     }
 }
 
-/// State shared by the transport and the service of one connection. They run alternately, within
+/// State that the transport and the service of one connection share. The two run alternately, in
 /// one task.
 pub(crate) struct Connection {
     state: Mutex<Owed>,
@@ -87,9 +89,9 @@ pub(crate) struct Connection {
 
 #[derive(Default)]
 struct Owed {
-    /// Hold to release when the reply has been sent.
+    /// Hold that is released when the reply has been sent.
     hold: Option<Hold>,
-    /// Exception for the current frame, if validation decided one.
+    /// Exception with which the current frame must be answered, if its validation required one.
     verdict: Option<ExceptionCode>,
 }
 
@@ -102,12 +104,13 @@ impl Connection {
         })
     }
 
-    /// Stores the hold, to be released after the reply.
+    /// Stores a hold, which is released after the reply.
     pub(crate) fn owe(&self, hold: Hold) {
         self.with(|owed| owed.hold = Some(hold));
     }
 
-    /// Returns the exception for the current frame, if validation decided one.
+    /// Returns the exception with which the current frame must be answered, if its validation
+    /// required one.
     pub(crate) fn verdict(&self) -> Option<ExceptionCode> {
         self.with(|owed| owed.verdict.take())
     }
@@ -123,13 +126,13 @@ impl Drop for Connection {
     }
 }
 
-/// The transport; see the module documentation.
+/// Transport of one connection; see the module documentation.
 pub(crate) struct Transport {
     stream: TcpStream,
     shared: Arc<Connection>,
-    /// Bytes received and not yet validated.
+    /// Received bytes that have not been validated yet.
     received: Vec<u8>,
-    /// Frame being passed to the library, and the number of bytes passed so far.
+    /// Frame that is being passed to the library; `passed` is the number of bytes passed so far.
     passing: Vec<u8>,
     passed: usize,
 }
@@ -145,7 +148,7 @@ impl Transport {
         }
     }
 
-    /// Moves the first received frame, if it is complete, to `passing`.
+    /// Moves the first received frame to `passing`. Returns false if the frame is not complete yet.
     fn next_frame(&mut self) -> Result<bool, Broken> {
         let Some(length) = frame::length(&self.received)? else {
             return Ok(false);
@@ -210,13 +213,13 @@ impl AsyncWrite for Transport {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The library calls this when its own buffer is empty. A TCP stream has no other buffer, so
-        // the kernel now has the whole reply.
+        // The library calls this function when its own buffer is empty. A TCP stream has no other
+        // buffer, so the kernel has the whole reply now.
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         if let Some(hold) = self.shared.with(|owed| owed.hold.take()) {
             tokio::spawn(async move {
-                // Returns after the runtime has polled all sockets and has queued the tasks whose
-                // requests it found.
+                // Returns after the runtime has polled all sockets, and has queued the tasks whose
+                // requests have arrived.
                 tokio::task::yield_now().await;
                 drop(hold);
             });

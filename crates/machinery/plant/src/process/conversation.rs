@@ -1,4 +1,4 @@
-//! Requests and replies on a plant's connection, and the handling of a plant that fails.
+//! Requests and replies on the connection to a plant, and the handling of a plant that fails.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::lines::{LineError, Lines, MAX_LINE};
 use crate::log::LastLines;
 use crate::message::{self, BadReply, Request};
 
-/// Process of a plant and the connection to it. After the first failure the process has ended, and
-/// every request returns that failure.
+/// Process of a plant, and the connection to it. After the first failure the process has ended, and
+/// every further request returns the same failure.
 pub(super) struct Conversation {
     name: String,
     last_lines: LastLines,
@@ -24,10 +24,10 @@ pub(super) struct Conversation {
     failed: Option<PlantError>,
 }
 
-/// A reply, or the plant's refusal.
+/// Reply of the plant, or its refusal.
 pub(super) type Answer<T = Reply> = Result<T, PlantError>;
 
-/// A successful reply, with its line for messages.
+/// Reply to a successful request. The line is kept for error messages.
 pub(super) struct Reply {
     ok: Value,
     line: String,
@@ -49,7 +49,8 @@ impl Conversation {
         self.child.id()
     }
 
-    /// Checks that the process still runs, without a request to it. A failure is reported once.
+    /// Checks that the process still runs, without sending a request. A failure is reported only
+    /// once.
     pub(super) fn look(&mut self) -> Result<(), PlantError> {
         if self.failed.is_some() {
             return Ok(());
@@ -63,7 +64,7 @@ impl Conversation {
         }
     }
 
-    /// Waits until a process that was asked to stop has ended.
+    /// Waits until a process that was requested to stop has ended.
     pub(super) fn end(&mut self, patience: Duration) -> Result<(), PlantError> {
         let during = Op::Stop;
         let fault = match self.child.wait(to_std(patience)) {
@@ -80,8 +81,8 @@ impl Conversation {
         Err(self.fail(fault))
     }
 
-    /// Sends `requests` at once and returns the replies: their `ok` members, or the plant's
-    /// refusals. A failure of the plant is an error of this function.
+    /// Sends all `requests`, and returns the replies: the `ok` member of each, or the plant's
+    /// refusal. If the plant fails, returns an error.
     pub(super) fn ask(
         &mut self,
         requests: &[(Op, Request<'_>)],
@@ -102,8 +103,8 @@ impl Conversation {
             }
         }
         let mut replies = Vec::with_capacity(requests.len());
-        // If more bytes were sent than the socket buffers, a plant that answers while it reads
-        // would block on its replies, and this process on its requests.
+        // Requests that exceed the socket's buffer are sent in parts. If the plant answered while
+        // it still reads, it would block on its replies, and this process on its requests.
         let batch = if lines.len() > PIPELINE_BYTES {
             1
         } else {
@@ -191,13 +192,13 @@ impl Conversation {
 
     fn broken_line(&mut self, during: Op, error: &LineError, after: Duration) -> PlantError {
         let fault = match error {
-            // A dying process closes its socket shortly before it ends.
+            // A process that is dying closes its socket shortly before it ends.
             LineError::Closed => match self.child.wait(DYING) {
                 Some(status) => Fault::Died { during, status },
                 None => Fault::HungUp { during },
             },
-            // The process may have ended without an end of file, if a process that it started and
-            // that left its group still has the socket.
+            // The process may have ended without an end of file on the socket: a process that it
+            // started and that left its group may still hold the socket.
             LineError::TimedOut => match self.child.wait(time::Duration::ZERO) {
                 Some(status) => Fault::Died { during, status },
                 None => Fault::TimedOut { during, after },
@@ -215,11 +216,11 @@ impl Conversation {
         self.fail(fault)
     }
 
-    /// Ends the plant permanently: no later request reaches it.
+    /// Ends the plant for good. No later request is sent to it.
     fn fail(&mut self, fault: Fault) -> PlantError {
         self.child.kill();
-        // Killed processes end at once, except while blocked in a device driver; the drop waits for
-        // those.
+        // Killed processes end at once, unless they are blocked in a device driver. Dropping the
+        // child waits for those.
         let _ = self.child.wait(DYING);
         let error = self.error(fault);
         self.failed = Some(error.clone());
@@ -240,9 +241,9 @@ fn to_std(length: Duration) -> time::Duration {
     time::Duration::from_nanos(u64::try_from(length.as_ns()).unwrap_or(0))
 }
 
-/// Number of bytes that certainly fit into a socket's buffer.
+/// Number of bytes that are certain to fit into a socket's buffer.
 const PIPELINE_BYTES: usize = 64 << 10;
-/// Maximum length of a malformed line in an error message.
+/// Maximum number of characters of a malformed line in an error message.
 const EXCERPT_CHARS: usize = 160;
-/// Maximum time from the closing of the socket, or from SIGKILL, to the end of the process.
+/// Maximum wall time from the closing of the socket, or from SIGKILL, to the end of the process.
 const DYING: time::Duration = time::Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Tests of plants under a pause, and of devices that access them.
+//! Tests of plants that are accessed during a pause, and of devices that access them.
 
 mod common;
 mod modbus;

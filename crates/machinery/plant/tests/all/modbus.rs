@@ -95,7 +95,7 @@ fn world(misdeed: &str) -> World {
 }
 
 impl World {
-    /// Runs `talk` with a client of the device.
+    /// Runs `talk` with a client that is connected to the device.
     fn client<T>(&self, unit_id: u8, talk: impl AsyncFnOnce(Context) -> T) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -203,7 +203,7 @@ fn every_function_works() {
         (stats.requests, stats.exceptions, stats.late_replies),
         (12, 0, 0)
     );
-    // Fewer pauses than requests are correct: this client is not paused, so its next request may
+    // There may be fewer pauses than requests: this client is not paused, so its next request may
     // arrive before the pause has ended.
     assert!((1..=12).contains(&world.clock.pauses.load(SeqCst)));
     assert!(world.records.lock().unwrap().try_iter().any(|record| {
@@ -214,7 +214,7 @@ fn every_function_works() {
     writes_are_told(&world);
 }
 
-/// Every value written is reported, in order, with the client and the signal's previous value.
+/// Every value written must be reported, in order, with the client and the signal's previous value.
 fn writes_are_told(world: &World) {
     let writes: Vec<Written> = world.writes.lock().unwrap().try_iter().collect();
     let told: Vec<_> = (writes.iter())
@@ -274,7 +274,7 @@ fn every_mistake_has_its_exception() {
             0,
             "none of these needs the plant"
         );
-        // 5000.0, which the plant itself refuses.
+        // The value 5000.0, which the plant itself refuses.
         let refused = client
             .write_multiple_registers(0, &[0x459C, 0x4000])
             .await
@@ -341,7 +341,7 @@ fn overlapping_requests_share_a_pause() {
         }
     });
     world.runs_again();
-    // The first request of each round takes 50 ms and the others arrive within 25 ms.
+    // The first request of each round takes 50 ms, and the others arrive within 25 ms.
     assert_eq!(
         world.clock.pauses.load(SeqCst),
         5,
@@ -442,7 +442,7 @@ fn broken_frames_end_the_connection_and_are_counted() {
         assert!(rest.is_empty(), "{rest:?}");
         world.wait(|stats| stats.malformed == count && stats.open == 0);
     }
-    // Split and joined requests, and ones with invalid values, are not malformed.
+    // Requests that are split, joined or have invalid values do not count as malformed.
     let mut stream = world.raw();
     let bytes = [
         read_input(1, 0, 1),
@@ -492,7 +492,7 @@ fn a_guest_that_does_not_read_cannot_hold_the_testbed() {
         .set_write_timeout(Some(Duration::from_millis(300)))
         .unwrap();
     let many: Vec<u8> = (0..4000).flat_map(|_| read_input(1, 100, 120)).collect();
-    // Repeats until the buffers of both directions are full; their size is unknown.
+    // Repeats until the buffers in both directions are full; their size is unknown.
     let began = Instant::now();
     let mut at = 0;
     while world.device.stats().late_replies == 0 {

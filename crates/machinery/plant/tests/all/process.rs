@@ -1,4 +1,4 @@
-//! Tests of a plant's lifetime and faults, and of the exchange under a pause.
+//! Tests of a plant's lifetime and faults, and of exchanges during a pause.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
@@ -43,7 +43,7 @@ fn a_refusal_is_no_failure() {
         refused.to_string(),
         "plant `grid` refused `write`: more than the storage can give (signal `set`)"
     );
-    // The advance before a refused read is not lost.
+    // The samples of an advance before a refused read must not be lost.
     let to = Instant::from_ns(10);
     let step = plant.step(Some(to), &[], &["nothing"]).unwrap();
     assert_eq!(step.advance.unwrap().t, to);
@@ -79,7 +79,8 @@ fn long_requests_do_not_lock_both_up() {
     assert_eq!(step.values.unwrap().len(), many.len());
 }
 
-/// Starts a plant and a record of the traces of it and its children.
+/// Starts a plant. Also returns a detector of processes that the plant or its children leave
+/// behind.
 fn traced(misdeed: &str) -> (PlantProcess, Traces) {
     let traces = Traces::of(&format!("plant-{}-{misdeed}", std::process::id()));
     let mut spec = spec(&[misdeed]);
@@ -88,7 +89,7 @@ fn traced(misdeed: &str) -> (PlantProcess, Traces) {
     (PlantProcess::start(&spec, &init(&[])).unwrap(), traces)
 }
 
-/// Starts a misbehaving plant and checks that it has ended afterwards.
+/// Starts a plant that misbehaves, and checks that its process has ended afterwards.
 fn misbehave(misdeed: &str) -> PlantError {
     let (mut plant, traces) = traced(misdeed);
     let pid = plant.pid();
@@ -159,7 +160,7 @@ fn every_misdeed_has_its_name() {
     }
 }
 
-/// The timeout is 700 ms; a later reply is discarded.
+/// The timeout is 700 ms. A reply that arrives later must be discarded.
 #[test]
 fn an_answer_that_comes_late_is_not_taken() {
     let late = misbehave("late-on-read");
@@ -170,7 +171,7 @@ fn an_answer_that_comes_late_is_not_taken() {
     );
 }
 
-/// The second reply does not match the next request.
+/// The second reply does not match the next request, which must fail.
 #[test]
 fn a_plant_that_answers_twice_is_named_at_the_next_request() {
     let (mut plant, traces) = traced("twice-on-read");
@@ -253,7 +254,7 @@ fn the_whole_group_goes() {
     assert!(dead_within(child, time::Duration::from_secs(120)));
 }
 
-/// Returns true if an orphan dies in time. Its new parent need not have reaped it yet.
+/// Returns true if an orphaned process ends in time. Its new parent need not have reaped it yet.
 fn dead_within(pid: u32, patience: time::Duration) -> bool {
     let began = time::Instant::now();
     while began.elapsed() < patience {
@@ -341,8 +342,9 @@ fn a_failed_access_lets_the_testbed_go_on() {
 
 #[test]
 fn real_time_never_sends_the_plant_back() {
-    // A free-running clock returns its instants before the queue for the plant, so that a later one
-    // may be served first: here 30 before 20. The bus reads the clock once when it is created.
+    // A free-running clock returns its instants before the callers join the queue for the plant, so
+    // a later instant may be served first: here 30 before 20. The bus reads the clock once when it
+    // is created.
     let times = Mutex::new(vec![0, 30, 20].into_iter());
     let next = move || Instant::from_ns(times.lock().unwrap().next().unwrap());
     let bus = Bus::new(Arc::new(FreeRunning::new(next)));
@@ -355,7 +357,7 @@ fn real_time_never_sends_the_plant_back() {
     assert_eq!((access("a").as_ns(), access("b").as_ns()), (30, 30));
 }
 
-/// Supervisor of the next test, which runs it in a separate process.
+/// Supervisor that the next test runs in a separate process.
 #[test]
 #[ignore = "run by a_plant_dies_with_its_supervisor"]
 fn a_supervisor_that_waits_for_its_end() {

@@ -1,6 +1,6 @@
-//! Exchange with the engines of the other parts of a network, in each iteration: receives their
-//! messages, sends outgoing packets and, in exact mode, limits this engine to the instants that the
-//! others have promised.
+//! Exchange with the engines that simulate the other parts of a network, in each iteration. It
+//! receives their messages and sends outgoing packets. In exact mode it limits this engine to the
+//! instants up to which the others have promised that no further packet arrives.
 
 use std::io;
 
@@ -10,14 +10,14 @@ use timeloom_peering::{AdjacencyReport, Portal};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
 
-/// Connection to the other engines.
+/// Connection of a worker to the other engines.
 pub(super) struct Meeting {
     portal: Portal,
-    /// Number of processors; it decides whether polling for a promise is worthwhile.
+    /// Number of processors, on which it depends if polling for a promise is useful.
     cores: usize,
 }
 
-/// Longest wait for the others before the commands are checked again.
+/// Longest wait for other engines before the worker checks its commands again.
 const WAIT: Duration = Duration::from_ms(1);
 
 impl Meeting {
@@ -26,7 +26,8 @@ impl Meeting {
         Self { portal, cores }
     }
 
-    /// Receives what has arrived; returns the last instant that may be handled.
+    /// Receives the messages that have arrived; returns the last instant whose events may be
+    /// handled.
     pub(super) fn receive(
         &mut self,
         engine: &mut Engine<World>,
@@ -38,30 +39,32 @@ impl Meeting {
         Ok(self.portal.safe_until())
     }
 
-    /// Marks the generation of an engine that began at `epoch` as dead. Its earlier messages are
-    /// received first.
+    /// Marks the generation of engine `there` that began at `epoch` as dead. Messages that it sent
+    /// before are received first.
     pub(super) fn bury(&mut self, engine: &mut Engine<World>, there: Owner, epoch: u64) {
-        // A failed line has no more messages.
+        // A connection that has failed has no more messages.
         let _ = self.portal.receive(engine, wall_now());
         self.portal.bury(&mut engine.model, there, epoch);
     }
 
-    /// Sends outgoing packets and the instant up to which the engine has run.
+    /// Sends outgoing packets, and the instant up to which this engine has run.
     pub(super) fn send(&mut self, engine: &mut Engine<World>) -> io::Result<()> {
         self.portal.send(engine, wall_now())?;
         self.portal.promise(engine.now());
         Ok(())
     }
 
-    /// Waits for the other engines, which have not yet promised that nothing arrives up to `until`.
+    /// Waits for those engines that have not yet promised that no further packet arrives up to
+    /// `until`.
     pub(super) fn await_others(&self, until: Instant<Virtual>) {
         self.portal.wish(until);
         self.portal.await_news(WAIT, self.cores);
     }
 
-    /// Prepares a sleep until the instant `next`: requests the promises needed to handle it then.
-    /// Returns the time at which the engine must wake up for the other engines; they signal it
-    /// earlier if necessary. Must be followed by [`Meeting::wake`].
+    /// Prepares a sleep until the virtual instant `next`, by requesting the promises that are
+    /// needed to handle events then. Returns the wall time at which the engine must wake up for the
+    /// sake of the other engines. They wake it earlier if necessary. The caller must call
+    /// [`Meeting::wake`] after the sleep.
     pub(super) fn doze(
         &self,
         next: Option<Instant<Virtual>>,
@@ -71,19 +74,19 @@ impl Meeting {
         if let Some(next) = unsafe_yet {
             self.portal.wish(next);
         }
-        // Messages sent from here on wake the thread; earlier ones are checked for below.
+        // Messages that arrive from here on wake the thread. Earlier ones are checked for below.
         let is_quiet = self.portal.doze();
         if !is_quiet || unsafe_yet.is_some_and(|next| self.portal.is_safe(next)) {
             return Instant::ZERO;
         }
         let wished = self.portal.wished();
-        // A stopped clock never reaches that instant.
+        // While the clock is stopped, that instant is never reached.
         let wished = wished.and_then(|at| map?.first_reaching(at));
         let speak = self.portal.next_wake();
         wished.map_or(speak, |wished| wished.min(speak))
     }
 
-    /// See [`Portal::wake`].
+    /// Ends what [`Meeting::doze`] prepared; see [`Portal::wake`].
     pub(super) fn wake(&self) {
         self.portal.wake();
     }
@@ -92,9 +95,9 @@ impl Meeting {
         self.portal.adjacencies().collect()
     }
 
-    /// Sends the farewell.
+    /// Sends a farewell to the other engines.
     pub(super) fn close(&mut self) {
-        // A failed line needs no farewell.
+        // A connection that has failed needs no farewell.
         let _ = self.portal.close(wall_now());
     }
 }

@@ -1,8 +1,8 @@
-//! Thread that runs the engine and serves its portals.
+//! Thread that runs an engine and serves its portals.
 //!
-//! One iteration handles the due events, delivers the frames that have arrived, reads the portals,
-//! executes commands, and sleeps until the next event or frame. Nothing else runs in this thread,
-//! so that a packet's path has no locks.
+//! An iteration handles the events that are due, delivers the frames that have reached their hosts,
+//! reads the portals, executes commands, and sleeps until the next event or frame. All of this is
+//! done in one thread, so the path of a packet takes no locks.
 
 use std::collections::HashMap;
 use std::io;
@@ -32,7 +32,7 @@ pub(super) struct Worker {
     pub(super) arriving: Option<Arriving>,
     pub(super) reproduces: bool,
     pub(super) sampler: Option<Sampler>,
-    /// Instant at which the followed clock stops by itself.
+    /// Instant at which the clock that is followed stops by itself.
     pub(super) stop: Instant<Virtual>,
     pub(super) moderation: Moderation,
     pub(super) first: bool,
@@ -43,13 +43,13 @@ pub(super) struct Worker {
     pub(super) buffer: Vec<u8>,
     pub(super) scratch: Vec<u8>,
     pub(super) sleeps: u64,
-    /// Total processor time, once the thread has ended.
+    /// Processor time that the thread has used; set when the thread has ended.
     pub(super) cpu: Option<Duration>,
-    /// Connection to the engines of the other parts of the network.
+    /// Connection to the engines of the other parts of the network, if there are any.
     pub(super) peers: Option<Meeting>,
 }
 
-/// Sampling callback with its interval and the next sample instant.
+/// Sampling function, with its interval and the instant of the next sample.
 pub(super) struct Sampler {
     every: Duration,
     look: Sample,
@@ -57,7 +57,8 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Creates a sampler that starts at the first multiple of `every` not before `from`.
+    /// Creates a sampler whose first sample is at the first multiple of `every` that is not before
+    /// `from`.
     pub(super) fn new(every: Duration, look: Sample, from: Instant<Virtual>) -> Self {
         let every = every.max(Duration::from_ns(1));
         let passed_ns = (from - Instant::ZERO).as_ns().max(0);
@@ -79,19 +80,20 @@ impl Sampler {
     }
 }
 
-/// Events between two checks of the portals, and frames between two checks of the events.
+/// Maximum number of events between two checks of the portals. The next constant is the maximum
+/// number of frames read between two checks of the events.
 const EVENTS: u64 = 256;
 const FRAMES: usize = 64;
 
-/// Events handled while the clock waits at one instant. They take some milliseconds, so that a
-/// pause requested meanwhile does not wait long.
+/// Maximum number of events handled while the clock waits at one instant. They take some
+/// milliseconds, so that a pause that is requested meanwhile is not delayed for long.
 const AHEAD: u64 = 16_384;
 
 impl Worker {
     pub(super) fn run(mut self) -> Self {
         let served = self.serve();
         self.cpu = Some(thread_time());
-        // A failing sleep is a bug of this crate.
+        // A sleep that fails is a bug of this crate.
         served.expect("epoll on open descriptors");
         self
     }
@@ -102,7 +104,7 @@ impl Worker {
         let awake = self.awake.then(Awake::keep).flatten();
         self.awake = awake.is_some();
         let mut ready = Vec::new();
-        // Frames that arrived before the start are found by checking every portal once.
+        // Every portal is checked once, because frames may have arrived before the start.
         ready.extend(0..self.attachments.len());
         loop {
             if !self.carry_out_orders() {
@@ -128,7 +130,7 @@ impl Worker {
             let handed_out = self.hand_out();
             self.tell_peers()?;
             if wake == Wake::Now {
-                // Behind schedule: checks the portals without sleeping.
+                // The engine is behind schedule, so the portals are checked without sleeping.
                 self.sleep(Some(Instant::ZERO), &mut ready)?;
                 continue;
             }
@@ -150,7 +152,7 @@ impl Worker {
         }
     }
 
-    /// Reads the clock's current map.
+    /// Reads the clock's present map.
     fn follow(&mut self) {
         self.stop = Instant::FAR_FUTURE;
         if let Timing::Follow(clock) = &self.timing {
@@ -160,14 +162,14 @@ impl Worker {
         }
     }
 
-    /// Last iteration before the engine leaves the others: reads all input that has arrived,
-    /// handles the due events and sends the output. Nothing later is handled, however long this
-    /// takes.
+    /// Performs the last iteration before the engine leaves the others: reads all input that has
+    /// arrived, handles the events that are due at its start, and sends the output. Later events
+    /// are not handled, however long this takes.
     fn turn_last(&mut self) -> io::Result<()> {
         let now = wall_now();
         self.follow();
         let last = self.paced.limit(now);
-        // A worker without a clock has no limit and would run forever.
+        // Without a clock there is no limit, and the engine would run forever.
         if last < Instant::FAR_FUTURE {
             self.stop = last;
         }
@@ -183,7 +185,7 @@ impl Worker {
         self.tell_peers()
     }
 
-    /// Receives messages of other engines and the limit up to which they let this one run.
+    /// Receives messages of other engines, and the instant up to which they let this engine run.
     fn hear_peers(&mut self, now: Instant<Wall>) -> io::Result<()> {
         let Some(peers) = &mut self.peers else {
             return Ok(());
@@ -203,9 +205,9 @@ impl Worker {
         }
     }
 
-    /// Waits for other engines: the clock is at `target`, but they may still send packets that
-    /// arrive earlier. First announces this engine's progress. Frames of the portals wait as well,
-    /// because their time stamps would be too early.
+    /// Waits for other engines: the clock has reached `target`, but they may still send packets
+    /// that arrive earlier. Before that, announces this engine's progress. The portals are not read
+    /// during the wait, because the timestamps of their frames would be too early.
     fn await_peers(&mut self, target: Instant<Virtual>) -> io::Result<()> {
         self.hand_out();
         self.tell_peers()?;
@@ -215,7 +217,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Sleeps until `until`, or until an earlier time that other engines need.
+    /// Sleeps until `until`, or until an earlier time at which the other engines need this one.
     fn sleep_for_peers(
         &mut self,
         until: Option<Instant<Wall>>,
@@ -238,14 +240,15 @@ impl Worker {
         slept
     }
 
-    /// Marks a generation of another engine as dead.
+    /// Marks the generation of engine `there` that began at `epoch` as dead.
     pub(super) fn bury(&mut self, there: Owner, epoch: u64) {
         if let Some(peers) = &mut self.peers {
             peers.bury(&mut self.paced.engine, there, epoch);
         }
     }
 
-    /// Advances the model to the present, so that frames read now get the present as time stamp.
+    /// Advances the model to the present, so that frames read now get the present as their
+    /// timestamp.
     fn catch_up(&mut self, now: Instant<Wall>) {
         let limit = self.paced.limit(now);
         if limit == Instant::FAR_FUTURE {
@@ -259,8 +262,8 @@ impl Worker {
         }
     }
 
-    /// Handles due events and takes due samples; for each sample the model is exactly at the
-    /// sample's instant.
+    /// Handles the events that are due and takes the samples that are due. For each sample, the
+    /// model is exactly at the sample's instant.
     fn advance(&mut self) -> Wake {
         let Some(mut sampler) = self.sampler.take() else {
             return self.paced.poll(wall_now, EVENTS);
@@ -268,7 +271,7 @@ impl Worker {
         let wake = loop {
             let pace = self.paced.pace();
             let limit = pace.limit(wall_now()).min(self.stop);
-            // Without a pace there is no present to which a quiet network could be advanced.
+            // Without a clock there is no present to which a quiet network could be advanced.
             if sampler.next > limit || limit == Instant::FAR_FUTURE {
                 break self.paced.poll(wall_now, EVENTS);
             }
@@ -286,8 +289,8 @@ impl Worker {
         wake
     }
 
-    /// Reads frames from the ready portals; returns true if there were any. The number of frames
-    /// per portal is bounded, so that no portal starves another.
+    /// Reads frames from the portals in `ready`; returns true if there were any. The number of
+    /// frames per portal is limited, so that no portal starves another.
     fn take_in(&mut self, ready: &mut Vec<usize>) -> bool {
         let mut any = false;
         for index in ready.drain(..) {
@@ -302,7 +305,7 @@ impl Worker {
                     }
                     Ok(Received::Nothing) => break,
                     Err(_) => {
-                        // The interface is gone; the other portals continue.
+                        // The interface was removed. The other portals continue.
                         attachment.report.gone = true;
                         self.poll.forget(attachment.port.descriptor());
                         break;
@@ -311,8 +314,8 @@ impl Worker {
                 any = true;
                 self.moderation.moved(used);
                 if reports_groups(&self.buffer[..used]) {
-                    // Kernels send group reports at arbitrary times, and the model has no use for
-                    // them.
+                    // Kernels send reports of multicast groups at arbitrary times, and the model
+                    // does not need them.
                     continue;
                 }
                 if !attachment.inward.is_empty() && !attachment.inward.passes(&self.buffer[..used])
@@ -335,7 +338,7 @@ impl Worker {
         any
     }
 
-    /// Delivers frames that have arrived at the portals' hosts; returns true if there were any.
+    /// Delivers the frames that have reached the portals' hosts; returns true if there were any.
     fn hand_out(&mut self) -> bool {
         let (attachments, by_node) = (&mut self.attachments, &self.by_node);
         let moderation = &mut self.moderation;
@@ -383,8 +386,9 @@ impl Worker {
         any
     }
 
-    /// Handles the events due up to `limit`, independently of the clock, but none after the first
-    /// frame for a portal, which is not yet delivered. Returns the instant reached.
+    /// Handles the events up to `limit` independently of the clock, but none after the first
+    /// instant at which there is a frame for a portal. The frame is not delivered yet. Returns the
+    /// instant reached.
     pub(super) fn go_ahead(&mut self, limit: Instant<Virtual>) -> Instant<Virtual> {
         for _ in 0..AHEAD {
             let Some(sampler) = self.sampler.as_mut().filter(|it| it.next <= limit) else {
@@ -414,7 +418,7 @@ impl Worker {
                 Command::Do(act) => act(self),
                 Command::Grant(until) => self.paced.set_pace(Pace::Granted(until)),
                 Command::Leave => {
-                    // A failed line accepts nothing more.
+                    // A connection that has failed accepts no more output.
                     let _ = self.turn_last();
                     return false;
                 }
@@ -448,7 +452,7 @@ impl Worker {
     }
 }
 
-/// Sleeps until `until`; nothing interrupts this sleep.
+/// Sleeps until `until`. Nothing interrupts this sleep, not even the alarm.
 fn rest(until: Instant<Wall>) {
     let left = until - wall_now();
     if left > Duration::ZERO {
@@ -457,7 +461,7 @@ fn rest(until: Instant<Wall>) {
     }
 }
 
-/// Returns the wall time at which the clock showed `at`.
+/// Returns the wall time at which the clock shows `at`.
 fn wall_of(pace: &Pace, at: Instant<Virtual>) -> Instant<Wall> {
     match pace {
         Pace::Clock(map) if at > map.out0 => map.first_reaching(at).unwrap_or_else(wall_now),

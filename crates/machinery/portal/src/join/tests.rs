@@ -5,7 +5,7 @@ use timeloom_engine::Random;
 use super::*;
 use crate::segments;
 
-/// A sender; its state determines the next frame's headers.
+/// Sender of a flow. Its state determines the headers of the next frame.
 struct Sender {
     protocol: u8,
     over_v6: bool,
@@ -15,15 +15,15 @@ struct Sender {
     bytes: u8,
 }
 
-/// Differences of a frame from the one before.
+/// Properties in which a frame differs from the one before it.
 #[derive(Clone, Copy, Default)]
 struct Unlike {
     flags: u8,
     acknowledged: u32,
     tos: u8,
-    /// True if the transport header is in the rest.
+    /// True if the transport header is in the frame's rest and not in its head.
     apart: bool,
-    /// True if the checksum is complete.
+    /// True if the checksum is complete and not left to the receiver.
     complete: bool,
 }
 
@@ -46,7 +46,7 @@ impl Sender {
         }
     }
 
-    /// Returns Ethernet and IP headers for `inner` bytes of payload.
+    /// Returns the Ethernet and IP headers of a packet with `inner` bytes after the IP header.
     fn network(&self, inner: u16, tos: u8) -> Vec<u8> {
         let mut head = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
         if self.over_v6 {
@@ -68,7 +68,7 @@ impl Sender {
         head
     }
 
-    /// Returns a frame with the next `payload` bytes, in segments of `each`.
+    /// Returns the next frame, with `payload` bytes in segments of `each` bytes.
     fn next(&mut self, payload: usize, each: usize, unlike: Unlike) -> Owned {
         let tcp = self.protocol == 6;
         let header = if tcp { 32 } else { 8 };
@@ -144,7 +144,8 @@ impl Owned {
     }
 }
 
-/// Frames sent, in wire format and by source port, and their number in the portal's format.
+/// Frames that were sent: in wire format, by source port, and the number of frames before
+/// segmentation.
 #[derive(Default)]
 struct Out {
     wire: HashMap<u16, Vec<Vec<u8>>>,
@@ -282,7 +283,7 @@ fn what_says_something_else_is_not_joined() {
         ];
         assert_eq!(joined(&frames).frames, 2, "{index}");
     }
-    // Frames that do not follow are not joined either.
+    // Frames that do not continue the first one are not joined with it.
     let mut sender = Sender::new(6, 9);
     let first = sender.next(1_448, 1_448, Unlike::default());
     sender.next(1_448, 1_448, Unlike::default());

@@ -1,14 +1,14 @@
-//! Datagram with a frame between machines: the link, the frame's number on it, the departure time,
-//! the bytes, and a keyed BLAKE3 seal over all of them.
+//! Datagram that carries a frame between machines. It contains the link, the frame's number on that
+//! link, the departure time, the bytes, and a keyed BLAKE3 seal over all of them.
 
 use timeloom_time::{Instant, Virtual};
 
-/// Secret key of a run's tunnels, drawn or derived for them alone.
+/// Secret key for the tunnels of a run. The key has no other use.
 #[derive(Clone)]
 pub struct TunnelKey([u8; 32]);
 
 impl TunnelKey {
-    /// Creates a key from bytes shared by all machines of a run.
+    /// Derives a key from bytes that all machines of a run share.
     pub fn new(bytes: &[u8; 32]) -> Self {
         Self(blake3::derive_key("timeloom tunnel 1", bytes))
     }
@@ -24,7 +24,8 @@ impl core::fmt::Debug for TunnelKey {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Datagram<'a> {
     pub(super) link: u16,
-    /// End of the link that sends it; it prevents reflection to the sender.
+    /// End of the link that sends the datagram. A datagram that is reflected to its sender is
+    /// therefore rejected.
     pub(super) end: u8,
     pub(super) number: u64,
     pub(super) at: Instant<Virtual>,
@@ -43,13 +44,13 @@ impl Datagram<'_> {
     }
 }
 
-/// Appends the seal over the bytes before it.
+/// Appends the seal of all bytes in `out`.
 pub(super) fn close(key: &TunnelKey, out: &mut Vec<u8>) {
     let hash = blake3::keyed_hash(&key.0, out);
     out.extend_from_slice(&hash.as_bytes()[..SEAL]);
 }
 
-/// Verifies and parses a datagram; returns `None` if its seal does not match the key.
+/// Checks the seal and parses a datagram; returns `None` if the seal does not match the key.
 pub(super) fn open<'a>(key: &TunnelKey, bytes: &'a [u8]) -> Option<Datagram<'a>> {
     let (body, seal) = bytes.split_at_checked(bytes.len().checked_sub(SEAL)?)?;
     let (link, rest) = body.split_first_chunk::<2>()?;
@@ -57,7 +58,7 @@ pub(super) fn open<'a>(key: &TunnelKey, bytes: &'a [u8]) -> Option<Datagram<'a>>
     let (number, rest) = rest.split_first_chunk::<8>()?;
     let (at, frame) = rest.split_first_chunk::<8>()?;
     let hash = blake3::keyed_hash(&key.0, body);
-    // The duration of the comparison does not reveal the position of a difference.
+    // The duration of the comparison must not reveal the position of a difference.
     let differs = seal.iter().zip(hash.as_bytes());
     let differs = differs.fold(0, |sum, (a, b)| sum | (a ^ b)) != 0;
     (!differs).then(|| Datagram {

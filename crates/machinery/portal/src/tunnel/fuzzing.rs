@@ -1,16 +1,16 @@
 //! Entry points for `timeloom-hostile` and the fuzzers in `fuzz/`: input from another machine's
-//! tunnel, with the properties that must hold. Not for programs.
+//! tunnel, and the properties that must hold. Not for other callers.
 
 use timeloom_time::{Instant, Virtual};
 
 use super::datagram::{TunnelKey, close, open};
 use super::line::{Incoming, Outgoing};
 
-/// Checks arbitrary bytes, unsealed and sealed. Unsealed bytes are never a datagram; sealed bytes
-/// are one if they are long enough, and no modified bytes are.
+/// Parses arbitrary bytes with and without a valid seal. Checks that bytes without a seal are never
+/// a datagram, that sealed bytes are one if they are long enough, and that modified bytes are not.
 ///
 /// # Panics
-/// Panics if a property is violated.
+/// Panics if one of these properties is violated.
 pub fn datagram(bytes: &[u8]) {
     let key = TunnelKey::new(&[7; 32]);
     assert_eq!(open(&key, bytes), None, "nobody has sealed it");
@@ -27,11 +27,11 @@ pub fn datagram(bytes: &[u8]) {
     assert_eq!(open(&key, &again), None, "byte {at} is another");
 }
 
-/// Checks frames with these numbers, instants and lengths at both sides of a link whose clock shows
-/// each instant in turn: none is early, duplicated or reordered.
+/// Passes frames with these numbers, instants and lengths through both ends of a link, whose clock
+/// shows each instant in turn. Checks that no frame is early, duplicated or reordered.
 ///
 /// # Panics
-/// Panics if a property is violated.
+/// Panics if one of these properties is violated.
 pub fn line(frames: &[(u64, Instant<Virtual>, u8)], rate_bits_per_s: Option<u64>) {
     let content = [0; 255];
     let (mut incoming, mut accepted, mut taken) = (Incoming::default(), 0_u64, 0_u64);
@@ -78,5 +78,5 @@ pub fn line(frames: &[(u64, Instant<Virtual>, u8)], rate_bits_per_s: Option<u64>
     assert_eq!(sent + outgoing.dropped, frames.len() as u64);
 }
 
-/// Link, end, number, instant.
+/// Length in bytes of link, end, number and instant.
 const HEAD: usize = 2 + 1 + 8 + 8;

@@ -1,18 +1,18 @@
-//! One link to another machine, without network and time: frames that wait to leave at the link's
-//! rate, and received frames that wait until the local clock reaches their instant.
+//! One link to another machine, without network access or clocks: frames that wait to leave at the
+//! link's rate, and received frames that wait until the local clock reaches their instant.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// Outgoing frames: a queue emptied at the link's rate, in virtual time.
+/// Outgoing frames: a queue that is emptied at the link's rate in virtual time.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    /// Rate in bit/s; `None` for no delay.
+    /// Rate of the link in bit/s; `None` if frames leave at once.
     rate: Option<u64>,
     most_bytes: usize,
     bytes: usize,
-    /// Instant at which all queued frames have left.
+    /// Instant at which all queued frames will have left.
     free_at: Instant<Virtual>,
     waiting: VecDeque<(Instant<Virtual>, Vec<u8>)>,
     pub(super) dropped: u64,
@@ -30,7 +30,7 @@ impl Outgoing {
         }
     }
 
-    /// Queues a frame that the node sends at `now`, or drops it if the queue is full.
+    /// Queues a frame that the node sends at `now`. The frame is dropped if the queue is full.
     pub(super) fn offer(&mut self, frame: &[u8], now: Instant<Virtual>) {
         if self.bytes + frame.len() > self.most_bytes {
             self.dropped += 1;
@@ -41,12 +41,12 @@ impl Outgoing {
         self.waiting.push_back((self.free_at, frame.to_vec()));
     }
 
-    /// Returns the departure time of the next frame.
+    /// Returns the departure time of the next frame; `None` if the queue is empty.
     pub(super) fn next(&self) -> Option<Instant<Virtual>> {
         self.waiting.front().map(|(at, _)| *at)
     }
 
-    /// Returns a frame that has left by `now`, and its departure time.
+    /// Returns the next frame and its departure time if it has left by `now`.
     pub(super) fn take(&mut self, now: Instant<Virtual>) -> Option<(Instant<Virtual>, Vec<u8>)> {
         if self.next()? > now {
             return None;
@@ -56,7 +56,7 @@ impl Outgoing {
         Some((at, frame))
     }
 
-    /// Returns the time for which a frame occupies the wire.
+    /// Returns the time for which a frame of `bytes` bytes occupies the wire.
     fn takes(&self, bytes: usize) -> Duration {
         let Some(rate) = self.rate else {
             return Duration::ZERO;
@@ -70,19 +70,20 @@ impl Outgoing {
 /// Frames received from the other machine.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
-    /// Frames by departure time and number.
+    /// Frames that wait, by departure time and number.
     waiting: BTreeMap<(Instant<Virtual>, u64), Vec<u8>>,
     bytes: usize,
-    /// Highest number received.
+    /// Highest number of a frame that was received.
     newest: u64,
-    /// Count of skipped numbers.
+    /// Number of frames that did not arrive, counted by gaps in the numbers.
     pub(super) lost: u64,
     pub(super) refused: u64,
 }
 
 impl Incoming {
-    /// Queues a frame with this number that left the other machine at `at`. A duplicate, a frame
-    /// that later ones overtook, or one that exceeds the buffer is refused.
+    /// Queues the frame with this number, which left the other machine at `at`. The frame is
+    /// refused if it is a duplicate, if a later frame has overtaken it, or if it exceeds the
+    /// buffer.
     pub(super) fn arrive(&mut self, number: u64, at: Instant<Virtual>, frame: &[u8]) {
         if number <= self.newest || self.bytes + cost(frame) > MOST_BYTES_HELD {
             self.refused += 1;
@@ -98,7 +99,7 @@ impl Incoming {
         self.waiting.keys().next().map(|(at, _)| *at)
     }
 
-    /// Returns a frame whose time is at or before `now`, and its departure time.
+    /// Returns a frame whose departure time is at or before `now`, with that time.
     pub(super) fn take(&mut self, now: Instant<Virtual>) -> Option<(Instant<Virtual>, Vec<u8>)> {
         let first = self.waiting.first_entry()?;
         let (at, _) = *first.key();
@@ -111,15 +112,15 @@ impl Incoming {
     }
 }
 
-/// Checksum, preamble and interframe gap (IEEE 802.3).
+/// Overhead of a frame on the wire in bytes: checksum, preamble and interframe gap (IEEE 802.3).
 const OVERHEAD_BYTES: usize = 24;
-/// Shortest frame of 64 bytes, with preamble and gap.
+/// Bytes that the shortest frame occupies on the wire: 64, with preamble and gap.
 const SMALLEST_SLOT_BYTES: usize = 84;
-/// Largest amount of received data kept while the clock is stopped, in bytes.
+/// Maximum number of bytes received that are kept while the clock is stopped.
 const MOST_BYTES_HELD: usize = 64 << 20;
 
-/// Returns the memory charged for a frame. An empty frame is charged as well, since their number is
-/// unlimited.
+/// Returns the number of bytes that count for a frame in the buffer. An empty frame counts as well,
+/// because otherwise the number of empty frames would be unlimited.
 fn cost(frame: &[u8]) -> usize {
     frame.len() + 128
 }
@@ -132,7 +133,7 @@ mod tests {
         Instant::ZERO + Duration::from_us(us)
     }
 
-    /// A frame of 1,226 bytes and its overhead takes 100 µs at 100 Mbit/s.
+    /// A frame of 1,226 bytes takes 100 µs at 100 Mbit/s, together with its overhead.
     #[test]
     fn frames_leave_at_the_rate_of_the_link_and_stand_when_the_clock_does() {
         let mut line = Outgoing::new(Some(100_000_000), 4_000);
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(line.next(), Some(at(1_100)));
         assert_eq!(line.take(at(1_099)), None);
         assert_eq!(line.take(at(1_200)).map(|it| it.0), Some(at(1_100)));
-        // The result depends neither on the duration nor on the number of calls.
+        // The result depends neither on the length of the wait nor on the number of calls.
         assert_eq!(line.take(at(1_200)).map(|it| it.0), Some(at(1_200)));
         assert_eq!(line.take(at(1_200)), None);
         // The link is busy until the previous frame has left.

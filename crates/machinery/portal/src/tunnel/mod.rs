@@ -1,13 +1,13 @@
 //! Links of the kernel's network to another machine.
 //!
 //! At each end, a namespace has one interface that is connected to the node ([`PacketPort`]). A
-//! frame from it waits until it has left at the link's rate, by the clock of the run. It then
-//! crosses in a sealed UDP datagram with its departure time, and is delivered to the node once the
-//! clock there has reached that time too. The link therefore stops while the clocks are stopped:
-//! frames in flight are held by this module. It is slower than a cable by the delay of the
-//! machines' network.
+//! frame from this interface waits until it has left at the link's rate, by the clock of the run.
+//! It is then sent in a sealed UDP datagram with its departure time. The other end delivers it to
+//! its node once the clock there has reached that time too. The link therefore stops while the
+//! clocks are stopped, and this module holds the frames in flight. The link is slower than a cable
+//! by the delay of the network between the machines.
 //!
-//! One thread serves all links of a machine. It does not control the clocks.
+//! One thread serves all links of a machine. It reads the clock but does not control it.
 
 mod datagram;
 pub mod fuzzing;
@@ -31,47 +31,48 @@ pub use datagram::TunnelKey;
 use datagram::{Datagram, open};
 use line::{Incoming, Outgoing};
 
-/// One end of a link to another machine.
+/// One end of a link to another machine, as configured.
 #[derive(Debug)]
 pub struct TunnelEnd {
-    /// Number of the link, the same on all machines.
+    /// Number of the link, which is the same on both machines.
     pub link: u16,
     /// Index of this end, 0 or 1.
     pub end: u8,
-    /// Address of the other machine's tunnels.
+    /// Address at which the other machine's tunnels receive datagrams.
     pub peer: SocketAddr,
-    /// Rate in bit/s; `None` for no delay.
+    /// Rate of the link in bit/s; `None` if frames leave at once.
     pub rate_bits_per_s: Option<u64>,
-    /// Queue limit in bytes; frames beyond it are dropped.
+    /// Maximum number of bytes in the queue; further frames are dropped.
     pub queue_bytes: usize,
-    /// Local port of the link.
+    /// Interface through which the local node is connected.
     pub port: PacketPort,
-    /// Name in reports.
+    /// Name of the link in reports.
     pub name: String,
 }
 
-/// Statistics of one end.
+/// Statistics of one end of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TunnelReport {
     /// Name of the link.
     pub name: String,
-    /// Frames sent to the other machine.
+    /// Number of frames sent to the other machine.
     pub sent: u64,
-    /// Frames delivered to the local node.
+    /// Number of frames delivered to the local node.
     pub received: u64,
-    /// Frames that found the queue full.
+    /// Number of frames dropped because the queue was full.
     pub dropped: u64,
-    /// Frames that left the other machine and did not arrive.
+    /// Number of frames that left the other machine but did not arrive.
     pub lost: u64,
-    /// Frames that were duplicates, too late, or beyond the buffer limit.
+    /// Number of received frames that were duplicates, out of order, or beyond the buffer's limit.
     pub refused: u64,
-    /// Frames that this machine's kernel dropped before they were read.
+    /// Number of frames that this machine's kernel dropped before they were read.
     pub dropped_by_machine: u64,
-    /// Longest delay between the machines, in virtual time.
+    /// Longest time from a frame's departure at the other machine to its arrival here, in virtual
+    /// time.
     pub slowest: Duration,
 }
 
-/// Links of this machine, served until this value is dropped.
+/// Links of this machine to others. They are served until this value is dropped.
 #[derive(Debug)]
 pub struct Tunnels {
     over: Arc<AtomicBool>,
@@ -80,7 +81,7 @@ pub struct Tunnels {
 }
 
 impl Tunnels {
-    /// Serves `ends` on `clock`; other machines reach them through `socket`.
+    /// Serves `ends` by the time of `clock`. Other machines send their datagrams to `socket`.
     ///
     /// # Errors
     /// Fails if the kernel refuses the thread or the descriptors that it polls.
@@ -93,7 +94,7 @@ impl Tunnels {
         let failed = |error| PortalError::kernel("start the tunnels", error);
         let alarm = Alarm::new().map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
-        // The `FORCE` option exceeds the machine's limit, if permitted.
+        // The `FORCE` variant may exceed the machine's limit, if it is permitted.
         set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES)
             .or_else(|_| set_socket_recv_buffer_size(&socket, BUFFER_BYTES))
             .map_err(|error| failed(error.into()))?;
@@ -124,13 +125,13 @@ impl Tunnels {
         })
     }
 
-    /// Returns a function that notifies the thread of a clock change; any thread may call it.
+    /// Returns a function that tells the thread that the clock has changed; any thread may call it.
     pub fn waker(&self) -> impl Fn() + Send + Sync + use<> {
         let alarm = self.alarm.clone();
         move || alarm.ring()
     }
 
-    /// Stops the links and returns their reports; empty if the thread has panicked.
+    /// Stops the links and returns their reports; the list is empty if the thread has panicked.
     pub fn stop(mut self) -> Vec<TunnelReport> {
         self.end()
     }
@@ -149,7 +150,7 @@ impl Drop for Tunnels {
     }
 }
 
-/// An end with its queues.
+/// End of a link with its queues.
 struct End {
     what: TunnelEnd,
     outgoing: Outgoing,
@@ -172,7 +173,7 @@ impl End {
         }
     }
 
-    /// Returns the final report.
+    /// Returns the final report of this end.
     fn told(self) -> TunnelReport {
         TunnelReport {
             dropped: self.outgoing.dropped,
@@ -196,10 +197,10 @@ struct Worker {
     out: Vec<u8>,
 }
 
-/// Time shown by the clock, and its state.
+/// Reading of the clock, and whether it is running.
 struct Present {
     now: Instant<Virtual>,
-    /// True if the clock is stopped.
+    /// True if the clock is stopped at this instant.
     stands: bool,
 }
 
@@ -207,7 +208,7 @@ impl Worker {
     fn run(mut self) -> Vec<TunnelReport> {
         let mut ready = Vec::new();
         sleep_exactly();
-        // Another program's time slice would make each frame milliseconds late.
+        // Otherwise another program's time slice would make each frame milliseconds late.
         let _ = set_policy(Policy::First(1));
         while !self.over.load(Ordering::SeqCst) {
             let present = self.present();
@@ -235,9 +236,9 @@ impl Worker {
         }
     }
 
-    /// Receives datagrams from other machines.
+    /// Receives datagrams of other machines and queues their frames.
     fn hear(&mut self) {
-        // An error means an unreachable peer (ICMP) or nothing to receive.
+        // An error means that a peer is unreachable (ICMP), or that there is nothing to receive.
         for _ in 0..MOST_AT_ONCE {
             let Ok((length, from)) = self.socket.recv_from(&mut self.buffer) else {
                 return;
@@ -258,7 +259,7 @@ impl Worker {
         }
     }
 
-    /// Reads frames of the local nodes.
+    /// Reads frames of the local nodes and queues them.
     fn take_in(&mut self, now: Instant<Virtual>) {
         for end in &mut self.ends {
             for _ in 0..MOST_AT_ONCE {
@@ -285,7 +286,7 @@ impl Worker {
                     frame: &frame,
                 };
                 datagram.seal(&self.key, &mut self.out);
-                // A frame that cannot be sent is lost; the other end counts it.
+                // A frame that cannot be sent is lost, and the other end counts it.
                 let _ = self.socket.send_to(&self.out, end.what.peer);
                 end.report.sent += 1;
             }
@@ -309,7 +310,7 @@ impl Worker {
         }
     }
 
-    /// Returns the time of the next due frame, provided that no input arrives and the clock does
+    /// Returns the wall time at which the next frame is due if no input arrives and the clock does
     /// not change.
     fn next_turn(&self, present: &Present) -> Option<Instant<Wall>> {
         let leaves = self.ends.iter().filter_map(|end| end.outgoing.next());
@@ -317,7 +318,7 @@ impl Worker {
         let next = leaves.chain(comes).min()?;
         let soon = wall_now() + LOOK_EVERY;
         if present.stands {
-            // Not every way to restart a clock rings the alarm.
+            // Some ways to restart a clock do not ring the alarm, so the thread checks again soon.
             return Some(soon);
         }
         let (map, _) = self.clock.map_and_stop();
@@ -325,9 +326,9 @@ impl Worker {
     }
 }
 
-/// Limit of frames or datagrams per check, so that no source starves another.
+/// Maximum number of frames or datagrams per iteration, so that no source starves another.
 const MOST_AT_ONCE: usize = 256;
 /// Size of the socket's receive buffer, in bytes.
 const BUFFER_BYTES: usize = 8 << 20;
-/// Interval at which a clock is checked that is stopped, or may be, while frames wait for it.
+/// Interval between checks of a clock that is stopped, or may stop, while frames wait for it.
 const LOOK_EVERY: Duration = Duration::from_ms(1);

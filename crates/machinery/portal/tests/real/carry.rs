@@ -1,4 +1,4 @@
-//! Frames that are carried arrive unchanged, and others are counted.
+//! Tests that frames which are carried arrive unchanged, and that all others are counted.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
@@ -18,7 +18,8 @@ fn random_bytes(length: usize, seed: u64) -> Vec<u8> {
     (0..length).map(|_| random.bits() as u8).collect()
 }
 
-/// Sends these bytes from `a` to `b` over a real TCP connection and returns what arrived.
+/// Sends these bytes from `a` to `b` over a real TCP connection, and returns the bytes that
+/// arrived.
 fn transfer(testbed: &Testbed, bytes: &[u8]) -> Vec<u8> {
     let listener = testbed.namespace("b").tcp_listener("0.0.0.0:80").unwrap();
     let receiver = thread::spawn(move || {
@@ -127,7 +128,7 @@ fn datagrams_of_every_size_come_back() {
         .unwrap();
     client.connect((testbed.b_address, 9)).unwrap();
     let mut buffer = vec![0; 65_536];
-    // Padded frames, full ones, and fragments.
+    // The lengths give padded frames, full ones, and fragments.
     for length in [1, 17, 18, 19, 1_000, 1_472, 1_473, 9_000, 65_507] {
         let bytes = random_bytes(length, length as u64);
         client.send(&bytes).unwrap();
@@ -217,8 +218,8 @@ fn sum(bytes: &[u8]) -> u32 {
     })
 }
 
-/// An existing interface, as in a container: one end of a veth pair is in the guest's namespace,
-/// and the packet socket is on the other end.
+/// The portal uses an existing interface, as for a container. One end of a veth pair is in the
+/// guest's namespace, and the packet socket is on the other end.
 #[test]
 fn a_packet_socket_is_a_portal_too() {
     use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec, StationSpec};
@@ -297,14 +298,14 @@ fn a_packet_socket_is_a_portal_too() {
     }
 }
 
-/// The kernel's queue to a portal is bounded, and what it drops is counted.
+/// The kernel's queue to a portal is limited. What the kernel drops is counted.
 #[test]
 fn what_the_kernel_drops_is_counted() {
     let testbed = build(
         LinkConfig::new(1_000_000_000, Duration::ZERO),
         Setup {
             options: Options {
-                // A thread that seldom reads the portal.
+                // The thread seldom reads the portal.
                 moderation: Duration::from_ms(500),
                 ..Options::default()
             },
@@ -314,14 +315,15 @@ fn what_the_kernel_drops_is_counted() {
     let server = testbed.namespace("b").udp_socket("0.0.0.0:9").unwrap();
     let client = testbed.namespace("a").udp_socket("0.0.0.0:0").unwrap();
     let target = (testbed.b_address, 9);
-    // The first frame makes the thread pause; meanwhile more frames arrive than its queue holds.
+    // After the first frame the thread pauses. Meanwhile more frames arrive than the kernel's queue
+    // holds.
     client.send_to(b"first", target).unwrap();
     server
         .set_read_timeout(Some(StdDuration::from_secs(120)))
         .unwrap();
     server.recv(&mut [0; 16]).unwrap();
     for _ in 0..5_000 {
-        // The kernel may refuse here as well.
+        // The kernel may also refuse the frame at this call.
         let _ = client.send_to(&[7; 64], target);
     }
     let report = testbed.emulation.stop().unwrap();
@@ -334,7 +336,8 @@ fn what_the_kernel_drops_is_counted() {
 }
 
 /// All frames of a step are due in one iteration, and each costs the receiving kernel a traversal
-/// of its stack: those of one flow are delivered as one train, and programs see no difference.
+/// of its stack. Frames of the same flow are delivered as one train, and programs see no
+/// difference.
 #[test]
 fn what_one_turn_hands_out_goes_out_as_a_train() {
     for join in [true, false] {
@@ -356,7 +359,7 @@ fn what_one_turn_hands_out_goes_out_as_a_train() {
             granted += Duration::from_ms(10);
             emulation.grant(granted);
         };
-        // The first frame resolves the neighbours.
+        // The first frame triggers address resolution.
         let mut buffer = [0; 2_000];
         server
             .set_read_timeout(Some(StdDuration::from_millis(20)))

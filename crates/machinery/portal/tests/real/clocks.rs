@@ -1,4 +1,4 @@
-//! Packets travel in virtual time: paused, dilated, stepped.
+//! Tests that packets travel in virtual time, which is paused, dilated or stepped.
 
 use std::net::UdpSocket;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
@@ -45,7 +45,7 @@ fn no_packet_is_early() {
 fn packets_in_flight_stand_still_in_a_pause() {
     let testbed = build(link(), Setup::default());
     let (client, server) = sockets(&testbed);
-    // The neighbours are resolved after this.
+    // After this datagram, the addresses are resolved.
     client.send(b"x").unwrap();
     assert!(comes(&server, LONG));
     testbed.clock.set_rate(Rate::STOPPED);
@@ -71,7 +71,8 @@ fn no_packet_is_lost_in_many_pauses() {
     assert!(comes(&server, LONG));
     server.set_read_timeout(Some(LONG)).unwrap();
     let mut next = 0u32;
-    // A batch this small fits into the receiver's socket buffer, however late it reads.
+    // A batch this small fits into the receiver's socket buffer, however late the receiver reads
+    // it.
     const EACH: u32 = 40;
     let send = |from: u32| {
         for number in from..from + EACH {
@@ -128,7 +129,7 @@ fn granted_steps_are_all_that_happens() {
     let short = StdDuration::from_millis(100);
     client.send(b"x").unwrap();
     assert!(!comes(&server, short), "nothing was granted");
-    // ARP takes no virtual time on the first link; then the packet is in flight, and the router's
+    // ARP takes no virtual time on the first link. Then the packet is in flight, and the router's
     // ARP request to `b` and the reply take one delay each.
     testbed
         .emulation

@@ -1,5 +1,5 @@
-//! Several engines that follow one clock: in exact mode they wait for one another, and the death of
-//! an engine is reported. Needs no root.
+//! Tests of several engines that follow one clock: in exact mode they wait for one another, and the
+//! death of an engine is reported. The tests need no root.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -23,7 +23,8 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
 
 const LONG: StdDuration = StdDuration::from_secs(120);
 
-/// Four hosts on each side of a cable of 1 ms; all send across it, with datagrams and TCP.
+/// Creates four hosts on each side of a cable of 1 ms. All of them send datagrams and TCP across
+/// it.
 fn network() -> (World, Vec<Owner>) {
     let mut network = NetworkBuilder::new(9);
     let access = LinkConfig::new(100_000_000, Duration::from_us(10));
@@ -45,7 +46,7 @@ fn network() -> (World, Vec<Owner>) {
     (world, owners)
 }
 
-/// A clock that stops by itself.
+/// Clock that stops by itself at an instant.
 struct Until(Arc<Commanded>, Instant<Virtual>);
 
 impl Follow for Until {
@@ -58,8 +59,8 @@ impl Follow for Until {
     }
 }
 
-/// Runs two engines of one network, which start at zero and run up to `end`. `prepare` may change a
-/// world before it starts.
+/// Runs two engines of one network from zero to `end`. `prepare` may change each world before it
+/// starts.
 fn two(
     make: impl Fn() -> (World, Vec<Owner>),
     (waits, end): (bool, Instant<Virtual>),
@@ -108,7 +109,7 @@ fn wait_until(engine: &Emulation, end: Instant<Virtual>) {
     }
 }
 
-/// Runs the whole network in one engine.
+/// Runs the whole network in one engine until `end`.
 fn one(mut world: World, end: Instant<Virtual>) -> World {
     world.note_arrivals();
     let mut single: Engine<World> = Engine::new(world);
@@ -117,8 +118,8 @@ fn one(mut world: World, end: Instant<Virtual>) -> World {
     single.model
 }
 
-/// Independently of the threads' scheduling, each packet is at the same place at the same virtual
-/// time as with one engine. With a pause in the middle.
+/// Each packet is at the same place at the same virtual time as with one engine, however the
+/// threads are scheduled. There is a pause in the middle of the run.
 #[test]
 fn engines_that_wait_have_every_packet_at_the_instant_of_one_engine() {
     let end = Instant::ZERO + Duration::from_ms(300);
@@ -155,8 +156,8 @@ fn sorted(arrivals: &[Arrival]) -> Vec<(Instant<Virtual>, u8, u32, u32)> {
     all
 }
 
-/// A grandmaster, two transparent clocks with a cable of 1 ms between them, and a slave, all with
-/// clock errors; other traffic fills the cable at times.
+/// Creates a grandmaster, two transparent clocks with a cable of 1 ms between them, and a slave.
+/// All have clock errors, and other traffic fills the cable at times.
 fn clocks(transport: Transport) -> (World, Vec<Owner>) {
     let mut network = NetworkBuilder::new(4);
     let [gm, slave, from, to] = ["gm", "slave", "from", "to"].map(|name| network.host(name));
@@ -201,8 +202,8 @@ fn tallies(world: &World, owners: &[Owner], here: Owner) -> Vec<(u32, Tally)> {
     clocks.collect()
 }
 
-/// Their messages cross over layer 2 and UDP, and the correction field includes the time that they
-/// wait in the queue of the cut cable.
+/// The messages cross the cut over layer 2 and over UDP. The correction field includes the time
+/// that they wait in the queue of the cut cable.
 #[test]
 fn ptp_clocks_of_two_engines_measure_what_those_of_one_do() {
     let end = Instant::ZERO + Duration::from_s(12);
@@ -227,7 +228,7 @@ fn ptp_clocks_of_two_engines_measure_what_those_of_one_do() {
     }
 }
 
-/// A machine whose program has a fault.
+/// Resident program that panics at an instant.
 #[derive(Debug)]
 struct Faulty(Instant<Virtual>);
 

@@ -1,4 +1,4 @@
-//! Real programs across a simulated network. Run as root.
+//! Tests of real programs across a simulated network. They need root.
 
 mod carry;
 mod clocks;

@@ -1,5 +1,5 @@
-//! ICMP errors and ECN marks from the model's routers to real kernels: time exceeded, host
-//! unreachable, packet too big, congestion.
+//! Tests of ICMP errors and ECN marks that the model's routers send to real kernels: time exceeded,
+//! host unreachable, packet too big, and congestion.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
@@ -19,13 +19,14 @@ use timeloom_time::{Duration, Rate};
 
 use crate::world::{tap, two_hosts};
 
-/// The path a – r1 – r2 – b with the given middle link. The emulation ends before the namespaces.
+/// Path a – r1 – r2 – b. The field order makes the emulation end before the namespaces.
 struct Path {
     emulation: Emulation,
     fabric: Fabric,
-    /// Hops of a traceroute to `b`: the near side of r1, of r2, and b.
+    /// Addresses of the hops of a traceroute to `b`: the near side of r1, the near side of r2, and
+    /// b.
     hops: [Ipv4Addr; 3],
-    /// Port of r1 towards r2.
+    /// Port of r1 at the link to r2.
     middle: PortId,
 }
 
@@ -85,7 +86,7 @@ impl Path {
     }
 }
 
-/// An ICMP error from the kernel's error queue (ip(7)).
+/// ICMP error from the error queue of a socket (ip(7)).
 #[derive(Debug, PartialEq)]
 struct IcmpError {
     by: Ipv4Addr,
@@ -94,7 +95,7 @@ struct IcmpError {
     info: u32,
 }
 
-/// Returns the next error that a socket receives within twenty seconds.
+/// Returns the next error that arrives at a socket within twenty seconds.
 fn hear(socket: &UdpSocket) -> IcmpError {
     let mut ready = [PollFd::new(socket, PollFlags::empty())];
     let patience = Timespec {
@@ -126,7 +127,7 @@ fn a_route_can_be_traced() {
         set_ip_ttl(&socket, ttl).unwrap();
         socket.send_to(b"probe", target).unwrap();
         let told = hear(&socket);
-        // The last hop is b's own kernel, where the port is closed.
+        // The last hop is b's own kernel, at which the port is closed.
         let what = if ttl < 3 { (11, 0) } else { (3, 3) };
         assert_eq!((told.by, (told.kind, told.code)), (by, what), "{told:?}");
     }
@@ -134,7 +135,7 @@ fn a_route_can_be_traced() {
     assert_eq!((counters.ttl_exceeded, counters.icmp_errors), (2, 2));
 }
 
-/// Routers on the path answer a real traceroute.
+/// Routers on the path must answer a real traceroute.
 #[test]
 fn traceroute_shows_the_routers() {
     let traceroute = timeloom_testing::need("traceroute", "traceroute");
@@ -169,8 +170,8 @@ fn what_is_not_there_is_unreachable() {
 #[test]
 fn a_kernel_finds_the_mtu_of_its_path() {
     let path = path(link().with_mtu(1_200));
-    // A bulk transfer continues with smaller segments. An end that already knows the MTU announces
-    // it to the other (its MSS), so that only the first is refused.
+    // A bulk transfer continues with smaller segments. An end that already knows the path's MTU
+    // announces it to the other end by its MSS, so only the first transfer gets an ICMP error.
     for (server, client) in [("a", "b"), ("b", "a")] {
         let address = if server == "b" {
             path.hops[2]
@@ -201,7 +202,7 @@ fn a_kernel_finds_the_mtu_of_its_path() {
             "from {client} to {server}"
         );
     }
-    // A datagram: the kernel receives the error and stores the MTU.
+    // With a datagram, the kernel receives the error and stores the MTU of the path.
     let socket = path.prober();
     socket.connect((path.hops[2], 9)).unwrap();
     assert_eq!(ip_mtu(&socket).unwrap(), 1_500);
@@ -228,7 +229,7 @@ fn what_a_kernel_lets_routers_cut_is_cut() {
         .unwrap();
     let client = path.namespace("a").udp_socket("0.0.0.0:0").unwrap();
     set_ip_mtu_discover(&client, Ipv4PathMtuDiscovery::DONT).unwrap();
-    // A datagram that the kernel sends whole, and one that it fragments first.
+    // The kernel sends the first datagram whole, and fragments the second one before sending.
     for length in [1_400, 9_000] {
         let bytes: Vec<u8> = (0..length).map(|at| (at / 5) as u8).collect();
         client.send_to(&bytes, (path.hops[2], 9)).unwrap();
@@ -252,7 +253,7 @@ fn real_kernels_slow_down_at_marks_of_the_model() {
         let path = path(slow);
         for name in ["a", "b"] {
             path.sysctl(name, "tcp_ecn", "1");
-            // Not every congestion control reacts to marks; this one does and is in every kernel.
+            // Not every congestion control reacts to marks. Reno does, and is in every kernel.
             path.sysctl(name, "tcp_congestion_control", "reno");
         }
         let listener = path.namespace("b").tcp_listener("0.0.0.0:80").unwrap();
@@ -272,8 +273,8 @@ fn real_kernels_slow_down_at_marks_of_the_model() {
             .emulation
             .with(move |engine| engine.model.link(middle))
             .unwrap();
-        // A kernel that ignored marks would be marked packet after packet, since CoDel marks ever
-        // more often.
+        // If a kernel ignored marks, its packets would all be marked in the end, since CoDel marks
+        // more and more often.
         assert_eq!(link.marked > 0, ecn, "{link:?}");
         assert!(link.marked * 20 < link.packets, "{link:?}");
         assert_eq!(link.dropped > 0, !ecn, "{link:?}");

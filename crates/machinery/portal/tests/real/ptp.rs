@@ -1,10 +1,10 @@
-//! Real ptp4l behind simulated switches: queueing delays of Syncs change its offset behind plain
-//! switches; transparent clocks remove them.
+//! Test of a real ptp4l behind simulated switches. Behind plain switches, the queueing delays of
+//! Syncs change its offset; transparent clocks remove this effect.
 //!
-//! The simulated grandmaster announces the machine's civil time, with which ptp4l's kernel stamps,
-//! and `free_running` leaves that clock alone: the true offset is 0 up to the lateness of the
-//! emulation. The test compares the two networks, not absolute times: the queue delays a Sync for
-//! tens of milliseconds.
+//! The simulated grandmaster announces the machine's CLOCK_REALTIME, with which ptp4l's kernel
+//! takes timestamps. Because of `free_running`, ptp4l does not steer that clock, so the true offset
+//! is 0 except for the lateness of the emulation. The test compares two networks and does not use
+//! absolute times. The queue delays a Sync for tens of milliseconds.
 
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ use timeloom_time::{Duration, Instant, Rate};
 
 use crate::world::tap;
 
-/// A ptp4l process in the slave role. Dropping it kills the process.
+/// Process of a ptp4l slave. Dropping the value kills the process.
 struct Ptp4l(Child);
 
 impl Drop for Ptp4l {
@@ -31,8 +31,8 @@ impl Drop for Ptp4l {
     }
 }
 
-/// Returns the offsets measured by a slave behind two switches, in ns and sorted, and the number of
-/// Syncs that the switches forwarded.
+/// Returns the sorted offsets in nanoseconds that a slave behind two switches has measured, and the
+/// number of Syncs that the switches forwarded.
 fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f64>, u64) {
     let address = |last| IpAddr::from([10, 0, 0, last]);
     let fabric = Fabric::build(&NetworkSpec {
@@ -60,7 +60,7 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
     network.connect(left, switches[0], fast.clone());
     network.connect(right, switches[1], fast);
     let mut world = network.build().unwrap();
-    // Only towards the slave, so that the delay is asymmetric as well.
+    // The load flows only towards the slave, so that the delay is asymmetric as well.
     let mean = Duration::from_us(10_500);
     let load = TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(1_000));
     world.add_traffic(right, left, load).unwrap();
@@ -125,7 +125,7 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
             "-3",
         ])
         // With a free-running clock, ptp4l prints a measurement at the end of each of these
-        // intervals: once per second.
+        // intervals, which is once per second.
         .args(["--freq_est_interval", "0"])
         .arg("--uds_address")
         .arg(&socket)

@@ -1,4 +1,4 @@
-//! Two namespaces connected by a simulated network.
+//! Two namespaces that a simulated network connects.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use timeloom_net::{LinkConfig, NetworkBuilder, Node, World};
 use timeloom_portal::{Address, Commanded, Emulation, Filter, Options, Portals, Tap, Timing};
 use timeloom_time::{Duration, Rate};
 
-/// Objects used by a test. The emulation ends before the namespaces.
+/// Objects of a test. The field order makes the emulation end before the namespaces.
 pub(crate) struct Testbed {
     pub(crate) emulation: Emulation,
     pub(crate) clock: Arc<Commanded>,
@@ -23,12 +23,12 @@ pub(crate) struct Setup {
     pub(crate) steps: bool,
     pub(crate) filters: [Filter; 2],
     pub(crate) options: Options,
-    /// Watches both ports of the link between the router and `b`.
+    /// True if both ports of the link between the router and `b` are watched.
     pub(crate) watch: bool,
 }
 
-/// Creates namespaces `a` (10.0.0.1) and `b` (10.0.0.`b`), each in a network of four addresses,
-/// with interfaces that are not yet connected.
+/// Creates the namespaces `a` (10.0.0.1) and `b` (10.0.0.`b`), each in a network of four addresses.
+/// Their interfaces are not connected yet.
 pub(crate) fn two_hosts(b: u8) -> Fabric {
     let station = |name: &str, last| StationSpec {
         name: name.into(),
@@ -43,7 +43,7 @@ pub(crate) fn two_hosts(b: u8) -> Fabric {
     .expect("run this test as root")
 }
 
-/// Builds a – router – b, with the given second link.
+/// Builds the network a – router – b, whose second link is `link`.
 pub(crate) fn build(link: LinkConfig, mut setup: Setup) -> Testbed {
     let fabric = two_hosts(5);
     let mut network = NetworkBuilder::new(3);

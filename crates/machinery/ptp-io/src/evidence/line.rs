@@ -1,4 +1,4 @@
-//! Lines of an evidence log, as data and as readable text.
+//! Lines of an evidence log, both as data and as readable text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,26 +9,26 @@ use timeloom_wire::TimeInterval;
 use super::SyncLine;
 use super::sync_line::exact_ns;
 
-/// One line of the log. Instants are civil time, in nanoseconds since 1970.
+/// Line of the log. Instants are of the system clock, in nanoseconds since 1970.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Line {
-    /// A Sync and its outcome.
+    /// Sync message and its outcome.
     Sync(Box<SyncLine>),
-    /// A violation that belongs to no open Sync.
+    /// Violation that does not belong to a Sync under way.
     Alarm(Box<Alarm>),
-    /// A change of the port's state.
+    /// Change of a port's state.
     State {
         /// Time of the event.
         t_ns: i64,
         /// Reporting node.
         node: String,
-        /// State entered.
+        /// Name of the new state.
         state: String,
-        /// Grandmaster followed.
+        /// Grandmaster that the port follows, if any.
         grandmaster: Option<String>,
     },
-    /// A link measurement of a port.
+    /// Measurement of a port's link delay.
     Link {
         /// Time of the event.
         t_ns: i64,
@@ -36,29 +36,29 @@ pub enum Line {
         node: String,
         /// Port number.
         port: u16,
-        /// Neighbour at the other end.
+        /// Clock at the other end of the link.
         neighbour: String,
-        /// Mean delay.
+        /// Mean delay of both directions.
         #[serde(rename = "delay_ns", serialize_with = "exact_ns")]
         delay: TimeInterval,
     },
-    /// A Sync forwarded by a transparent clock.
+    /// Sync message that a transparent clock forwarded.
     Relay {
         /// Time of the event.
         t_ns: i64,
         /// Reporting node.
         node: String,
-        /// Its `sequenceId`.
+        /// Value of `sequenceId` of the Sync.
         sequence: u16,
-        /// Ingress port.
+        /// Number of the port on which the Sync arrived.
         ingress: u16,
-        /// Egress port.
+        /// Number of the port on which the Sync was sent.
         egress: u16,
-        /// Residence time, in the grandmaster's seconds.
+        /// Residence time of the Sync, in the grandmaster's seconds.
         #[serde(rename = "residence_ns", serialize_with = "exact_ns")]
         residence: TimeInterval,
     },
-    /// A notice for the operator.
+    /// Notice for the operator.
     Notice {
         /// Time of the event.
         t_ns: i64,
@@ -67,58 +67,58 @@ pub enum Line {
         /// Text of the notice.
         text: String,
     },
-    /// Final counters.
+    /// Final counters of a program.
     Summary {
         /// Time of the event.
         t_ns: i64,
         /// Reporting node.
         node: String,
-        /// Messages received.
+        /// Number of messages received.
         received: u64,
-        /// Messages sent.
+        /// Number of messages sent.
         sent: u64,
-        /// Messages that the kernel refused to send.
+        /// Number of messages that the kernel refused to send.
         send_errors: u64,
-        /// Detected steps of the civil clock.
+        /// Number of steps of the system clock that were detected.
         clock_steps: u64,
-        /// Discarded stamps.
+        /// Number of timestamps that were discarded.
         stamps_discarded: u64,
-        /// Unused messages, by reason.
+        /// Number of messages that were not used, by reason.
         dropped: BTreeMap<String, u64>,
-        /// Violations, by reason.
+        /// Number of violations, by reason.
         failures: BTreeMap<String, u64>,
     },
 }
 
-/// A violation and its place.
+/// Violation and the link on which it happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
     /// Kind of violation.
     pub reason: String,
-    /// Upstream end of the link where it happened; any upstream clock if absent.
+    /// Upstream end of that link; if absent, any upstream clock may be responsible.
     pub after: Option<String>,
-    /// Downstream end.
+    /// Downstream end of that link.
     pub before: String,
 }
 
-/// A violation that belongs to no open Sync.
+/// Violation that does not belong to a Sync under way.
 #[derive(Clone, Debug, Serialize)]
 pub struct Alarm {
     /// Time of the event.
     pub t_ns: i64,
-    /// Node that noticed it.
+    /// Node that noticed the violation.
     pub node: String,
-    /// Claimed source of the message.
+    /// Source that the message claims to have.
     pub source: String,
-    /// Its `sequenceId`.
+    /// Value of `sequenceId` of the message.
     pub sequence: u16,
-    /// Violation and its place.
+    /// Kind and place of the violation.
     #[serde(flatten)]
     pub violation: Violation,
 }
 
 impl fmt::Display for Line {
-    /// Formats one line of text; empty for lines that only a log needs.
+    /// Formats the line as readable text. Lines that only a log needs give an empty text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sync(sync) => sync.fmt(f),

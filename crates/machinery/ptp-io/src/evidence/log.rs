@@ -1,4 +1,4 @@
-//! Writer of log lines.
+//! Writer of evidence lines.
 
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
@@ -10,11 +10,11 @@ use std::thread::{Builder, JoinHandle};
 use super::Line;
 use crate::PtpError;
 
-/// Formatter of a line.
+/// Function that formats a line.
 type Format = fn(&Line) -> String;
 
-/// Writer that formats and writes lines in its own thread: neither formatting nor a slow disk
-/// delays a Sync.
+/// Writer that formats and writes lines in a thread of its own, so that neither formatting nor a
+/// slow disk delays a Sync.
 #[derive(Debug)]
 pub struct LineWriter {
     lines: Option<Sender<(Line, Format)>>,
@@ -22,7 +22,7 @@ pub struct LineWriter {
 }
 
 impl LineWriter {
-    /// Creates a log at `path`, readable by its owner and group.
+    /// Creates a log file at `path` that its owner and group can read.
     ///
     /// # Errors
     /// Fails if the file cannot be created.
@@ -78,7 +78,7 @@ fn write_lines(queue: &Receiver<(Line, Format)>, mut file: impl Write) {
     while let Ok(first) = queue.recv() {
         for (line, format) in std::iter::once(first).chain(queue.try_iter()) {
             let text = format(&line);
-            // An error is ignored here; the file shows the state of the disk.
+            // A write error is ignored. The truncated file shows what could be written.
             if !text.is_empty() {
                 let _ = writeln!(file, "{text}");
             }
@@ -88,7 +88,7 @@ fn write_lines(queue: &Receiver<(Line, Format)>, mut file: impl Write) {
 }
 
 impl Drop for LineWriter {
-    /// Waits until everything is written; all sinks must have been dropped.
+    /// Waits until all lines are written. All sinks must have been dropped before.
     fn drop(&mut self) {
         drop(self.lines.take());
         if let Some(thread) = self.thread.take() {

@@ -1,9 +1,10 @@
-//! Evidence log: for every Sync, the statements of the clocks and the outcome.
+//! Evidence log: the clocks' statements about every Sync, and the outcome.
 //!
 //! The format is one JSON object per line, so that a truncated log is still readable and any tool
 //! can follow it. The slave decides the outcome of a Sync and reports it once, as a
 //! [`SyncReport`](timeloom_ptp::SyncReport); this module adds names and the machine's time. An
-//! event that concerns no open Sync (a forged Announce, a peer-delay message) is a line of its own.
+//! event that concerns no Sync under way (a forged Announce, a peer-delay message) is a line of its
+//! own.
 
 mod line;
 mod log;
@@ -25,7 +26,7 @@ pub use line::{Alarm, Line, Violation};
 pub use log::LineWriter;
 pub use sync_line::SyncLine;
 
-/// Readable names, by identity; a clock without a name is shown by its identity.
+/// Readable names of clocks, by identity. A clock without a name is shown by its identity.
 #[derive(Clone, Debug, Default)]
 pub struct Names(pub HashMap<ClockIdentity, String>);
 
@@ -50,8 +51,8 @@ impl Names {
     }
 }
 
-/// Converter of a clock's reports into lines. It runs on the event loop and only collects data; the
-/// writer formats the lines.
+/// Converter of a clock's reports into lines. It runs in the event loop's thread and only collects
+/// data; the writer's thread formats the lines.
 pub struct Evidence {
     node: Arc<str>,
     names: Arc<Names>,
@@ -59,7 +60,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Creates the evidence of `node`.
+    /// Creates the converter for the reports of `node`. The lines are passed to `sink`.
     pub fn new(node: &str, names: Names, sink: Box<dyn FnMut(Line) + Send>) -> Self {
         Self {
             node: node.into(),
@@ -124,7 +125,7 @@ impl Observer for Evidence {
                 egress: *egress,
                 residence: *residence,
             },
-            // Included in the record of its Sync.
+            // The record of the Sync includes these reports.
             Report::Offset { .. }
             | Report::Failure {
                 in_record: true, ..

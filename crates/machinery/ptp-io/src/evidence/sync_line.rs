@@ -1,4 +1,4 @@
-//! Line of a Sync: the slave's report with names.
+//! Line about a Sync: the slave's report, with names instead of identities.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use timeloom_wire::TimeInterval;
 
 use super::{Names, Violation};
 
-/// A Sync and its outcome.
+/// Sync message and its outcome.
 #[derive(Clone, Debug)]
 pub struct SyncLine {
-    /// Time of the report, in civil nanoseconds since 1970.
+    /// Instant of the report by the system clock, in nanoseconds since 1970.
     pub t_ns: i64,
     /// Reporting node.
     pub node: Arc<str>,
@@ -23,12 +23,12 @@ pub struct SyncLine {
 }
 
 impl SyncLine {
-    /// Returns the name of the Sync's source.
+    /// Returns the name of the port that sent the Sync.
     pub fn source(&self) -> String {
         self.names.port(self.report.source)
     }
 
-    /// Returns its violations, with names.
+    /// Returns the violations of this Sync, with the clocks' names.
     pub fn violations(&self) -> Vec<Violation> {
         let failures = self.report.failures.iter();
         failures
@@ -36,7 +36,7 @@ impl SyncLine {
             .collect()
     }
 
-    /// Returns the names of the hops that vouch for a part of the correction.
+    /// Returns the names of the hops that guarantee a part of the correction.
     pub fn hop_names(&self) -> Vec<String> {
         let hops = self.report.hops.iter();
         hops.map(|hop| self.hop_name(hop)).collect()
@@ -118,7 +118,7 @@ impl fmt::Display for SyncLine {
     }
 }
 
-/// Serializer for fields of other lines.
+/// Serializes a duration as an exact number of nanoseconds.
 pub(super) fn exact_ns<S: Serializer>(
     length: &TimeInterval,
     serializer: S,

@@ -1,4 +1,4 @@
-//! Log entries of a Sync.
+//! Tests of the log line about a Sync.
 
 use std::sync::mpsc::channel;
 
@@ -89,7 +89,7 @@ fn a_violation_is_told_once() {
     assert!(matches!(&lines[..], [Line::Alarm(_)]), "{lines:?}");
 }
 
-/// Returns a line, also used by the test of the feed.
+/// Returns a Sync's line. The test of the feed uses it too.
 pub(crate) fn line_of_a_sync() -> Line {
     let of = report_of_a_sync();
     let sync = SyncReport {

@@ -1,4 +1,4 @@
-//! Authority: signs the list of valid keys and of permitted grandmasters.
+//! Authority that signs the list of valid keys and of permitted grandmasters.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub(super) struct AuthorityPublic {
 /// Creates `authority.key` and `authority.pub` in `directory`.
 ///
 /// # Errors
-/// Fails if one exists already.
+/// Fails if one of the files exists already.
 pub fn make_authority(directory: &Path) -> Result<(), PtpError> {
     std::fs::create_dir_all(directory).map_err(PtpError::file(directory))?;
     let path = directory.join("authority.key");
@@ -59,7 +59,7 @@ pub fn make_authority(directory: &Path) -> Result<(), PtpError> {
 }
 
 impl AuthorityPublic {
-    /// Returns the key, or `None` if the file holds none.
+    /// Returns the public key; `None` if the file does not contain a valid one.
     pub(super) fn key(&self) -> Option<PublicKey> {
         from_hex(&self.key).and_then(|bytes| PublicKey::from_bytes(Suite::Ed25519, &bytes))
     }
@@ -71,29 +71,30 @@ pub(super) fn public_of(path: &Path) -> Result<PublicKey, PtpError> {
         .ok_or_else(|| PtpError::usage(format!("{} holds no valid key", path.display())))
 }
 
-/// Input of a signing operation.
+/// Parameters of a signing operation.
 #[derive(Clone, Debug, Default)]
 pub struct SignRequest {
     /// Path of `authority.key`.
     pub authority: PathBuf,
-    /// Path of the ring; updated if it exists.
+    /// Path of the ring file. It is updated if it exists, and created otherwise.
     pub ring: PathBuf,
-    /// Public files to add.
+    /// Paths of public key files whose keys are added.
     pub publics: Vec<PathBuf>,
-    /// Names or identities of additional permitted grandmasters.
+    /// Names or clock identities of further permitted grandmasters.
     pub grandmasters: Vec<String>,
-    /// Epochs to retire.
+    /// Epochs whose keys are removed.
     pub retire: Vec<u8>,
-    /// Epoch to sign with from now on; if absent, that of the ring, or 1.
+    /// Epoch with which clocks sign from now on. If absent, it stays as in the ring; a new ring has
+    /// 1.
     pub signing_epoch: Option<u8>,
     /// End of the signing epoch, in seconds since 1970.
     pub not_after_s: Option<i64>,
 }
 
-/// Writes a ring with the next serial number, and returns it.
+/// Signs the changed ring with the next serial number, writes it, and returns it.
 ///
 /// # Errors
-/// Fails on an invalid proof, an unknown grandmaster, or an epoch without keys.
+/// Fails if a proof is invalid, a grandmaster is unknown, or an epoch has no keys.
 pub fn sign_ring(request: &SignRequest) -> Result<RingFile, PtpError> {
     let file: AuthorityFile = read(&request.authority, Kind::Secret)?;
     let octets: Option<[u8; 32]> = from_hex(&file.secret).and_then(|octets| octets.try_into().ok());
@@ -153,7 +154,7 @@ pub fn sign_ring(request: &SignRequest) -> Result<RingFile, PtpError> {
         ))
     })?;
     rule.not_after_s = request.not_after_s.or(rule.not_after_s);
-    // Every proof is checked before the authority signs.
+    // All proofs are checked before the authority signs.
     ring.key_ring(0)?;
     ring.sign(&secret);
     write(
@@ -165,7 +166,8 @@ pub fn sign_ring(request: &SignRequest) -> Result<RingFile, PtpError> {
     Ok(ring)
 }
 
-/// Adds a key; a clock keeps its index and its grandmaster permission across epochs.
+/// Adds a key to the ring. A clock keeps its index and its permission to be grandmaster across
+/// epochs.
 fn take(ring: &mut RingFile, mut member: MemberFile) {
     if ring
         .members

@@ -13,7 +13,7 @@ use timeloom_wire::tlv::Suite;
 
 use crate::PtpError;
 
-/// Required permissions of a file.
+/// Permissions that a file must have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Readable only by the owner.
@@ -23,7 +23,7 @@ pub(super) enum Kind {
 }
 
 pub(super) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, PtpError> {
-    // Opened once, so that the checked file is the one that is read.
+    // The file is opened once, so that the file that was checked is the one that is read.
     let file = File::open(path).map_err(PtpError::file(path))?;
     let metadata = file.metadata().map_err(PtpError::file(path))?;
     let (mode, owner) = (metadata.mode() & 0o777, metadata.uid());
@@ -65,10 +65,10 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, toml::de::Erro
     toml::from_str(text)
 }
 
-/// Largest file, in bytes: a ring of some ten thousand keys.
+/// Maximum size of a file in bytes; a ring of some ten thousand keys has this size.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Replaces `path` atomically: a reader finds the old file or the new one.
+/// Replaces the file at `path` atomically, so that a reader finds the old content or the new one.
 pub(super) fn write<T: Serialize>(
     path: &Path,
     kind: Kind,
@@ -88,7 +88,7 @@ pub(super) fn write<T: Serialize>(
         write!(file, "# {header}\n{body}")?;
         file.sync_all()?;
         fs::rename(&fresh, path)?;
-        // Syncs the directory, so that the name is on the disk as well.
+        // Syncs the directory, so that the file's name is on the disk as well.
         match path
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty())
@@ -127,7 +127,7 @@ pub(super) fn parse_clock(text: &str) -> Option<ClockIdentity> {
     from_hex(&digits)?.try_into().ok().map(ClockIdentity)
 }
 
-/// Returns a suite's name in key files and on the command line.
+/// Returns the name of a suite in key files and on the command line.
 pub const fn suite_name(suite: Suite) -> &'static str {
     match suite {
         Suite::Bls => "bls",

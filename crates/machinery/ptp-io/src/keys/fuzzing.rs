@@ -1,4 +1,4 @@
-//! See [`crate::fuzzing`].
+//! Fuzzing of key files, exported by [`crate::fuzzing`].
 
 use timeloom_ptp::security::{PublicKey, SecretKey};
 use timeloom_wire::tlv::Suite;
@@ -10,16 +10,17 @@ use super::ledger::LedgerFile;
 use super::node::{NodeFile, PublicFile};
 use super::ring::RingFile;
 
-/// Parses the text as each kind of key file. An unsigned ring is rejected, and no file makes a
-/// clock accept a key whose proof is invalid.
+/// Parses the text as each kind of key file. Checks that an unsigned ring is rejected, and that no
+/// file makes a clock accept a key whose proof is invalid.
 ///
 /// # Panics
-/// Panics if a property is violated.
+/// Panics if one of these properties is violated.
 pub fn key_file(text: &str) {
     if let Ok(node) = parse::<NodeFile>(text) {
         let _ = node.identity();
         for secret in &node.secrets {
-            // Creating a BLS key takes milliseconds; the suite is checked before.
+            // Creating a BLS key takes milliseconds, so only Ed25519 keys are created. The suite's
+            // name is checked before.
             if secret.suite == "ed25519" {
                 let _ = secret.key();
             }
@@ -43,7 +44,7 @@ pub fn key_file(text: &str) {
     let _ = parse::<LedgerFile>(text);
 }
 
-/// Returns an authority whose secret occurs in none of these texts.
+/// Returns the public key of an authority whose secret occurs in none of these texts.
 fn authority() -> PublicKey {
     SecretKey::from_random(Suite::Ed25519, &[0x5a; 32]).public()
 }

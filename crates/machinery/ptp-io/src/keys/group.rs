@@ -1,4 +1,4 @@
-//! File with a group's key, for the standard's AUTHENTICATION TLV.
+//! File with the key of a group, for the AUTHENTICATION TLV of IEEE 1588.
 
 use std::path::Path;
 
@@ -8,23 +8,23 @@ use timeloom_ptp::security::GroupKey;
 use super::file::{Kind, from_hex, read};
 use crate::PtpError;
 
-/// Security association with one key; linuxptp has the same in its `sa_file`.
+/// Security association with a single key. linuxptp has the same values in its `sa_file`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupFile {
-    /// linuxptp's `spp`.
+    /// Security parameters pointer, `spp` in linuxptp.
     pub policy: u8,
-    /// linuxptp's `active_key_id`, from 1.
+    /// Number of the key, `active_key_id` in linuxptp; at least 1.
     pub key_id: u32,
-    /// The key, at least 16 octets, in hexadecimal digits.
+    /// Key of at least 16 octets, in hexadecimal digits.
     pub key: String,
 }
 
-/// Shortest key, in octets; shorter ones can be guessed.
+/// Minimum length of a key in octets; shorter keys can be guessed.
 const LEAST: usize = 16;
 
 impl GroupFile {
-    /// Returns the key.
+    /// Decodes and returns the key.
     ///
     /// # Errors
     /// Fails if the key is invalid.
@@ -44,7 +44,7 @@ impl GroupFile {
     /// Reads the file, which must be readable only by its owner.
     ///
     /// # Errors
-    /// Fails with the file and the reason.
+    /// Fails with the file's path and the reason.
     pub fn read(path: &Path) -> Result<GroupKey, PtpError> {
         let file: Self = read(path, Kind::Secret)?;
         file.key()

@@ -1,9 +1,10 @@
-//! Ledger of the Syncs that `bls-once` keys may have signed, so that none is signed twice.
+//! Ledger of the Syncs that `bls-once` keys may have signed, so that no Sync is signed twice.
 //!
-//! Each epoch has a file, `once.EPOCH.ledger`, created together with the key. It records, for each
-//! grandmaster, the end of the last reserved block of numbers; a block is written to the disk
-//! before its first number is used. A key without a ledger is refused, because its past signatures
-//! are unknown. `once.lock` is held by the one program that signs with the directory's keys.
+//! Each epoch has a file `once.EPOCH.ledger`, which is created together with the key. For each
+//! grandmaster, the file records the end of the last reserved block of sequence numbers. A block is
+//! on the disk before its first number is used. A key without a ledger is refused, because its past
+//! signatures are unknown. The one program that signs with the directory's keys holds a lock on
+//! `once.lock`.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,7 +18,7 @@ use timeloom_wire::ClockIdentity;
 use super::file::{Kind, read, write};
 use crate::PtpError;
 
-/// A grandmaster's numbers below `end` count as used.
+/// Record for one grandmaster: its sequence numbers below `end` count as used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reserved {
@@ -36,8 +37,8 @@ pub(super) struct LedgerFile {
     reserved: Vec<Reserved>,
 }
 
-/// Largest number of grandmasters, more than a network has with verified Syncs; nothing is prepared
-/// for further ones.
+/// Maximum number of grandmasters in a ledger, which is more than a network has with verified
+/// Syncs. Nothing is prepared for further ones.
 const MOST: usize = 256;
 
 fn path_of(directory: &Path, epoch: u8) -> PathBuf {
@@ -50,7 +51,7 @@ fn store(path: &Path, file: &LedgerFile) -> Result<(), PtpError> {
     write(path, Kind::Secret, header, file)
 }
 
-/// Creates the ledger of a new key.
+/// Creates the ledger for a new key.
 pub(super) fn make(directory: &Path, epoch: u8) -> Result<(), PtpError> {
     let file = LedgerFile {
         epoch,
@@ -59,7 +60,7 @@ pub(super) fn make(directory: &Path, epoch: u8) -> Result<(), PtpError> {
     store(&path_of(directory, epoch), &file)
 }
 
-/// Removes the ledger, together with its key.
+/// Removes the ledger of an epoch whose key is removed.
 pub(super) fn remove(directory: &Path, epoch: u8) {
     let _ = fs::remove_file(path_of(directory, epoch));
 }
@@ -91,7 +92,7 @@ impl KeyLock {
     }
 }
 
-/// Ledger of one epoch; clones write to the same file.
+/// Ledger of one epoch. Clones write to the same file.
 #[derive(Clone, Debug)]
 pub(crate) struct FileLedger(Arc<Mutex<Open>>);
 
@@ -102,7 +103,7 @@ struct Open {
 }
 
 impl FileLedger {
-    /// Opens the ledger of `epoch`. The caller must hold the [`KeyLock`].
+    /// Opens the ledger of `epoch`. The caller proves by `_lock` that it holds the [`KeyLock`].
     pub(crate) fn open(directory: &Path, epoch: u8, _lock: &KeyLock) -> Result<Self, PtpError> {
         let path = path_of(directory, epoch);
         if !path.exists() {
@@ -122,7 +123,7 @@ impl FileLedger {
         Ok(Self(Arc::new(Mutex::new(Open { path, file }))))
     }
 
-    /// Returns the first number that `clock` has not reserved as a grandmaster.
+    /// Returns the first sequence number of the grandmaster `clock` that is not reserved.
     pub(crate) fn beyond(&self, clock: ClockIdentity) -> u64 {
         let name = clock.to_string();
         self.0.lock().map_or(0, |open| {
@@ -161,7 +162,7 @@ impl Ledger for FileLedger {
                 end,
             }),
         }
-        // Numbers that could not be written count as used too.
+        // If the numbers cannot be written to the file, they count as used nevertheless.
         store(&open.path, &open.file).ok()?;
         Some(first)
     }
@@ -198,7 +199,7 @@ mod tests {
             assert_eq!(ledger.clone().reserve(&gm, 150, 190, 64), Some(164));
             assert_eq!(ledger.reserve(&stream(2, 3), 5, 10, 64), Some(5));
             assert_eq!(ledger.reserve(&stream(1, 4), 5, 10, 64), None, "epoch");
-            // A second program gets an error.
+            // A second program cannot take the lock.
             let error = KeyLock::take(scratch.path()).unwrap_err();
             assert!(error.to_string().contains("another program"), "{error}");
         }
@@ -225,7 +226,7 @@ mod tests {
         let mut ledger = FileLedger::open(scratch.path(), 1, &lock).unwrap();
         let gm = stream(1, 1);
         assert_eq!(ledger.reserve(&gm, 7, 20, 64), Some(7));
-        // The directory is gone: nothing can be written.
+        // The directory is removed, so that nothing can be written.
         fs::remove_dir_all(scratch.path()).unwrap();
         assert_eq!(ledger.reserve(&gm, 80, 100, 64), None);
     }

@@ -1,4 +1,4 @@
-//! Loads the keys of a clock from its key directory, at the start and whenever the files change.
+//! Loading of a clock's keys from its key directory, at the start and whenever the files change.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,45 +16,45 @@ use super::node::NodeFile;
 use super::ring::RingFile;
 use crate::{Names, PtpError};
 
-/// A directory of key files, and the state that was last loaded from it.
+/// Directory of key files, with the state of the files that was loaded last.
 #[derive(Debug)]
 pub struct KeyDirectory {
     path: PathBuf,
     serial: u64,
     seen: Option<[SystemTime; 3]>,
-    /// Ends of the epochs in force.
+    /// Epochs in force, each with its end in seconds since 1970.
     ends: Vec<(u8, i64)>,
-    /// Epochs whose end has been noticed.
+    /// Epochs in force whose end has been noticed.
     noticed: Vec<u8>,
 }
 
-/// Valid keys.
+/// Keys that were loaded and checked.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// This clock's identity, from its key file.
     pub clock: ClockIdentity,
-    /// Its name.
+    /// Name of this clock.
     pub name: String,
-    /// Its index in the ring.
+    /// Index of this clock in the ring.
     pub index: u16,
-    /// Its key of the signing epoch.
+    /// Secret key of this clock for the signing epoch.
     pub secret: Arc<SecretKey>,
-    /// Generation of that key.
+    /// Number of the signing epoch.
     pub epoch: u8,
-    /// Keys of all clocks.
+    /// Public keys of all clocks.
     pub ring: Arc<KeyRing>,
-    /// Names of all clocks.
+    /// Names of all clocks, by identity.
     pub names: Names,
     /// Serial number of the ring.
     pub serial: u64,
-    /// True if this clock may be grandmaster.
+    /// True if this clock is permitted to be grandmaster.
     pub may_lead: bool,
 }
 
 const FILES: [&str; 3] = ["node.key", "ring.toml", "authority.pub"];
 
 impl KeyDirectory {
-    /// Creates a directory handle; nothing is read yet.
+    /// Creates a handle of the directory at `path`. No file is read yet.
     pub fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -65,10 +65,11 @@ impl KeyDirectory {
         }
     }
 
-    /// Reads and checks everything.
+    /// Reads and checks all key files.
     ///
     /// # Errors
-    /// Fails with a readable reason: permissions, signature, proof, epoch, index.
+    /// Fails with a readable reason, for example a wrong permission, signature, proof, epoch or
+    /// index.
     pub fn load(&mut self) -> Result<Loaded, PtpError> {
         self.seen = self.times();
         let loaded = self.check(realtime_ns() / 1_000_000_000)?;
@@ -78,7 +79,8 @@ impl KeyDirectory {
         Ok(loaded.0)
     }
 
-    /// Returns true if a file was written since it was last read, or if an epoch has ended since.
+    /// Returns true if a file was written since the last load, or if an epoch has ended since the
+    /// last call.
     pub fn is_changed(&mut self) -> bool {
         let ended: Vec<u8> = self
             .expired()
@@ -91,7 +93,7 @@ impl KeyDirectory {
         changed
     }
 
-    /// Returns the epochs of the ring in force that have ended.
+    /// Returns those epochs of the loaded ring whose end has passed.
     pub fn expired(&self) -> impl Iterator<Item = u8> + '_ {
         let now_s = realtime_ns() / 1_000_000_000;
         self.ends
@@ -174,7 +176,7 @@ impl KeyDirectory {
 }
 
 impl Loaded {
-    /// Returns the keys in the form used by the state machines.
+    /// Returns the keys in the form that the state machines use.
     pub fn security(
         &self,
         policy: Policy,
@@ -197,8 +199,8 @@ impl Loaded {
             watch: self.secret.suite().is_aggregate(),
             secondary,
             bind_vid: false,
-            // Seconds of civil time: no start reuses numbers of an earlier one unless the clock was
-            // set back in between.
+            // The first sequence number is derived from the seconds of the system clock. No start
+            // then reuses numbers of an earlier start, unless the clock was set back in between.
             first_sequence: ((realtime_ns() / 1_000_000_000).max(0).unsigned_abs() & 0xffff_ffff)
                 << 16,
         }

@@ -1,4 +1,4 @@
-//! Keys: the identity of a clock, the keys that it trusts, and the authority that signs them.
+//! Keys: a clock's own keys, the keys that it trusts, and the authority that signs those.
 //!
 //! ```text
 //! DIR/node.key        this clock's secrets, one per epoch; mode 0600
@@ -8,14 +8,14 @@
 //! DIR/once.N.ledger   bls-once: what the key of epoch N may have signed; once.lock
 //! ```
 //!
-//! In addition, [`GroupFile`] holds the one key of a group, for the standard's own AUTHENTICATION
-//! TLV.
+//! In addition, [`GroupFile`] contains the single key of a group, for the AUTHENTICATION TLV of
+//! IEEE 1588.
 //!
-//! An operator creates an authority once, has every clock create its own key (secrets never leave
-//! the clock), and signs the ring of their public keys. A clock checks everything at the start and
-//! at each reload: permissions, the authority's signature, that the ring is not older than the
-//! last, every proof, its own entry, and the dates of the epochs. Invalid files are refused with
-//! the reason; there is no fallback to time without keys.
+//! An operator creates an authority once, lets every clock create its own key (secrets never leave
+//! the clock), and signs the ring of all public keys. At the start and at each reload a clock
+//! checks the file permissions, the authority's signature, that the ring is not older than the last
+//! one, every proof, its own entry, and the dates of the epochs. Invalid files are refused with the
+//! reason. A clock never continues without keys instead.
 
 mod authority;
 mod file;

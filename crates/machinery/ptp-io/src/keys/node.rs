@@ -12,8 +12,8 @@ use super::ledger;
 use super::ring::MemberFile;
 use crate::{KernelRandom, PtpError};
 
-/// Content of `node.key`. Of a secret, the file holds the 32 random octets from which it is
-/// derived.
+/// Content of `node.key`. For each secret key, the file contains the 32 random octets from which
+/// the key is derived.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NodeFile {
@@ -28,12 +28,12 @@ pub(super) struct SecretFile {
     pub(super) epoch: u8,
     pub(super) suite: String,
     pub(super) secret: String,
-    /// `bls-once`: number of ports that have keys.
+    /// Number of ports that have keys; present with `bls-once` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ports: Option<u8>,
 }
 
-/// Content of `node.pub`: one entry per epoch.
+/// Content of `node.pub`, with one entry per epoch.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PublicFile {
@@ -111,7 +111,7 @@ impl NodeFile {
     }
 }
 
-/// Number of ports with keys if a file of older keys does not state it.
+/// Number of ports that have keys, for a file that does not state it because its keys are older.
 const PORTS: u8 = 4;
 
 fn fresh(epoch: u8, suite: Suite, ports: Option<u8>) -> Result<SecretFile, PtpError> {
@@ -124,11 +124,11 @@ fn fresh(epoch: u8, suite: Suite, ports: Option<u8>) -> Result<SecretFile, PtpEr
     })
 }
 
-/// Creates `node.key` and `node.pub` of a clock in `directory`, for epoch 1, with keys for `ports`
-/// ports if the suite has one for each ([`Suite::BlsOnce`]).
+/// Creates `node.key` and `node.pub` of a clock in `directory`, for epoch 1. If the suite has a key
+/// for each port ([`Suite::BlsOnce`]), keys are created for `ports` ports.
 ///
 /// # Errors
-/// Fails if there is a key already: nothing is overwritten.
+/// Fails if there is a key already, because nothing is overwritten.
 pub fn make_node(
     directory: &Path,
     name: &str,
@@ -165,10 +165,10 @@ pub fn make_node(
     file.write(directory)
 }
 
-/// Adds a key of the next epoch; the newest `keep` keys remain. Returns the new epoch.
+/// Adds a key for the next epoch and removes all but the newest `keep` keys. Returns the new epoch.
 ///
 /// # Errors
-/// Fails if there is no key yet, or if all 255 epochs are used.
+/// Fails if there is no key yet, or if all 255 epoch numbers are used.
 pub fn rotate(directory: &Path, keep: usize) -> Result<u8, PtpError> {
     let mut file = NodeFile::read(&directory.join("node.key"))?;
     let newest = file.secrets.iter().max_by_key(|secret| secret.epoch);

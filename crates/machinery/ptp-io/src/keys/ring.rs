@@ -1,4 +1,4 @@
-//! Ring: public keys, epochs, and the authority's signature over them.
+//! Ring: the public keys and epochs of all clocks, with the authority's signature.
 
 use std::path::Path;
 
@@ -10,26 +10,26 @@ use timeloom_wire::tlv::Suite;
 use super::file::{Kind, from_hex, parse_clock, read, suite_named, to_hex};
 use crate::PtpError;
 
-/// One clock's public key of one epoch; also the content of `node.pub`.
+/// Public key of one clock for one epoch. `node.pub` consists of such entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemberFile {
-    /// Readable name.
+    /// Readable name of the clock.
     pub name: String,
-    /// Identity of the clock.
+    /// Clock identity, as text.
     pub clock: String,
-    /// Index in the ring, for compact entries.
+    /// Index of the clock in the ring, by which compact entries of a signature chain name it.
     #[serde(default)]
     pub index: u16,
-    /// Generation of the key.
+    /// Epoch of the key.
     pub epoch: u8,
-    /// `ed25519`, `bls` or `bls-once`.
+    /// Signature suite: `ed25519`, `bls` or `bls-once`.
     pub suite: String,
-    /// Public key.
+    /// Public key, in hexadecimal digits.
     pub key: String,
-    /// Proof that the owner has the secret.
+    /// Proof that the clock has the secret key, in hexadecimal digits.
     pub proof: String,
-    /// True if the authority permits it to be grandmaster.
+    /// True if the authority permits the clock to be grandmaster.
     #[serde(default)]
     pub grandmaster: bool,
 }
@@ -40,7 +40,7 @@ pub struct MemberFile {
 pub struct EpochRule {
     /// Number of the epoch.
     pub epoch: u8,
-    /// Last valid second; no limit if absent.
+    /// Last second at which the epoch is valid; absent if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_after_s: Option<i64>,
 }
@@ -49,26 +49,27 @@ pub struct EpochRule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RingFile {
-    /// Grows with every signature; a ring with a lower number is refused.
+    /// Serial number, which grows with every signature. A clock refuses a ring with a lower number
+    /// than its last one.
     pub serial: u64,
     /// Epoch with which clocks sign.
     pub signing_epoch: u8,
-    /// Signature of the authority over everything else.
+    /// Signature of the authority over all other fields, in hexadecimal digits.
     #[serde(default)]
     pub signature: String,
-    /// Valid epochs.
+    /// Epochs whose keys are valid.
     #[serde(default)]
     pub epochs: Vec<EpochRule>,
-    /// Members of the ring.
+    /// Public keys of all clocks.
     #[serde(default)]
     pub members: Vec<MemberFile>,
 }
 
 impl MemberFile {
-    /// Returns the clock's identity.
+    /// Returns the clock identity.
     ///
     /// # Errors
-    /// Fails if it is invalid.
+    /// Fails if the text is not a valid identity.
     pub fn identity(&self) -> Result<ClockIdentity, PtpError> {
         parse_clock(&self.clock).ok_or_else(|| {
             PtpError::usage(format!(
@@ -87,7 +88,7 @@ impl MemberFile {
         })
     }
 
-    /// Checks and returns the key and its proof.
+    /// Decodes the key and its proof, and checks their form.
     pub(super) fn member(&self) -> Result<(Member, Vec<u8>), PtpError> {
         let (clock, suite) = (self.identity()?, self.suite()?);
         let bad =
@@ -113,7 +114,8 @@ impl RingFile {
         read(path, Kind::Public)
     }
 
-    /// Returns the text that the authority signs: every field, each preceded by its length.
+    /// Returns the text that the authority signs. It contains every field, each preceded by its
+    /// length.
     pub(super) fn text(&self) -> Vec<u8> {
         let mut text = b"TIMELOOM-RING-1".to_vec();
         let mut push = |field: &[u8]| {
@@ -144,14 +146,15 @@ impl RingFile {
         text
     }
 
-    /// Returns true if `epoch` is valid at `now_s`.
+    /// Returns true if `epoch` is valid at `now_s`, in seconds since 1970.
     pub(super) fn is_current(&self, epoch: u8, now_s: i64) -> bool {
         self.epochs
             .iter()
             .any(|rule| rule.epoch == epoch && rule.not_after_s.is_none_or(|end| now_s <= end))
     }
 
-    /// Returns the ring in the form used by the clocks: only valid epochs, every proof checked.
+    /// Checks every proof, and returns the ring in the form that clocks use, with the epochs that
+    /// are valid at `now_s`.
     pub(super) fn key_ring(&self, now_s: i64) -> Result<KeyRing, PtpError> {
         let mut ring = KeyRing::default();
         for file in self
@@ -178,7 +181,7 @@ impl RingFile {
         Ok(ring)
     }
 
-    /// Returns the epochs that end, and their ends.
+    /// Returns the epochs that have an end, each with its end in seconds since 1970.
     pub(super) fn ends(&self) -> Vec<(u8, i64)> {
         self.epochs
             .iter()

@@ -1,4 +1,4 @@
-//! Valid key files, and every way in which one is invalid.
+//! Tests of valid key files, and of every way in which a key file can be invalid.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use timeloom_wire::tlv::Suite;
 use super::*;
 use crate::PtpError;
 
-/// An authority and the directories of two clocks, removed after the test.
+/// Directories of an authority and of two clocks, which are removed after the test.
 struct World(PathBuf);
 
 impl Drop for World {
@@ -124,7 +124,7 @@ fn a_changed_ring_is_refused() {
     let world = World::new("changed", Suite::Ed25519);
     world.edit("tc/ring.toml", "grandmaster = false", "grandmaster = true");
     assert!(world.refused("tc").contains("signature does not hold"));
-    // A valid ring of another authority.
+    // The ring is valid but signed by another authority.
     make_authority(&world.0.join("other")).unwrap();
     fs::copy(
         world.0.join("other/authority.pub"),
@@ -138,7 +138,7 @@ fn a_changed_ring_is_refused() {
 fn a_bad_proof_is_not_signed() {
     let world = World::new("proof", Suite::Ed25519);
     rotate(&world.at("tc"), 2).unwrap();
-    // The new key with the old one's proof.
+    // The new key has the proof of the old one.
     let text = fs::read_to_string(world.at("tc").join("node.pub")).unwrap();
     let proofs: Vec<&str> = text
         .lines()
@@ -177,7 +177,7 @@ fn rotation_goes_in_two_steps_and_old_rings_do_not_come_back() {
     for node in ["gm", "tc"] {
         assert_eq!(rotate(&world.at(node), 2).unwrap(), 2);
     }
-    // First all clocks learn the new keys, then all sign with them.
+    // First all clocks load the new keys, and then all sign with them.
     world.sign(|_| {}).unwrap();
     assert!(directory.is_changed());
     let loaded = directory.load().unwrap();
@@ -222,7 +222,7 @@ fn every_epoch_of_bls_once_has_a_ledger_as_long_as_its_key() {
     assert!(there(1) && there(2));
     assert_eq!(rotate(&gm, 2).unwrap(), 3);
     assert!(!there(1) && there(2) && there(3));
-    // Keys for as many ports as before, and no key at two places of a ring.
+    // The clock has keys for as many ports as before, and no key is at two places of a ring.
     let text = fs::read_to_string(gm.join("node.key")).unwrap();
     assert_eq!(text.matches("ports = 4").count(), 2, "{text}");
     assert!(

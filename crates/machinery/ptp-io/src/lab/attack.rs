@@ -1,10 +1,10 @@
-//! Attacks, for the laboratory only: a wire that alters messages.
+//! Attacks, for the laboratory only: a cable on which an attacker alters messages.
 //!
-//! The attacker is a separate namespace between two nodes, with an interface to each. Until its
-//! attack the kernel bridges the two. From then on the attacker forwards every frame, as a cable
-//! does, and alters the frames that its attack concerns. It needs no cooperation of the nodes, so
-//! it works on ptp4l as on our own clocks. It has no key; the simulated attacks of `timeloom-ptp`
-//! cover a clock with a valid key.
+//! The attacker is a separate namespace between two nodes, with an interface to each. Until an
+//! attack begins, the kernel bridges the two interfaces. From then on the attacker forwards every
+//! frame, as a cable does, and alters the frames that its attack concerns. The attacker needs no
+//! cooperation of the nodes, so it works on ptp4l as on Timeloom's own clocks. It has no key; the
+//! simulated attacks of `timeloom-ptp` cover a clock that has a valid key.
 
 mod wire;
 
@@ -23,38 +23,38 @@ use wire::Wire;
 /// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
-    /// Adds a microsecond to the Follow_Up's correction.
+    /// Adds a microsecond to the correction of each Follow_Up.
     Correction,
-    /// Changes the Follow_Up's time by 64 ns.
+    /// Changes the origin timestamp of each Follow_Up by 64 ns.
     Origin,
-    /// Removes the signed TLV.
+    /// Removes the TLV with the signatures.
     Strip,
-    /// Removes the last hop from the chain.
+    /// Removes the last hop's entry from the chain of signatures.
     RemoveHop,
-    /// Replaces the epoch of the keys.
+    /// Replaces the epoch number of the keys.
     Epoch,
-    /// Resends Sync and Follow_Up of two seconds ago.
+    /// Resends the Sync and Follow_Up of two seconds ago.
     Replay,
-    /// Resends every Sync, a millisecond late.
+    /// Sends every Sync a second time, a millisecond late.
     DuplicateSync,
     /// Sends a forged Sync before the genuine one.
     SpoofSync,
     /// Announces a better grandmaster.
     SecondMaster,
-    /// Changes the neighbour's peer-delay stamps.
+    /// Changes the timestamps in the neighbour's peer-delay messages.
     Pdelay,
     /// Sends a hundred Follow_Ups with corrupted signatures for each genuine one.
     Flood,
-    /// Sends bytes that are no valid messages: truncated, inconsistent, of an unknown version. They
-    /// violate no clock's time; they are dropped and counted.
+    /// Sends bytes that are not valid messages: truncated, inconsistent or of an unknown version.
+    /// They do not affect any clock's time; clocks drop and count them.
     Malformed,
     /// Delays Syncs by 2 ms.
     DelaySync,
-    /// Delays everything by 20 µs from the start, symmetrically. No check can detect it; it shows
-    /// in the link's delay.
+    /// Delays all messages by 20 µs in both directions, from the start. No check can detect this
+    /// attack; it is visible in the link's delay.
     SymmetricDelay,
-    /// A hop with a valid key overstates its own residence by 5 µs, from the start. Within its
-    /// bounds no check can detect it; the offset shows it.
+    /// Lets a hop with a valid key overstate its own residence time by 5 µs, from the start. No
+    /// check can detect this within the hop's bounds; it is visible in the offset.
     Lie,
 }
 
@@ -81,7 +81,7 @@ impl Attack {
     /// Returns the attack called `name`.
     ///
     /// # Errors
-    /// Fails with the list of valid names.
+    /// Fails with a list of the valid names.
     pub fn named(name: &str) -> Result<Self, PtpError> {
         Self::ALL
             .iter()
@@ -96,20 +96,20 @@ impl Attack {
             })
     }
 
-    /// Returns its name on the command line.
+    /// Returns the name of the attack on the command line.
     pub fn name(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, attack)| *attack == self);
         found.expect("all of them are listed").0
     }
 
-    /// Returns true if a signed chain must detect it. A symmetric delay that exists from the start
-    /// is part of the path, and a hop's statement about itself cannot be checked by others.
+    /// Returns true if a signed chain must detect the attack. A symmetric delay that exists from
+    /// the start is part of the path, and other clocks cannot check a hop's statement about itself.
     pub const fn is_detectable(self) -> bool {
         !matches!(self, Self::SymmetricDelay | Self::Lie | Self::Malformed)
     }
 }
 
-/// Control of the wire, with its counters. Clones control the same wire.
+/// Control of the attacker's cable, with the attack's counters. Clones control the same cable.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Orders(Arc<Shared>);
 
@@ -122,13 +122,13 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     attack: Option<Attack>,
-    /// Set while there is no attack: the kernel then forwards with the delay of a cable. A program
-    /// that forwards frames adds scheduling delays.
+    /// Present while there is no attack: the kernel then forwards frames with the delay of a cable.
+    /// A program that forwards frames adds scheduling delays.
     splice: Option<Splice>,
 }
 
 impl Orders {
-    /// Takes over the wire, which is an ordinary cable until an attack.
+    /// Takes over the cable, which forwards all frames unchanged until an attack.
     fn take_wire(&self, mut splice: Splice) -> Result<(), PtpError> {
         let mut state = self.lock();
         if state.attack.is_none() {
@@ -138,7 +138,7 @@ impl Orders {
         Ok(())
     }
 
-    /// Starts an attack; before, all frames are forwarded unchanged.
+    /// Starts an attack. Until then all frames were forwarded unchanged.
     pub(super) fn attack(&self, attack: Attack) -> Result<(), PtpError> {
         let mut state = self.lock();
         if let Some(splice) = &mut state.splice {
@@ -148,7 +148,7 @@ impl Orders {
         Ok(())
     }
 
-    /// Ends the attack: the wire is an ordinary cable again.
+    /// Ends the attack, so that the cable forwards all frames unchanged again.
     pub(super) fn cease(&self) -> Result<(), PtpError> {
         let mut state = self.lock();
         state.attack = None;
@@ -158,8 +158,8 @@ impl Orders {
         }
     }
 
-    /// Returns the total over all attacks so far: messages altered, delayed, duplicated, replayed
-    /// or forged.
+    /// Returns the number of messages that all attacks so far have altered, delayed, duplicated,
+    /// replayed or forged.
     pub(super) fn attacked(&self) -> u64 {
         self.0.attacked.load(Ordering::Relaxed)
     }
@@ -174,7 +174,7 @@ impl Orders {
         state.splice.is_some() && state.attack.is_none()
     }
 
-    /// Returns the current attack.
+    /// Returns the attack under way; `None` if there is none.
     fn get(&self) -> Option<Attack> {
         self.lock().attack
     }
@@ -184,14 +184,14 @@ impl Orders {
     }
 }
 
-/// A running wire. Dropping it stops the thread.
+/// Attacker's cable in operation. Dropping the value stops its thread.
 pub(super) struct Attacker {
     wake: Wake,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Attacker {
-    /// Taps the cable from now on.
+    /// Starts the thread of the attacker's cable.
     pub(super) fn start(
         orders: Orders,
         transport: Transport,
@@ -222,7 +222,7 @@ impl Drop for Attacker {
     fn drop(&mut self) {
         self.wake.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed already.
+            // If the thread panicked, the message has been printed already.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Capture of the last cable, as a pcapng file with nanoseconds.
+//! Capture of the last cable of the chain, as a pcapng file with nanosecond timestamps.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -16,7 +16,7 @@ use timeloom_fabric::{Capture, CaptureOptions, Namespace};
 
 use crate::PtpError;
 
-/// Records `interface` into the file at `path` until the capture is stopped.
+/// Records all frames of `interface` into the file at `path` until the capture is stopped.
 pub(super) fn record(
     namespace: &Namespace,
     interface: &str,
@@ -49,7 +49,7 @@ pub(super) fn record(
                 data: Cow::Borrowed(&frame.bytes),
                 options: Vec::new(),
             };
-            // A full disk loses the capture, not the experiment.
+            // A full disk loses the capture, but must not end the experiment.
             let _ = writer.write_pcapng_block(block);
             let _ = writer.get_mut().flush();
         },

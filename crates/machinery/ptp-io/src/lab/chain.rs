@@ -1,15 +1,16 @@
-//! Chain of namespaces: grandmaster, hops, slave, and the cables between.
+//! Chain of namespaces: grandmaster, hops and slave, with the cables between them.
 
 use std::net::Ipv4Addr;
 
 use timeloom_fabric::{FabricError, MacAddress, Namespace, Plug, connect};
 use timeloom_wire::ClockIdentity;
 
-/// Interfaces towards the grandmaster, and away from it.
+/// Name of a node's interface towards the grandmaster; the next constant is that of the other
+/// interface.
 pub(super) const UP: &str = "up";
 pub(super) const DOWN: &str = "down";
 
-/// A node of the chain.
+/// Node of the chain: its name and its namespace.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) name: String,
@@ -18,7 +19,7 @@ pub(super) struct Site {
     pub(super) clock: ClockIdentity,
 }
 
-/// All nodes, and the namespace of the attacker's wire if there is one.
+/// All nodes, and the namespace of the attacker's cable if there is one.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub(super) sites: Vec<Site>,
@@ -37,14 +38,14 @@ fn name_of(node: usize, count: usize) -> String {
     }
 }
 
-/// Returns the identity derived from a node's first interface.
+/// Returns the clock identity derived from the MAC address of a node's first interface.
 fn identity(node: usize) -> ClockIdentity {
     let MacAddress([a, b, c, d, e, f]) = mac(node, if node == 0 { 2 } else { 1 });
     ClockIdentity::from_mac(timeloom_wire::MacAddress([a, b, c, d, e, f]))
 }
 
-/// Returns the addresses of the second network, a cable from each node to the slave: the node's
-/// address first.
+/// Returns the two addresses of the cable that connects `node` directly to the slave, as a part of
+/// the second network: first the node's address, then the slave's.
 pub(super) fn aside(node: usize) -> [Ipv4Addr; 2] {
     [
         Ipv4Addr::new(10, 85, node as u8, 2),
@@ -53,8 +54,8 @@ pub(super) fn aside(node: usize) -> [Ipv4Addr; 2] {
 }
 
 impl Chain {
-    /// Builds `count` nodes. The cable after node `tapped` passes through an attacker's namespace
-    /// (with interfaces `up` and `down` too).
+    /// Builds a chain of `count` nodes. The cable after node `tapped` passes through an attacker's
+    /// namespace, which has interfaces named `up` and `down` too.
     pub(super) fn build(
         count: usize,
         tapped: Option<usize>,

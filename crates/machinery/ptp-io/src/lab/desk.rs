@@ -1,8 +1,8 @@
-//! Attacks on a running laboratory, over a socket in its directory.
+//! Requests for attacks on a running laboratory, over a socket in its directory.
 //!
-//! A process that may write to the socket may attack, and only a laboratory with a tapped wire can
-//! be attacked. There is one attack at a time; it ends with its duration, with the connection of
-//! its requester, or with the laboratory.
+//! Any process that may write to the socket may request an attack, and only a laboratory with a
+//! tapped cable can be attacked. There is one attack at a time. It ends after the requested
+//! duration, when the requester's connection ends, or when the laboratory ends.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,16 +21,16 @@ use super::attack::{Attack, Orders};
 use super::{Lines, report};
 use crate::{PtpError, Wake};
 
-/// Result of an attack, and the reactions of the clocks.
+/// Result of an attack, with the reactions of the clocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attacked {
-    /// Number of messages changed or made.
+    /// Number of messages that the attacker changed or created.
     pub attacked: u64,
-    /// Number of violations meanwhile, by `who: what and where`.
+    /// Number of violations during the attack, by `who: what and where`.
     pub violations: BTreeMap<String, usize>,
 }
 
-/// Request, as a line of JSON.
+/// Request for an attack, sent as a line of JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
@@ -38,7 +38,7 @@ struct Request {
     for_ns: i64,
 }
 
-/// Answer, as a line of JSON.
+/// Answer to a request, sent as a line of JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Answer {
@@ -46,11 +46,12 @@ enum Answer {
     Refused(String),
 }
 
-/// Longest request, in bytes.
+/// Maximum length of a request, in bytes.
 const REQUEST_AT_MOST: u64 = 256;
-/// Longest attack.
+/// Maximum duration of an attack.
 const ATTACK_AT_MOST: Duration = Duration::from_s(3_600);
-/// Time after an attack during which its effects still arrive: a Sync and its verdict.
+/// Time after an attack during which its effects may still be reported, such as the verdict on a
+/// Sync.
 const TRACES: StdDuration = StdDuration::from_millis(500);
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(20);
 
@@ -58,10 +59,11 @@ fn socket_in(directory: &Path) -> PathBuf {
     directory.join("attack.sock")
 }
 
-/// Attacks the laboratory that runs in `directory`, for `length`.
+/// Attacks the laboratory that runs in `directory`, for the duration `length`.
 ///
 /// # Errors
-/// Fails if there is none, if it has no tapped wire, or if the attack is not one of a wire.
+/// Fails if no laboratory runs there, if it has no tapped cable, or if the attack is not one on a
+/// cable.
 pub fn attack(directory: &Path, attack: Attack, length: Duration) -> Result<Attacked, PtpError> {
     let path = socket_in(directory);
     let mut stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
@@ -93,8 +95,8 @@ pub fn attack(directory: &Path, attack: Attack, length: Duration) -> Result<Atta
     }
 }
 
-/// Accepts requests while the laboratory runs. Dropping it ends the current attack and removes the
-/// socket.
+/// Thread that accepts requests while the laboratory runs. Dropping the value ends the attack under
+/// way and removes the socket.
 pub(super) struct Desk {
     path: PathBuf,
     wake: Wake,
@@ -110,7 +112,7 @@ impl Desk {
                 directory.display()
             )));
         }
-        // Left by a killed laboratory.
+        // The file may be left from a laboratory that was killed.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path).map_err(PtpError::file(&path))?;
         listener
@@ -148,7 +150,7 @@ fn serve(listener: &UnixListener, orders: &Orders, lines: &Lines, wake: &Wake) {
 }
 
 fn answer(mut stream: UnixStream, orders: &Orders, lines: &Lines, wake: &Wake) -> io::Result<()> {
-    // A silent connection must not block others.
+    // A connection that sends nothing must not block others.
     stream.set_read_timeout(Some(StdDuration::from_secs(1)))?;
     stream.set_write_timeout(Some(StdDuration::from_secs(1)))?;
     let mut text = String::new();
@@ -205,7 +207,7 @@ fn read(text: &str) -> Result<(Attack, Duration), Refused> {
     Ok((attack, length))
 }
 
-/// Returns true if the other end is still open.
+/// Returns true if the peer has not closed the connection.
 fn is_there(stream: &UnixStream) -> bool {
     let look = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     !matches!(recv(stream, &mut [0u8], look), Ok((0, _)))

@@ -1,9 +1,9 @@
-//! Laboratory: a chain of network namespaces, each with a clock of ours or ptp4l.
+//! Laboratory: a chain of network namespaces, each with one of Timeloom's clocks or ptp4l.
 //!
-//! All namespaces share the machine's one clock, and no program steers it: the true offset of the
-//! slave is zero, and every nanosecond it reports is error. The laboratory therefore tests
-//! everything together: sockets, stamps, corrections, signatures. Nothing outlives it: namespaces
-//! are anonymous, and the programs inside end with it.
+//! All namespaces share the one clock of the machine, and no program steers it. The true offset of
+//! the slave is therefore zero, and every nanosecond of offset that it reports is error. The
+//! laboratory tests sockets, timestamps, corrections and signatures together. Nothing remains after
+//! its end: the namespaces have no names, and the programs inside them end with it.
 
 mod attack;
 mod capture;
@@ -38,65 +38,66 @@ use nodes::Running;
 pub use report::{LabReport, Spread};
 pub use stage::Stage;
 
-/// Program at a place of the chain.
+/// Program that runs at a node of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
-    /// A program of this project.
+    /// PTP program of Timeloom.
     Ours,
-    /// linuxptp's ptp4l.
+    /// Program `ptp4l` of linuxptp.
     Ptp4l,
 }
 
 /// Settings of a laboratory.
 #[derive(Clone, Debug)]
 pub struct LabOptions {
-    /// Grandmaster, hops, slave: two to eighteen nodes.
+    /// Programs of the grandmaster, the hops and the slave, in this order: two to eighteen nodes.
     pub nodes: Vec<NodeKind>,
     /// Transport of the messages.
     pub transport: Transport,
-    /// Intervals, delay mechanism, domain.
+    /// PTP profile: the intervals, the delay mechanism and the domain.
     pub profile: Profile,
-    /// Longest duration.
+    /// Maximum duration of the run.
     pub duration: Duration,
-    /// Number of measurements of the slave after which the run ends. With `attack` (and a slave of
-    /// ours): number of Syncs judged since the attack began; with [`Attack::Pdelay`], which leaves
-    /// none, number of attacked messages.
+    /// Number of measurements of the slave after which the run ends. If there is an `attack` and
+    /// the slave is Timeloom's, it is the number of Syncs judged since the attack began. For
+    /// [`Attack::Pdelay`], which leaves no Syncs to judge, it is the number of attacked messages.
     pub enough: Option<usize>,
-    /// Authentication of our programs; the keys are created for the run.
+    /// Authentication of Timeloom's programs. The keys are created for the run.
     pub auth: Option<LabAuth>,
     /// Group key of all nodes, including linuxptp's.
     pub group: Option<GroupFile>,
-    /// Node of ours that has a different group key.
+    /// Index of a Timeloom node that has another group key than the rest.
     pub group_stranger: Option<usize>,
-    /// Path of ptp4l; without a `/`, it is looked up on the PATH, as `ptp4l` is.
+    /// Path of ptp4l. A value without `/`, such as `ptp4l`, is looked up in `PATH`.
     pub ptp4l: PathBuf,
-    /// Policy of our programs on failures.
+    /// Reaction of Timeloom's programs to failed authentication.
     pub policy: Policy,
-    /// Largest jump of a delay that does not count as an attack.
+    /// Largest change of a delay that does not count as an attack.
     pub jump_bound: TimeInterval,
-    /// Attack of the wire behind a node, given by number; 0 is the grandmaster. For
-    /// [`Attack::Lie`], the number is that of the lying hop.
+    /// Attack, and the index of the node whose outgoing cable is attacked; 0 is the grandmaster.
+    /// For [`Attack::Lie`], the index is that of the hop that lies.
     pub attack: Option<(Attack, usize)>,
-    /// Node whose outgoing wire is the attacker's, which waits for [`attack()`]. Not together with
-    /// `attack`.
+    /// Index of the node whose outgoing cable an attacker controls; the attacker waits for requests
+    /// by [`attack()`]. It cannot be combined with `attack`.
     pub tap: Option<usize>,
-    /// Directory of evidence, keys, logs and the capture.
+    /// Directory for evidence, keys, logs and the capture.
     pub directory: PathBuf,
 }
 
 /// Authentication of the laboratory's programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LabAuth {
-    /// Kind of keys.
+    /// Signature suite of the keys.
     pub suite: Suite,
-    /// Form in which entries name clocks.
+    /// Form in which the entries of a signature chain name clocks.
     pub form: EntryForm,
-    /// Sends statements on a second network instead of signatures in Follow_Up.
+    /// True if statements on a second network replace the signatures in Follow_Up.
     pub secondary: bool,
 }
 
 impl LabOptions {
-    /// Returns settings of a fast, plain chain: peer to peer over layer 2, 8 Syncs a second.
+    /// Returns settings of a chain without authentication: peer-to-peer delays over layer 2, and 8
+    /// Syncs a second.
     pub fn new(nodes: Vec<NodeKind>, directory: PathBuf) -> Self {
         let profile = Profile {
             log_sync_interval: -3,
@@ -164,10 +165,10 @@ impl LabOptions {
     }
 }
 
-/// Builds the chain, runs it, takes it down, and returns the measurements.
+/// Builds the chain, runs its programs, removes it, and returns the measurements.
 ///
 /// # Errors
-/// Fails on invalid arguments, missing capabilities of the machine, or a failed program.
+/// Fails if arguments are invalid, if the machine lacks a capability, or if a program fails.
 pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     options.check()?;
     std::fs::create_dir_all(&options.directory).map_err(PtpError::file(&options.directory))?;
@@ -187,7 +188,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
         .as_ref()
         .map(|wire| Attacker::start(orders.clone(), options.transport, wire))
         .transpose()?;
-    // The length of a link does not change during a run.
+    // A link's length must not change during a run, so this attack is in force from the start.
     let from_start = |attack: &Attack| *attack == Attack::SymmetricDelay;
     let mut waiting = attack.map(|(attack, _)| attack);
     if let Some(attack) = waiting.take_if(|attack| from_start(attack)) {
@@ -225,7 +226,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
             judged_in_peace = Tally::get(&tally.judged);
         }
         let done = ptp4ls().unwrap_or_else(|| match options.attack {
-            // Without a known neighbour delay there is no Sync to judge.
+            // A slave that does not know its neighbour's delay judges no Sync.
             Some((Attack::Pdelay, _)) => orders.attacked() as usize,
             Some(_) => Tally::get(&tally.judged) - judged_in_peace,
             None => Tally::get(&tally.measured),
@@ -237,7 +238,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     }
     let ptp4ls = ptp4ls();
     let mut report = LabReport::new(capture_path);
-    // The slave first: effects of its masters' end are not measured.
+    // The slave ends first, so that the effects of its masters' ends are not measured.
     for (name, node) in running.into_iter().rev() {
         match node {
             Running::Ptp4l(ptp4l) => {
@@ -253,7 +254,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     drop(desk);
     drop(attacker);
     report.attacked = match options.attack {
-        // Each Sync that passes the lying hop carries the lie.
+        // Each Sync that passes the lying hop contains the false residence time.
         Some((Attack::Lie, _)) => ptp4ls.unwrap_or(Tally::get(&tally.judged)) as u64,
         _ => orders.attacked(),
     };
@@ -263,11 +264,12 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     Ok(report)
 }
 
-/// Number of good Syncs before an attack: clocks find one another, histories fill. A count and not
-/// a time, which could pass on a busy machine before anything has happened.
+/// Number of good Syncs before an attack begins, in which clocks find one another and histories
+/// fill. It is a number and not a duration, because on a busy machine a duration could pass without
+/// any Sync.
 pub const PEACE: usize = 20;
 
-/// Evidence of all programs, in the order of arrival.
+/// Evidence lines of all programs, in the order of arrival.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<Line>>>);
 
@@ -281,13 +283,13 @@ impl Lines {
     }
 }
 
-/// Counts of the slave's Syncs, if the slave is ours.
+/// Numbers of Syncs that the slave reported, if the slave is a Timeloom program.
 #[derive(Default)]
 struct Tally {
-    /// Syncs with a known offset.
+    /// Number of Syncs with a known offset.
     measured: AtomicUsize,
     accepted: AtomicUsize,
-    /// Complete Syncs.
+    /// Number of complete Syncs.
     judged: AtomicUsize,
 }
 
@@ -304,7 +306,7 @@ impl Tally {
     }
 }
 
-/// Returns a sink that collects lines and counts Syncs, which only the slave reports.
+/// Returns a function that collects evidence lines and counts Syncs. Only the slave reports Syncs.
 fn sink(lines: Lines, tally: Arc<Tally>) -> Box<dyn FnMut(Line) + Send> {
     Box::new(move |line| {
         if let Line::Sync(sync) = &line {

@@ -1,4 +1,4 @@
-//! Programs at the places of the chain, and the keys created for them.
+//! Programs at the nodes of the chain, and the keys created for them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::{
     Auth, Channel, Counters, Evidence, Line, Names, Observer, Options, Program, PtpError, Wake,
 };
 
-/// A running node.
+/// Running program of a node.
 pub(super) enum Running {
     Ours {
         wake: Wake,
@@ -23,22 +23,22 @@ pub(super) enum Running {
     Ptp4l(Ptp4l),
 }
 
-/// Overstatement of a lying hop.
+/// Amount by which a lying hop overstates its residence time.
 const LIE: TimeInterval = TimeInterval::from_ns(5_000);
-/// Port of statements on the second network.
+/// UDP port for statements on the second network.
 const STATEMENT_PORT: u16 = 3190;
 
 fn keys_of(directory: &Path, name: &str) -> PathBuf {
     directory.join("keys").join(name)
 }
 
-/// Creates an authority, a key for each of our programs, and a ring for all of them.
+/// Creates an authority, a key for each of Timeloom's programs, and a ring for all of them.
 pub(super) fn make_keys(options: &LabOptions, chain: &Chain) -> Result<(), PtpError> {
     let Some(auth) = options.auth else {
         return Ok(());
     };
     let all = options.directory.join("keys");
-    // Left by an earlier run in the same directory.
+    // The directory may be left from an earlier run.
     let _ = std::fs::remove_dir_all(&all);
     make_authority(&all)?;
     let ours: Vec<_> = chain
@@ -79,7 +79,7 @@ pub(super) fn make_keys(options: &LabOptions, chain: &Chain) -> Result<(), PtpEr
     Ok(())
 }
 
-/// Starts the program at place `node`.
+/// Starts the program of the node with index `node`.
 pub(super) fn start(
     options: &LabOptions,
     node: usize,
@@ -115,7 +115,7 @@ pub(super) fn start(
     Ok(Running::Ours { wake, thread })
 }
 
-/// Returns the options of our program at place `node`.
+/// Returns the options of Timeloom's program at the node with index `node`.
 pub(super) fn program(
     options: &LabOptions,
     node: usize,
@@ -163,8 +163,8 @@ pub(super) fn program(
     Ok(program)
 }
 
-/// Opens `program` at its place. Sockets belong to the namespace in which they were opened,
-/// wherever they are used.
+/// Opens the sockets of `program` in the namespace of its node. Sockets belong to the namespace in
+/// which they were opened, whichever thread uses them.
 pub(super) fn open(
     site: &Site,
     program: Options,
@@ -175,7 +175,7 @@ pub(super) fn open(
         .run(move || Program::open(program, wake, observer))?
 }
 
-/// Returns the address of `node` on the second network, and its destinations.
+/// Returns the address of `node` on the second network, and the addresses to which it sends.
 fn second(node: usize, count: usize) -> (SocketAddr, Vec<SocketAddr>) {
     let [near, far] = aside(node);
     if node + 1 == count {

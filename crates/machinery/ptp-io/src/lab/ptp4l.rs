@@ -1,7 +1,7 @@
-//! Laboratory nodes that run ptp4l: its configuration, its process, and the offsets it prints.
+//! Nodes that run ptp4l: its configuration, its process, and the offsets that it prints.
 //!
-//! Only options of version 3.1.1 are used, because an unknown one makes ptp4l exit at once.
-//! `free_running` is always on: no laboratory touches the machine's clock.
+//! The configuration uses only options of linuxptp 3.1.1, because ptp4l exits at once on an unknown
+//! option. `free_running` is always set, so that no laboratory steers the machine's clock.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -18,7 +18,7 @@ use super::LabOptions;
 use crate::keys::GroupFile;
 use crate::{PtpError, Role, Transport};
 
-/// A running ptp4l. Dropping it ends the process.
+/// Running ptp4l process. Dropping the value ends the process.
 #[derive(Debug)]
 pub(super) struct Ptp4l {
     child: Child,
@@ -26,7 +26,7 @@ pub(super) struct Ptp4l {
     reader: Option<JoinHandle<()>>,
 }
 
-/// Returns the configuration of a node.
+/// Returns the text of the configuration file for a node.
 fn configuration(role: Role, options: &LabOptions) -> String {
     let (profile, transport) = (&options.profile, options.transport);
     let mut text = String::from(
@@ -69,7 +69,7 @@ fn configuration(role: Role, options: &LabOptions) -> String {
 
 const SA_FILE: &str = "sa.cfg";
 
-/// Returns linuxptp's file of security associations.
+/// Returns the text of linuxptp's file of security associations.
 fn associations(group: &GroupFile) -> String {
     format!(
         "[security_association]\nspp {}\nallow_mutable 0\n{} SHA256-128 HEX:{}\n",
@@ -93,7 +93,7 @@ impl Ptp4l {
             std::fs::write(&path, associations(group)).map_err(PtpError::file(&path))?;
         }
         let mut command = Command::new(&options.ptp4l);
-        // Debian installs it where a user's PATH may not point.
+        // Debian installs ptp4l in a directory that may not be in a user's PATH.
         let search = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{search}:/usr/sbin:/sbin"));
         command
@@ -111,7 +111,7 @@ impl Ptp4l {
         namespace
             .confine(&mut command)
             .map_err(PtpError::doing("enter a namespace"))?;
-        // However the laboratory ends.
+        // The process must end with the laboratory, however that ends.
         die_with_parent(&mut command);
         let mut child = command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => PtpError::Unsupported(
@@ -135,7 +135,7 @@ impl Ptp4l {
         })
     }
 
-    /// Returns the number of its measurements as a slave.
+    /// Returns the number of offsets that this ptp4l has measured as a slave so far.
     pub(super) fn measured(&self) -> usize {
         self.log
             .lock()
@@ -144,7 +144,7 @@ impl Ptp4l {
             .count()
     }
 
-    /// Ends the process and returns its output.
+    /// Ends the process and returns everything that it printed.
     pub(super) fn finish(mut self) -> String {
         self.end();
         self.log.lock().expect("nobody panics with the log").clone()
@@ -152,7 +152,7 @@ impl Ptp4l {
 
     fn end(&mut self) {
         if let Some(reader) = self.reader.take() {
-            // The process has not been waited for, so its PID is still valid.
+            // The process has not been waited for, so its process identifier is still valid.
             let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
             let _ = self.child.wait();
             let _ = reader.join();
@@ -166,7 +166,7 @@ impl Drop for Ptp4l {
     }
 }
 
-/// Returns (offset, path delay) in ns, for every measurement in a slave's log.
+/// Returns the offset and the path delay of every measurement in a slave's log, in nanoseconds.
 pub(super) fn measurements(log: &str) -> Vec<(f64, f64)> {
     let after = |line: &str, words: &str| -> Option<f64> {
         let (_, rest) = line.split_once(words)?;

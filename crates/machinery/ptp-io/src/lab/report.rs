@@ -9,29 +9,29 @@ use crate::{Alarm, Counters, Line, SyncLine, SyncVerdict};
 /// Result of a run.
 #[derive(Debug)]
 pub struct LabReport {
-    /// All lines of evidence of our programs, in the order of arrival.
+    /// All evidence lines of Timeloom's programs, in the order of arrival.
     pub lines: Vec<Line>,
-    /// Counters of our programs, by node.
+    /// Counters of Timeloom's programs, by the node's name.
     pub counters: BTreeMap<String, Counters>,
-    /// Output of each ptp4l, by node.
+    /// Output of each ptp4l, by the node's name.
     pub logs: BTreeMap<String, String>,
-    /// Capture of the slave's interface.
+    /// Path of the capture file of the slave's interface.
     pub capture: PathBuf,
-    /// Number of messages that the attacker changed or made; for a lying hop, number of the slave's
-    /// Syncs that carry its lie.
+    /// Number of messages that the attacker changed or created. For a lying hop, the number of the
+    /// slave's Syncs that contain its false residence time.
     pub attacked: u64,
 }
 
 /// Distribution of the slave's offsets, whose true value is zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// Number of offsets.
+    /// Number of offsets measured.
     pub count: usize,
-    /// Median, in ns.
+    /// Median of the values, in nanoseconds.
     pub median_ns: f64,
-    /// 5th and 95th percentile, in ns.
+    /// 5th percentile of the values, in nanoseconds.
     pub p5_ns: f64,
-    /// See `p5_ns`.
+    /// 95th percentile of the values, in nanoseconds.
     pub p95_ns: f64,
 }
 
@@ -63,7 +63,7 @@ impl LabReport {
         }
     }
 
-    /// Returns the slave's Syncs, if the slave is ours.
+    /// Returns the Syncs that the slave reported; none if the slave is ptp4l.
     pub fn syncs(&self) -> impl Iterator<Item = &SyncLine> {
         self.lines.iter().filter_map(|line| match line {
             Line::Sync(sync) if &*sync.node == "slave" => Some(&**sync),
@@ -71,7 +71,7 @@ impl LabReport {
         })
     }
 
-    /// Returns the violations that belong to no Sync, of all nodes.
+    /// Returns the violations at all nodes that do not belong to a Sync.
     pub fn alarms(&self) -> impl Iterator<Item = &Alarm> {
         self.lines.iter().filter_map(|line| match line {
             Line::Alarm(alarm) => Some(&**alarm),
@@ -79,7 +79,7 @@ impl LabReport {
         })
     }
 
-    /// Returns the number of violations of all our nodes, by `who: what and where`.
+    /// Returns the number of violations at all Timeloom nodes, by `who: what and where`.
     pub fn violations(&self) -> BTreeMap<String, usize> {
         violations(&self.lines)
     }
@@ -91,7 +91,8 @@ impl LabReport {
             .count()
     }
 
-    /// Returns the accepted measurements of the slave, ours or ptp4l: (offset, path delay) in ns.
+    /// Returns the offset and the path delay of each accepted measurement of the slave, in
+    /// nanoseconds.
     pub fn measurements(&self) -> Vec<(f64, f64)> {
         match self.logs.get("slave") {
             Some(log) => measurements(log),
@@ -105,7 +106,7 @@ impl LabReport {
         }
     }
 
-    /// Returns the distribution of the slave's offsets.
+    /// Returns the distribution of the slave's offsets; `None` if there are none.
     pub fn offsets(&self) -> Option<Spread> {
         Spread::of(
             self.measurements()
@@ -115,7 +116,8 @@ impl LabReport {
         )
     }
 
-    /// Returns the distribution of the delay of the slave's link or path.
+    /// Returns the distribution of the delay of the slave's link or path; `None` if there are no
+    /// measurements.
     pub fn delays(&self) -> Option<Spread> {
         Spread::of(
             self.measurements()
@@ -126,7 +128,7 @@ impl LabReport {
     }
 }
 
-/// See [`LabReport::violations`].
+/// Returns the number of violations in `lines`, as [`LabReport::violations`] does.
 pub(super) fn violations(lines: &[Line]) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     for line in lines {

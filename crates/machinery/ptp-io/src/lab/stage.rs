@@ -1,11 +1,11 @@
-//! A laboratory whose programs are started and observed by its user.
+//! Laboratory whose programs the caller starts and observes.
 
 use super::chain::Chain;
 use super::{LabOptions, kernel, nodes};
 use crate::{Observer, Options, Program, PtpError, Wake};
 
-/// A chain with its keys, whose programs the user starts and observes, such as a benchmark.
-/// Dropping it takes the chain down.
+/// Chain with its keys. The caller, such as a benchmark, starts and observes the programs. Dropping
+/// the value removes the chain.
 #[derive(Debug)]
 pub struct Stage {
     options: LabOptions,
@@ -13,10 +13,10 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Builds the chain, with neither attacker nor capture.
+    /// Builds the chain, without an attacker and without a capture.
     ///
     /// # Errors
-    /// Fails on invalid arguments, or if the machine lacks a capability.
+    /// Fails if arguments are invalid, or if the machine lacks a capability.
     pub fn build(options: LabOptions) -> Result<Self, PtpError> {
         options.check()?;
         let second = options.auth.is_some_and(|auth| auth.secondary);
@@ -25,18 +25,18 @@ impl Stage {
         Ok(Self { options, chain })
     }
 
-    /// Returns the options of the program at place `node` in this laboratory, with its keys loaded.
+    /// Returns the options of the program at the node with index `node`, with its keys loaded.
     ///
     /// # Errors
-    /// Fails if keys are invalid.
+    /// Fails if the keys are invalid.
     pub fn program(&self, node: usize) -> Result<Options, PtpError> {
         nodes::program(&self.options, node, &self.chain)
     }
 
-    /// Opens a program at place `node`; its clock starts now.
+    /// Opens a program at the node with index `node`. The program's clock starts at this instant.
     ///
     /// # Errors
-    /// See [`Program::open`].
+    /// Fails as [`Program::open`] does.
     pub fn open(
         &self,
         node: usize,

@@ -1,4 +1,4 @@
-//! One message with its control data from the kernel.
+//! Receiving one message with its control data (ancillary data) from the kernel.
 
 use std::io;
 use std::io::ErrorKind::{Interrupted, WouldBlock};
@@ -8,7 +8,7 @@ use rustix::net::RecvFlags;
 use timeloom_sys::control::{self, Control, ControlMessage};
 use timeloom_wire::VlanTag;
 
-/// A received datagram or frame.
+/// Datagram or frame that was received.
 pub(super) struct Envelope<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) software_ns: Option<i64>,
@@ -17,8 +17,8 @@ pub(super) struct Envelope<'a> {
     pub(super) vlan: Option<VlanTag>,
 }
 
-/// Returns the next message without blocking, or `None` if there is none. A message that exceeds
-/// the buffer is truncated, which the parser then detects.
+/// Returns the next message without blocking, or `None` if there is none. A message that is longer
+/// than the buffer is truncated; the parser detects this.
 pub(super) fn receive<'a>(
     socket: &OwnedFd,
     flags: RecvFlags,

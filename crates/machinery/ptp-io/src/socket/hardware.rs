@@ -1,15 +1,16 @@
-//! Cards that stamp (timestamping.rst, section 3): finding their clock and enabling stamps.
+//! Network cards that take timestamps (timestamping.rst, section 3): finding their clock and
+//! enabling timestamps.
 
 use rustix::io::Errno;
 use timeloom_sys::interface::{self, Arrivals};
 
 use crate::{Interface, PtpError};
 
-/// Returns the number of the card's clock, as in `/dev/ptpN`. Ports with different numbers are
-/// stamped by different clocks.
+/// Returns the number of the card's hardware clock, N in `/dev/ptpN`. Ports with different numbers
+/// have timestamps of different clocks.
 ///
 /// # Errors
-/// Returns [`PtpError::Unsupported`] if the card has none.
+/// Fails with [`PtpError::Unsupported`] if the card has no clock.
 pub(crate) fn clock_of(interface: &Interface) -> Result<u32, PtpError> {
     let number = open(interface)?.clock_number();
     number.ok().flatten().ok_or_else(|| {
@@ -20,7 +21,7 @@ pub(crate) fn clock_of(interface: &Interface) -> Result<u32, PtpError> {
     })
 }
 
-/// Configures the card to stamp PTP messages in both directions.
+/// Configures the card to timestamp PTP messages in both directions.
 pub(super) fn enable(interface: &Interface) -> Result<(), PtpError> {
     clock_of(interface)?;
     let card = open(interface)?;

@@ -1,8 +1,9 @@
 //! PTP in Ethernet frames (annex F of IEEE 1588-2008).
 //!
-//! A socket bound to 0x88F7 never sees a VLAN tag, and misses frames of other VLANs. A socket bound
-//! to every protocol sees them, with a filter that admits only PTP. The kernel removes the tag
-//! before the filter runs, so that the filter finds the inner type at its usual place.
+//! A socket that is bound to the Ethertype 0x88F7 never sees a VLAN tag, and misses frames of other
+//! VLANs. A socket that is bound to all protocols sees them, so it is used with a filter that
+//! admits only PTP. The kernel removes the tag before the filter runs, so the filter finds the
+//! inner Ethertype at its usual place.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,8 +20,8 @@ use crate::Interface;
 const ALL: [MacAddress; 2] = [MacAddress::PTP_PRIMARY, MacAddress::PTP_PEER_DELAY];
 
 pub(super) fn open(interface: &Interface, stamping: Stamping) -> io::Result<(OwnedFd, OwnedFd)> {
-    // Bound to a protocol only after everything is set; otherwise frames of all interfaces would be
-    // received.
+    // The socket is bound to a protocol only after everything is set. Otherwise it would receive
+    // frames of all interfaces.
     let event = packet::open()?;
     packet::filter(&event, Filter::Ethertype(ETHERTYPE_PTP))?;
     packet::keep_tags(&event)?;
@@ -48,7 +49,8 @@ pub(super) fn send(socket: &OwnedFd, interface: &Interface, message: &Packet) ->
     packet::send(socket, &buffer[..length], interface.index, ETHERTYPE_PTP)
 }
 
-/// Returns the message of a frame addressed to this clock, with its tag.
+/// Returns the message in a frame that is addressed to this clock, with its VLAN tag; `None` for
+/// other frames.
 pub(super) fn open_frame<'a>(
     envelope: &Envelope<'a>,
     own: MacAddress,

@@ -1,12 +1,13 @@
-//! Sockets of one port: messages in both directions, and their stamps.
+//! Sockets of one port: they carry messages in both directions, and deliver timestamps.
 //!
-//! A port has two descriptors. Event messages are sent on the first, on which the kernel stamps
-//! every departure; general messages on the second, so that no unneeded stamp is made. Layer 2
-//! receives everything on the first, UDP on the descriptor of the message's port number.
+//! A port has two descriptors. Event messages are sent on the first one, on which the kernel
+//! timestamps every departure. General messages are sent on the second one, so that no unneeded
+//! timestamp is taken. Over layer 2 all messages are received on the first descriptor, and over UDP
+//! on the descriptor of the message's port number.
 //!
-//! A departure's stamp is returned on the error queue together with a copy of the frame, and is
-//! matched by that copy. The alternative, the kernel's running number, is off by one for ever after
-//! a send that failed half-way.
+//! The kernel returns the timestamp of a departure on the error queue, together with a copy of the
+//! frame. This copy identifies the message. The alternative is the kernel's running number, but
+//! after a send that fails half-way it is off by one for ever.
 
 mod control;
 pub(crate) mod hardware;
@@ -24,7 +25,7 @@ use timeloom_wire::VlanTag;
 use crate::{Interface, PtpError};
 use control::Envelope;
 
-/// Transport of messages.
+/// Transport of PTP messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Ethernet, Ethertype 0x88F7 (annex F).
@@ -33,16 +34,16 @@ pub enum Transport {
     Udp4,
 }
 
-/// Clock that takes the stamps.
+/// Clock that takes the timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamping {
-    /// The kernel, with the civil clock, when it passes frames to the driver.
+    /// The kernel, with the system clock, when it passes frames to the driver.
     Software,
-    /// The card.
+    /// The network card, with its hardware clock.
     Hardware,
 }
 
-/// A received message.
+/// Message that was received, with its timestamp.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pub(crate) packet: Packet,
@@ -57,14 +58,15 @@ pub(crate) struct PortSocket {
     stamping: Stamping,
     event: OwnedFd,
     general: OwnedFd,
-    /// Stamps general messages too.
+    /// True if general messages are timestamped too.
     stamps_general: bool,
     buffer: Vec<u8>,
 }
 
-/// Size of the receive buffer; longer than any frame of the supported interfaces.
+/// Size of the receive buffer in bytes; larger than any frame of the supported interfaces.
 const BUFFER: usize = 9216;
-/// Messages read in one batch, so that a flood on one port does not starve the others.
+/// Maximum number of messages read in one batch, so that a flood on one port does not starve the
+/// others.
 const BURST: usize = 64;
 
 impl PortSocket {
@@ -95,7 +97,8 @@ impl PortSocket {
         })
     }
 
-    /// Enables stamps of general messages. No clock needs them; a measurement of a clock does.
+    /// Enables timestamps of general messages. A clock does not need them, but a measurement of a
+    /// clock does.
     pub(crate) fn stamp_general(&mut self) -> Result<(), PtpError> {
         stamps::both_ways(&self.general, self.stamping.by()).map_err(PtpError::doing(format!(
             "have all messages on {} stamped",
@@ -109,7 +112,8 @@ impl PortSocket {
         [self.event.as_fd(), self.general.as_fd()]
     }
 
-    /// Sends `packet`; a stamp follows if it is an event message.
+    /// Sends `packet`. If it is an event message, its timestamp arrives later
+    /// ([`Self::departures`]).
     pub(crate) fn send(&self, packet: &Packet) -> io::Result<()> {
         let socket = if is_event(&packet.bytes) {
             &self.event
@@ -144,7 +148,8 @@ impl PortSocket {
         Ok(())
     }
 
-    /// Passes stamped departures to `sink`: a copy of the frame, and its departure time.
+    /// Passes the timestamped departures to `sink`: for each one the copy of the frame and its
+    /// timestamp.
     pub(crate) fn departures(&mut self, mut sink: impl FnMut(&[u8], Stamp)) {
         let stamped = if self.stamps_general { 2 } else { 1 };
         for socket in &[&self.event, &self.general][..stamped] {

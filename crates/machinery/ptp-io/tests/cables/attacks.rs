@@ -1,8 +1,9 @@
-//! Every attack of the laboratory on a real cable: detectable ones are detected at the right place,
-//! and no accepted Sync is shifted by them.
+//! Tests of every attack of the laboratory on a real virtual cable. Detectable attacks are detected
+//! at the right place, and no attack shifts an accepted Sync.
 //!
-//! The wire behind the second of three hops lies. An accused clock must therefore be at one of its
-//! ends; a clock below may only report "upstream of me".
+//! The attacked cable is behind the second of three hops. A clock that is named as responsible must
+//! therefore be at one end of that cable; a clock further downstream may only report "upstream of
+//! me".
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use timeloom_ptp_io::lab::{Attack, LabAuth, LabReport, NodeKind, PEACE};
 use timeloom_ptp_io::{HopVerdict, Line, SyncVerdict};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
-/// The node before the wire.
+/// Index of the node before the attacked cable.
 const BEFORE: usize = 2;
 
 fn attacked(name: &str, attack: Attack, suite: Suite) -> LabReport {
@@ -27,7 +28,8 @@ fn attacked(name: &str, attack: Attack, suite: Suite) -> LabReport {
     })
 }
 
-/// Returns violations with their nodes, without the one that only says that a machine was busy.
+/// Returns all violations with their nodes, except the kind that only means that the machine was
+/// busy.
 fn violations(report: &LabReport) -> Vec<(String, timeloom_ptp_io::Violation)> {
     let mut all = Vec::new();
     for line in &report.lines {
@@ -92,16 +94,17 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
         assert!(noticed.is_empty(), "{}", told());
     }
     for (node, violation) in &noticed {
-        // `after` may be any clock at the wire; "upstream" accuses no clock.
+        // `after` may be any clock at the attacked cable; "upstream" names no clock.
         let innocent = violation.before == "tc1"
             || violation.before == "tc2"
             || violation.after.as_deref() == Some("gm");
         assert!(!innocent, "{node} accuses {violation:?}: {}", told());
     }
-    // An aggregate does not show which of its signatures fails: then the watching clock names the
-    // link, and the slave reports that it did.
+    // An aggregated signature does not show which of its parts fails. Then the transparent clock
+    // that verifies names the link, and the slave reports this clock's statement.
     if suite == Suite::Ed25519 && matches!(attack, Attack::Correction | Attack::Origin) {
-        // Hops below the wire are trusted, those at it suspected, those above unproven.
+        // Hops downstream of the cable are trusted, those at its ends suspected, and those upstream
+        // unproven.
         let rejected = report
             .syncs()
             .filter(|sync| sync.report.record.verdict == SyncVerdict::Rejected);
@@ -123,8 +126,8 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
             told()
         );
     }
-    // The wire is a program, and late when the machine is busy: this affects single Syncs, with or
-    // without an attack, but not their median.
+    // The attacker's cable is a program, which is late when the machine is busy. This affects
+    // single Syncs, with or without an attack, but not their median.
     let offsets = report.offsets().expect("some were accepted");
     assert!(
         offsets.median_ns.abs() < 500_000.0,
@@ -159,7 +162,7 @@ fn all_at_once(suite: Suite, attacks: &[(&'static str, Attack)]) {
 
 #[test]
 fn every_attack_on_a_wire_is_noticed_where_it_happens() {
-    // A chain is idle most of the time, so that eight fit on the machine.
+    // A chain is idle most of the time, so the machine can run several at once.
     Attack::ALL
         .chunks(7)
         .for_each(|attacks| all_at_once(Suite::Ed25519, attacks));

@@ -1,4 +1,4 @@
-//! Signed time end to end on real cables: keys, chains, evidence.
+//! Tests of signed time on real virtual cables, from key files to evidence.
 
 use std::process::Command;
 
@@ -21,7 +21,7 @@ fn inline(suite: Suite, form: EntryForm) -> impl FnOnce(&mut LabOptions) {
 }
 
 /// Checks that every Sync after the first accepted one is accepted, with an entry of each hop.
-/// Before that, clocks may not know their neighbours yet, and nothing is accepted.
+/// Earlier Syncs may be rejected, because clocks do not know their neighbours yet.
 fn assert_accepted(report: &LabReport, hops: usize) {
     let told = || format!("{:?} {:?}", report.counters, report.violations());
     assert!(report.count(SyncVerdict::Accepted) >= 10, "{}", told());
@@ -51,7 +51,7 @@ fn assert_accepted(report: &LabReport, hops: usize) {
         );
         let sum: TimeInterval = hops_of(sync).map(|hop| hop.contribution).sum();
         let rest = sync.report.record.correction.unwrap() - sum;
-        // Fractions of a nanosecond are the grandmaster's own.
+        // The rest is a fraction of a nanosecond, which the grandmaster itself contributes.
         assert!(rest.0.abs() < 1 << 16, "{sync:?}");
         assert!(sync.report.failures.is_empty(), "{sync:?}");
     }
@@ -112,11 +112,11 @@ fn statements_on_a_second_network() {
     assert_accepted(&report, 2);
 }
 
-/// Limit of the correction added by unsigned clocks.
+/// Limit of the correction that unsigned clocks may add in total.
 const BUDGET: TimeInterval = TimeInterval::from_ns(100_000_000);
 
-/// Configures a policy under which the grandmaster allows unsigned clocks and the slave bounds
-/// them.
+/// Configures a policy under which the grandmaster permits unsigned clocks and the slave limits
+/// their corrections.
 fn mixed(options: &mut LabOptions) {
     inline(Suite::Ed25519, EntryForm::Full)(options);
     options.policy = Policy::Mixed { budget: BUDGET };
@@ -129,7 +129,7 @@ fn signed_time_passes_a_ptp4l_transparent_clock_unharmed() {
     assert_accepted_through(&report);
 }
 
-/// Returns the part of the correction for which no clock vouches.
+/// Returns the part of the correction that no clock has signed.
 fn unsigned_part(sync: &SyncReport) -> TimeInterval {
     let signed = sync.hops.iter().map(|hop| hop.contribution);
     let correction = sync.record.correction.unwrap_or_default();
@@ -198,7 +198,7 @@ fn a_monitor_reports_what_a_strict_slave_refuses_and_goes_on() {
     );
 }
 
-/// Checks that tshark finds PTP in every frame of the capture and nothing malformed.
+/// Checks that tshark decodes every frame of the capture as PTP and finds none malformed.
 fn assert_dissects(report: &LabReport) {
     let fields = [
         "frame.number",
@@ -225,6 +225,6 @@ fn assert_dissects(report: &LabReport) {
         types.insert(kind.unwrap_or_else(|| panic!("not PTP: {line}")).to_owned());
         assert!(cells.all(str::is_empty), "malformed or suspicious: {line}");
     }
-    // Sync, Follow_Up, Announce, and the three of peer delay.
+    // The types are Sync, Follow_Up, Announce, and the three messages of the peer-delay mechanism.
     assert_eq!(types.len(), 6, "{types:?}");
 }

@@ -1,6 +1,6 @@
-//! The standard's AUTHENTICATION TLV with a group's key, between our programs, and with linuxptp
-//! 4.3 or later (`scripts/exclusions`): TIMELOOM_PTP4L_AUTH names its ptp4l, otherwise the version
-//! of the one on the PATH is checked.
+//! Tests of the standard's AUTHENTICATION TLV with a group's key, between Timeloom's programs, and
+//! with linuxptp 4.3 or later (`scripts/exclusions`). TIMELOOM_PTP4L_AUTH is the path of that
+//! ptp4l; if it is not set, the version of the one in PATH is checked.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn association() -> GroupFile {
     }
 }
 
-/// Returns a ptp4l that supports the TLV.
+/// Returns the path of a ptp4l that supports the TLV, if there is one.
 fn ptp4l() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("TIMELOOM_PTP4L_AUTH") {
         return Some(path.into());

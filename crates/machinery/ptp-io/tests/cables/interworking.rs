@@ -1,7 +1,7 @@
-//! Our clocks and ptp4l (Debian's linuxptp) on both ends of real cables.
+//! Tests of Timeloom's clocks and ptp4l (Debian's linuxptp) at the two ends of real virtual cables.
 //!
-//! All namespaces share one clock, so the true offset is zero. Bounds are wide: they detect a wrong
-//! sign, a missing correction or a lost second, not the load of the machine.
+//! All namespaces share one clock, so the true offset is zero. The limits are wide: they detect a
+//! wrong sign, a missing correction or a lost second, but not a busy machine.
 
 use crate::support::{Scratch, lab};
 use timeloom_ptp::DelayMechanism;
@@ -10,7 +10,8 @@ use timeloom_ptp_io::lab::{LabOptions, LabReport, NodeKind};
 
 use NodeKind::{Ours, Ptp4l};
 
-/// Checks for a median within 50 µs of the truth and a plausible path delay, from several Syncs.
+/// Asserts that the median of several offsets is within 50 µs of zero, and that the path delay is
+/// plausible.
 fn assert_synchronous(report: &LabReport) {
     let told = || {
         format!(

@@ -1,4 +1,4 @@
-//! Programs whose keys change while they run, on a cable built by the test.
+//! Tests of programs whose keys change while they run, on a virtual cable that the test creates.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ use timeloom_ptp_io::{
     Suite, SyncVerdict, Violation, Wake,
 };
 
-/// A grandmaster and a slave with keys, on two ends of a cable.
+/// Grandmaster and slave with keys, at the two ends of a cable.
 struct Pair {
     scratch: Scratch,
     wakes: Vec<Wake>,
@@ -25,7 +25,7 @@ struct Pair {
 }
 
 const NAMES: [&str; 2] = ["gm", "slave"];
-/// Timeout that suffices for a busy machine.
+/// Timeout that is long enough for a busy machine.
 const PATIENCE: StdDuration = StdDuration::from_secs(120);
 
 impl Pair {
@@ -96,7 +96,7 @@ impl Pair {
         pair
     }
 
-    /// Waits for a line.
+    /// Waits for an evidence line that `is_it` accepts.
     fn wait_for(&self, what: &str, is_it: impl Fn(&Line) -> bool) {
         let end = StdInstant::now() + PATIENCE;
         let mut seen = Vec::new();
@@ -139,7 +139,7 @@ impl Drop for Pair {
     }
 }
 
-/// Signs the ring and copies it to both.
+/// Signs the ring and copies it to both clocks.
 fn sign(scratch: &Scratch, change: impl FnOnce(&mut SignRequest)) {
     let mut request = SignRequest {
         authority: scratch.0.join("authority.key"),
@@ -162,7 +162,7 @@ fn sign(scratch: &Scratch, change: impl FnOnce(&mut SignRequest)) {
     }
 }
 
-/// Copies atomically, like a careful operator: never half a file under the real name.
+/// Copies a file atomically, as a careful operator does, so that a reader never finds half of it.
 fn replace(from: &Path, to: &Path) {
     let fresh = to.with_extension("copy");
     fs::copy(from, &fresh).unwrap();
@@ -177,12 +177,12 @@ fn keys_are_rotated_under_running_programs() {
         assert_eq!(rotate(&Pair::directory(&pair.scratch, name), 2).unwrap(), 2);
     }
     sign(&pair.scratch, |_| {});
-    // Both reload by the files' times, without a request.
+    // Both programs notice the changed files and reload the keys without a request.
     sign(&pair.scratch, |request| request.signing_epoch = Some(2));
     pair.wait_for_notice("slave", "signing with epoch 2");
     pair.wait_for_accepted();
     sign(&pair.scratch, |request| request.retire = vec![1]);
-    // And at once on request, as by SIGHUP.
+    // Both programs reload at once on request, as on SIGHUP.
     pair.wakes.iter().for_each(Wake::reload);
     pair.wait_for_notice("slave", "ring 4");
     pair.wait_for_accepted();
@@ -200,7 +200,7 @@ fn refused_keys_leave_the_old_ones_in_force_until_they_end() {
     pair.wait_for_notice("slave", "refused");
     pair.wait_for_accepted();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-    // An epoch that ends while programs run: nothing is accepted any more.
+    // The epoch ends while the programs run. From then on nothing is accepted.
     let now_s = timeloom_sys::clock::realtime_ns() / 1_000_000_000;
     sign(&pair.scratch, |request| {
         request.not_after_s = Some(now_s + 3)
@@ -209,12 +209,12 @@ fn refused_keys_leave_the_old_ones_in_force_until_they_end() {
     pair.wait_for_notice("slave", "ring 2");
     pair.wait_for_notice("slave", "expired");
     while pair.lines.try_recv().is_ok() {}
-    // A complete Sync of that epoch is rejected. If the slave has given its master up before, the
-    // epoch is named with other messages of it.
+    // The slave rejects a complete Sync of that epoch. If it has given up its master before, it
+    // names the epoch when other messages of that epoch arrive.
     for turn in 0..10 {
         pair.wait_for("word of the epoch", |line| match line {
             Line::Sync(sync) => {
-                // A Sync that arrived before the end may be reported after the notice.
+                // A Sync that arrived before the end of the epoch may be reported after the notice.
                 let is_accepted = sync.report.record.verdict == SyncVerdict::Accepted;
                 assert!(!is_accepted || turn == 0, "after the end: {line}");
                 let of_epoch = |violation: &Violation| violation.reason == "epoch";

@@ -1,5 +1,6 @@
-//! Our programs and ptp4l on real cables, in namespaces. One binary, since a chain is idle most of
-//! the time and several can run at once. Needs root, ptp4l and tshark.
+//! Tests of Timeloom's programs and ptp4l on virtual cables between namespaces. They are one
+//! binary, since a chain is idle most of the time and several can run at once. They need root,
+//! ptp4l and tshark.
 
 mod attacks;
 mod authenticated;

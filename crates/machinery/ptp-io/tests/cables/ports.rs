@@ -1,4 +1,4 @@
-//! A transparent clock with three ports, and the power profile's tag.
+//! Tests of a transparent clock with three ports, and of the power profile's VLAN tag.
 
 use std::process::Command;
 use std::sync::mpsc::channel;

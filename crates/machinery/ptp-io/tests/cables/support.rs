@@ -1,4 +1,4 @@
-//! Shared code of the tests on real cables.
+//! Functions that the tests on virtual cables share.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use timeloom_ptp_io::Wake;
 use timeloom_ptp_io::lab::{LabOptions, LabReport, NodeKind, run};
 use timeloom_time::Duration;
 
-/// A directory that is removed after the test.
+/// Directory that is removed after the test.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
@@ -23,8 +23,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a chain until its slave has measured a few Syncs. The timeout suffices for a busy machine,
-/// and an idle one finishes early.
+/// Runs a chain until its slave has measured a few Syncs. The timeout is long enough for a busy
+/// machine, and an idle machine finishes early.
 pub(crate) fn lab(
     scratch: &Scratch,
     nodes: &[NodeKind],
@@ -32,7 +32,8 @@ pub(crate) fn lab(
 ) -> LabReport {
     let mut options = LabOptions::new(nodes.to_vec(), scratch.0.clone());
     options.duration = Duration::from_s(120);
-    // The first offsets of ptp4l are of before its servo has locked: the median is not among them.
+    // ptp4l measures the first offsets before its servo has locked. With seven, the median is not
+    // one of them.
     options.enough = Some(if nodes.last() == Some(&NodeKind::Ptp4l) {
         7
     } else {

@@ -1,32 +1,32 @@
-//! Fixed-width fields at given offsets.
+//! Fixed-width fields at given offsets of a byte slice.
 
-/// Reason why bytes are not of a format.
+/// Reason why bytes do not have the expected format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// Too short or too long.
+    /// The bytes are too few or too many.
     #[error("{found} bytes instead of {expected}")]
     Length {
-        /// Expected length (at least).
+        /// Expected length in bytes; for some formats the minimum.
         expected: usize,
-        /// Actual length.
+        /// Actual length in bytes.
         found: usize,
     },
-    /// A field has an invalid value; its name.
+    /// A field has an invalid value: the name of the field.
     #[error("the field `{0}` has an impossible value")]
     Field(&'static str),
-    /// The writer is in the middle of an update, or never wrote.
+    /// The writer is in the middle of an update, or has never completed one.
     #[error("it is being written or was never written")]
     Updating,
 }
 
-/// Returns the `N` bytes at `at`; `bytes` must be that long.
+/// Returns the `N` bytes at offset `at`. Panics if `bytes` is shorter.
 pub(super) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut field = [0; N];
     field.copy_from_slice(&bytes[at..at + N]);
     field
 }
 
-/// Stores `field` at `at`.
+/// Stores `field` at offset `at`. Panics if `bytes` is shorter.
 pub(super) fn put(bytes: &mut [u8], at: usize, field: impl AsRef<[u8]>) {
     let field = field.as_ref();
     bytes[at..at + field.len()].copy_from_slice(field);

@@ -1,7 +1,7 @@
 //! Sample for chrony's SOCK reference clock: one datagram of 40 bytes to a Unix socket that chronyd
-//! created. Native endian, 64-bit `timeval`.
+//! created. The fields are native endian, with a 64-bit `timeval`.
 //!
-//! chronyd silently drops a datagram of another length or magic.
+//! chronyd silently drops a datagram with another length or magic number.
 
 use super::Malformed;
 use super::bytes::{expect, put, take};
@@ -9,21 +9,21 @@ use super::bytes::{expect, put, take};
 /// Size of a sample in bytes.
 pub const SIZE: usize = 40;
 
-/// "SOCK".
+/// Magic number of a sample: "SOCK".
 pub const MAGIC: i32 = 0x534f_434b;
 
 /// Sample of a reference clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SockSample {
-    /// System time of the sample, in whole seconds.
+    /// System time of the sample, in whole seconds since 1970.
     pub tv_s: i64,
-    /// Microseconds of that time.
+    /// Microseconds to be added to `tv_s`.
     pub tv_us: i64,
-    /// True time minus system time, in seconds.
+    /// True time minus the system time of the sample, in seconds.
     pub offset_s: f64,
-    /// True if it is a pulse, of which only the fraction of a second counts.
+    /// True if the sample is a pulse, of which only the fraction of a second is meaningful.
     pub pulse: bool,
-    /// 0 normal, 1 a second will be inserted, 2 one will be left out.
+    /// Leap second pending: 0 none, 1 a second will be inserted, 2 a second will be deleted.
     pub leap: i32,
 }
 
@@ -43,7 +43,7 @@ impl SockSample {
     /// Decodes a datagram.
     ///
     /// # Errors
-    /// Fails if its length or a field is wrong.
+    /// Fails if the length or a field is invalid.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         if bytes.len() != SIZE {
             return Err(Malformed::Length {

@@ -1,8 +1,10 @@
-//! ClockBound's segments, versions 2 (`/var/run/clockbound/shm0`) and 3 (`…/shm1`), as in its code;
-//! its documentation gives other bytes for the magic. Native endian.
+//! ClockBound's segments, versions 2 (`/var/run/clockbound/shm0`) and 3 (`…/shm1`). The layout
+//! follows ClockBound's code, because its documentation gives other bytes for the magic number. All
+//! fields are native endian.
 //!
-//! Updated under its readers: generation odd, fields, generation even and never
-//! 0 again (after 65534 comes 2).
+//! A writer updates a segment while programs read it: it makes the generation odd, writes the
+//! fields, and makes the generation even again. The generation is never 0 after the first update: 2
+//! follows 65534.
 
 use std::fmt;
 
@@ -14,7 +16,7 @@ use super::Malformed;
 use super::bytes::{at_least, expect, put, take};
 use crate::encode::PageSegment;
 
-/// The two words at the beginning of every segment.
+/// Magic number, as the first two words of every segment.
 pub const MAGIC: [u32; 2] = [0x414d_5a4e, 0x4342_0200];
 
 /// Size of a segment of version 2 in bytes.
@@ -23,7 +25,7 @@ pub const SIZE_V2: usize = 80;
 pub const SIZE_V3: usize = 104;
 
 const VERSION_V2: u16 = 2;
-/// Minimum version required of a reader, and the version itself.
+/// Minimum version that a reader must support, and the version of the segment: 3 for both.
 const VERSION_V3: u16 = 0x0303;
 
 /// Seconds and nanoseconds, as in `timespec`.
@@ -31,7 +33,7 @@ const VERSION_V3: u16 = 0x0303;
 pub struct Seconds {
     /// Whole seconds.
     pub s: i64,
-    /// 0 … 999,999,999.
+    /// Nanoseconds to be added to `s`: 0 … 999,999,999.
     pub ns: i64,
 }
 
@@ -45,7 +47,7 @@ impl Seconds {
     }
 }
 
-/// ClockBound's status of a clock.
+/// Status of a clock, as ClockBound defines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum ClockStatus {
@@ -53,7 +55,7 @@ pub enum ClockStatus {
     Unknown = 0,
     /// Synchronised to a source.
     Synchronized = 1,
-    /// Synchronised before, now running freely.
+    /// Synchronised earlier, and running freely now.
     FreeRunning = 2,
     /// The counter was disrupted.
     Disrupted = 3,
@@ -94,60 +96,61 @@ impl From<Status> for ClockStatus {
     }
 }
 
-/// Segment of version 2: the bound of CLOCK_REALTIME at an instant of CLOCK_MONOTONIC_COARSE.
+/// Segment of version 2: the bound of CLOCK_REALTIME's error at an instant of
+/// CLOCK_MONOTONIC_COARSE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentV2 {
-    /// Even and not 0.
+    /// Generation of the update: even and not 0.
     pub generation: u16,
-    /// Instant for which the bound was computed.
+    /// Instant of CLOCK_MONOTONIC_COARSE for which the bound was computed.
     pub as_of: Seconds,
-    /// Instant until which it may be used.
+    /// Instant of CLOCK_MONOTONIC_COARSE after which the segment must not be used.
     pub void_after: Seconds,
-    /// Half of the width, in nanoseconds, at `as_of`.
+    /// Half of the interval's width at `as_of`, in nanoseconds.
     pub bound_ns: i64,
-    /// Changes with every disruption.
+    /// Marker that changes with every disruption of the clock.
     pub disruption_marker: u64,
-    /// Growth of the bound, in parts per 10^9.
+    /// Growth of the bound since `as_of`, in parts per 10^9.
     pub max_drift_ppb: u32,
     /// Status of the clock.
     pub status: ClockStatus,
-    /// True if the reader must check the marker.
+    /// True if readers must compare the marker with that of `/dev/vmclock0`.
     pub disruption_support: bool,
 }
 
 /// Segment of version 3: UTC at a value of the time-stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentV3 {
-    /// Even and not 0.
+    /// Generation of the update: even and not 0.
     pub generation: u16,
-    /// Value of the counter.
+    /// Value of the time-stamp counter for which the bound was computed.
     pub as_of_tsc: u64,
-    /// UTC at that value.
+    /// UTC when the counter was `as_of_tsc`.
     pub as_of: Seconds,
-    /// Instant until which it may be used.
+    /// UTC after which the segment must not be used.
     pub void_after: Seconds,
     /// Seconds per tick in units of 2^-(64 + shift).
     pub period_frac: u64,
     /// Relative error of the period in units of 2^-(64 + shift of the error).
     pub period_err_frac: u64,
-    /// Half of the width, in nanoseconds, at `as_of`.
+    /// Half of the interval's width at `as_of`, in nanoseconds.
     pub bound_ns: i64,
-    /// Changes with every disruption.
+    /// Marker that changes with every disruption of the clock.
     pub disruption_marker: u64,
-    /// Growth of the bound, in parts per 10^9.
+    /// Growth of the bound since `as_of`, in parts per 10^9.
     pub max_drift_ppb: u32,
     /// Status of the clock.
     pub status: ClockStatus,
-    /// True if the reader must check the marker.
+    /// True if readers must compare the marker with that of `/dev/vmclock0`.
     pub disruption_support: bool,
-    /// Additional bits of the period's unit.
+    /// Number of additional bits in the unit of `period_frac`.
     pub period_shift: u8,
-    /// Additional bits of the error's unit.
+    /// Number of additional bits in the unit of `period_err_frac`.
     pub period_err_shift: u8,
 }
 
 impl SegmentV2 {
-    /// Encodes the 80 bytes.
+    /// Encodes the segment as 80 bytes.
     pub fn emit(&self) -> [u8; SIZE_V2] {
         let mut bytes = [0; SIZE_V2];
         put_header(&mut bytes, VERSION_V2, self.generation);
@@ -164,7 +167,7 @@ impl SegmentV2 {
     /// Decodes a copy of the segment.
     ///
     /// # Errors
-    /// Fails if it is not of version 2, or is being written.
+    /// Fails if the bytes are not a segment of version 2, or if the segment is being written.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let generation = take_header(bytes, SIZE_V2, VERSION_V2)?;
         Ok(Self {
@@ -181,11 +184,12 @@ impl SegmentV2 {
 }
 
 impl SegmentV3 {
-    /// Builds the segment for a timeline that follows TAI; its readers expect UTC.
+    /// Builds the segment for a timeline of the scale TAI. Readers of the segment expect UTC.
     ///
-    /// Readers add `max_drift_ppb` and the period's error to a symmetric bound and cut fractions
-    /// off; so the greater side is taken, the growth is rounded up, and 2 ns are added. The marker
-    /// is given but not offered for checking: readers would look for it in `/dev/vmclock0`.
+    /// Readers use a symmetric bound, add `max_drift_ppb` and the period's error to it, and
+    /// truncate fractions. The bound is therefore the larger of the two sides, the growth is
+    /// rounded up, and 2 ns are added. The marker is given but `disruption_support` is false,
+    /// because readers would compare the marker with that of `/dev/vmclock0`.
     pub fn of(segment: &Segment, encoded: &PageSegment, utc: &UtcView) -> Self {
         let tai = Interval::around(
             Instant::from_ns(encoded.estimate0_ns),
@@ -216,7 +220,7 @@ impl SegmentV3 {
         }
     }
 
-    /// Encodes the 104 bytes.
+    /// Encodes the segment as 104 bytes.
     pub fn emit(&self) -> [u8; SIZE_V3] {
         let mut bytes = [0; SIZE_V3];
         put_header(&mut bytes, VERSION_V3, self.generation);
@@ -238,7 +242,7 @@ impl SegmentV3 {
     /// Decodes a copy of the segment.
     ///
     /// # Errors
-    /// Fails if it is not of version 3, or is being written.
+    /// Fails if the bytes are not a segment of version 3, or if the segment is being written.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let generation = take_header(bytes, SIZE_V3, VERSION_V3)?;
         expect("period_shift", bytes[97] < 64 && bytes[98] < 64)?;
@@ -282,7 +286,7 @@ impl From<&SegmentV3> for AnySegment {
 }
 
 impl AnySegment {
-    /// Builds a segment of version 2 or 3 that gives no time but a status.
+    /// Builds a segment of version 2 or 3 with a status but without a valid time.
     pub fn void(version: u8, status: ClockStatus) -> Self {
         let (zero, far_ns) = (Seconds { s: 0, ns: 0 }, 1_000_000_000_000_000);
         if version == 2 {
@@ -314,7 +318,7 @@ impl AnySegment {
         })
     }
 
-    /// Returns its size in the file, in bytes.
+    /// Returns the size of the segment in the file, in bytes.
     pub fn size(&self) -> usize {
         match self {
             Self::V2(_) => SIZE_V2,
@@ -322,7 +326,7 @@ impl AnySegment {
         }
     }
 
-    /// Encodes the bytes with this generation; beyond [`Self::size`] they are zeros.
+    /// Encodes the segment with this generation. The bytes beyond [`Self::size`] are zeros.
     pub(crate) fn emit_as(&self, generation: u16) -> [u8; SIZE_V3] {
         match *self {
             Self::V2(segment) => {
@@ -343,8 +347,8 @@ impl AnySegment {
     }
 }
 
-/// Returns the version of the segment that begins with `bytes`, even if it is not yet written;
-/// `None` if it is not a segment.
+/// Returns the version of the segment that begins with `bytes`, even if the segment is still being
+/// written; `None` if the bytes do not begin a segment.
 pub fn version_of(bytes: &[u8]) -> Option<u8> {
     if bytes.len() < 16 || [take(bytes, 0), take(bytes, 4)].map(u32::from_ne_bytes) != MAGIC {
         return None;
@@ -356,7 +360,7 @@ pub fn version_of(bytes: &[u8]) -> Option<u8> {
     }
 }
 
-/// Returns the generation of the update after `generation`: even, never 0.
+/// Returns the generation of the update that follows `generation`: even and never 0.
 pub fn next_generation(generation: u16) -> u16 {
     match (generation | 1).wrapping_add(1) {
         0 => 2,

@@ -1,8 +1,8 @@
-//! Formats of other projects, byte by byte, as `parse` and `emit`. Each module states the source of
-//! its layout.
+//! Formats of other projects, with functions `parse` and `emit` for their bytes. Each module states
+//! the source of its layout.
 //!
-//! Nothing here accesses shared memory: each format documents its update protocol, and the owner of
-//! the memory implements it.
+//! No code in this module accesses shared memory. Each format documents its update protocol, which
+//! the owner of the memory implements.
 
 mod bytes;
 pub mod chrony_sock;

@@ -1,8 +1,9 @@
-//! NTP's shared-memory reference clock (driver 28): SysV key `0x4e545030 +
-//! unit`, 96 bytes on 64-bit machines, native endian.
+//! NTP's shared-memory reference clock (driver 28): a SysV segment with the key `0x4e545030 +
+//! unit`, of 96 bytes on 64-bit machines, native endian.
 //!
-//! Updated under its readers in mode 1: valid 0, count + 1, fields, count + 1, valid 1. The
-//! protocol has no barriers; the owner of the memory adds them.
+//! A writer updates the segment in mode 1 while programs read it: it sets `valid` to 0, increments
+//! `count`, writes the fields, increments `count` again and sets `valid` to 1. The protocol
+//! specifies no memory barriers; the owner of the memory adds them.
 
 use super::Malformed;
 use super::bytes::{at_least, expect, put, take};
@@ -10,34 +11,36 @@ use super::bytes::{at_least, expect, put, take};
 /// Size of the segment in bytes.
 pub const SIZE: usize = 96;
 
-/// Seconds with both of the segment's fractions, of which readers use the finer if they agree.
+/// Seconds with the microseconds and the nanoseconds of the segment. Readers use the nanoseconds if
+/// they agree with the microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShmTime {
     /// Whole seconds.
     pub s: i64,
-    /// 0 … 999,999,999.
+    /// Nanoseconds to be added to `s`: 0 … 999,999,999.
     pub ns: i32,
 }
 
 /// Sample of a reference clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShmSample {
-    /// Raised by two with every sample.
+    /// Number of updates, raised by two with every sample.
     pub count: i32,
     /// True time of the sample.
     pub clock: ShmTime,
-    /// System time of the sample.
+    /// System time at which the sample was taken.
     pub receive: ShmTime,
-    /// 0 normal, 1 a second will be inserted, 2 one will be left out, 3 unknown.
+    /// Leap second pending: 0 none, 1 a second will be inserted, 2 a second will be deleted, 3
+    /// unknown.
     pub leap: i32,
-    /// Logarithm of the clock's resolution in seconds, base 2.
+    /// Resolution of the clock, as a power of two in seconds.
     pub precision: i32,
-    /// True until the reader has taken the sample.
+    /// True until a reader has taken the sample.
     pub valid: bool,
 }
 
 impl ShmSample {
-    /// Encodes the segment, in mode 1.
+    /// Encodes the sample as a segment in mode 1.
     pub fn emit(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
         put(&mut bytes, 0, 1i32.to_ne_bytes());
@@ -57,7 +60,7 @@ impl ShmSample {
     /// Decodes a copy of the segment.
     ///
     /// # Errors
-    /// Fails if it is too short or a field is wrong.
+    /// Fails if the bytes are too few, or if a field is invalid.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         at_least(bytes, SIZE)?;
         let i32_at = |at| i32::from_ne_bytes(take(bytes, at));
@@ -66,7 +69,7 @@ impl ShmSample {
         let time = |s_at: usize, us_at: usize, ns_at: usize| {
             let (us, ns) = (i32_at(us_at), i32_at(ns_at));
             expect("microseconds", (0..1_000_000).contains(&us))?;
-            // A writer without nanoseconds leaves them 0.
+            // A writer that has no nanoseconds leaves the field 0.
             let ns = if ns / 1000 == us { ns } else { us * 1000 };
             Ok(ShmTime {
                 s: i64::from_ne_bytes(take(bytes, s_at)),

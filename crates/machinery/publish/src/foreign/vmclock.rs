@@ -1,8 +1,9 @@
-//! The kernel's `struct vmclock_abi` (uapi/linux/vmclock-abi.h), little-endian:
-//! bytes 0–111 of a timeline's page, and of `/dev/vmclock0` in a guest.
+//! The kernel's `struct vmclock_abi` (uapi/linux/vmclock-abi.h), little-endian. It occupies bytes
+//! 0–111 of a timeline's page, and of `/dev/vmclock0` in a guest.
 //!
-//! Updated under its readers as the kernel and QEMU do: sequence odd, fields, sequence even. (Our
-//! own readers use the latch behind it instead.)
+//! A writer updates the structure while programs read it, as the kernel and QEMU do: it makes the
+//! sequence odd, writes the fields, and makes the sequence even. (Timeloom's own readers use the
+//! latch that follows the structure on the page.)
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI16, AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
@@ -17,31 +18,31 @@ use crate::PAGE_SIZE;
 use crate::encode::PageSegment;
 use crate::writer::TimeType;
 
-/// "VCLK".
+/// Value of `magic`: "VCLK".
 pub const MAGIC: u32 = 0x4b4c_4356;
 
 /// Size of the structure in bytes.
 pub const SIZE: usize = 112;
 
-/// `flags`: the error of the period is given.
+/// Bit of `flags`: the maximum error of the period is given.
 pub const PERIOD_MAXERROR: u64 = 1 << 4;
-/// `flags`: the error of the time is given.
+/// Bit of `flags`: the maximum error of the time is given.
 pub const TIME_MAXERROR: u64 = 1 << 6;
 
-/// `counter_id`: the x86 time-stamp counter.
+/// Value of `counter_id`: the x86 time-stamp counter.
 pub const COUNTER_TSC: u8 = 1;
-/// `counter_id`: none; there is no time on the page.
+/// Value of `counter_id`: no counter, so there is no time on the page.
 pub const COUNTER_INVALID: u8 = 0xff;
 
-/// `time_type`: TAI.
+/// Value of `time_type`: TAI.
 pub const TIME_TAI: u8 = 1;
-/// `time_type`: nanoseconds since a zero that is not shared with other pages.
+/// Value of `time_type`: nanoseconds since a zero that is not shared with other pages.
 pub const TIME_MONOTONIC: u8 = 2;
 
-/// `flags`: `tai_offset_sec` is valid.
+/// Bit of `flags`: `tai_offset_sec` is valid.
 pub const TAI_OFFSET_VALID: u64 = 1 << 0;
 
-/// Structure in shared memory; see the kernel's header for the fields.
+/// The structure in shared memory; see the kernel's header for the fields.
 #[repr(C)]
 #[derive(Debug)]
 pub struct VmclockAbi {
@@ -51,7 +52,8 @@ pub struct VmclockAbi {
     pub(crate) counter_id: AtomicU8,
     pub(crate) time_type: AtomicU8,
     pub(crate) seq_count: AtomicU32,
-    /// Changes with every disruption of the counter. (Our own readers find it beside the segment.)
+    /// Marker that changes with every disruption of the counter. (Timeloom's own readers use the
+    /// copy beside the latch's sequence.)
     pub disruption_marker: AtomicU64,
     pub(crate) flags: AtomicU64,
     pub(crate) pad: [AtomicU8; 2],
@@ -74,20 +76,20 @@ pub struct VmclockAbi {
 /// Values of a `vmclock_abi`, copied out of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vmclock {
-    /// Size of the region that holds the structure.
+    /// Size in bytes of the memory region that holds the structure.
     pub size: u32,
-    /// Counter: [`COUNTER_TSC`] …
+    /// Kind of the counter, such as [`COUNTER_TSC`].
     pub counter_id: u8,
-    /// Time scale: [`TIME_TAI`] …
+    /// Time scale, such as [`TIME_TAI`].
     pub time_type: u8,
-    /// Changes with every disruption.
+    /// Marker that changes with every disruption of the counter.
     pub disruption_marker: u64,
-    /// Flags of the valid fields.
+    /// Flags that state which of the optional fields are valid.
     pub flags: u64,
-    /// 0 unknown, 1 initialising, 2 synchronised, 3 free-running, 4 unreliable.
+    /// Status: 0 unknown, 1 initialising, 2 synchronised, 3 free-running, 4 unreliable.
     pub clock_status: u8,
-    /// Offset from TAI to UTC, that is UTC minus TAI, in seconds: −37 since 2017. Valid if its flag
-    /// is set.
+    /// Offset from TAI to UTC in seconds, that is UTC minus TAI: −37 since 2017. Valid if
+    /// [`TAI_OFFSET_VALID`] is set.
     ///
     /// The specification (UAPI.13) says "from TAI to UTC" and gives 37 as an example, which is the
     /// opposite sign. Linux's reader is authoritative: as of 6.13, `tai_adjust()` of
@@ -95,31 +97,31 @@ pub struct Vmclock {
     /// subtracting it. Writers differ, so a page of another writer is never converted with this
     /// field.
     pub tai_offset_s: i16,
-    /// Additional bits of the period's unit.
+    /// Number of additional bits in the unit of `period_frac`.
     pub period_shift: u8,
-    /// Counter at the time below.
+    /// Value of the counter at the time that the following fields state.
     pub counter_value: u64,
     /// Seconds per tick in units of 2^-(64 + shift).
     pub period_frac: u64,
-    /// Greatest error of the period, in the same unit.
+    /// Maximum error of the period, in the unit of `period_frac`.
     pub period_maxerror: u64,
-    /// Time at `counter_value`: whole seconds.
+    /// Time when the counter was `counter_value`, in whole seconds.
     pub time_s: u64,
-    /// Fraction of that time, in units of 2^-64 s.
+    /// Fraction of a second to be added to `time_s`, in units of 2^-64 s.
     pub time_frac: u64,
-    /// Greatest error of the time, in nanoseconds.
+    /// Maximum error of the time, in nanoseconds.
     pub time_maxerror_ns: u64,
-    /// Changes when a machine is restored from a snapshot.
+    /// Number that changes when a machine is restored from a snapshot.
     pub generation: u64,
 }
 
 impl Vmclock {
-    /// Builds the structure for a segment; without an interval it gives no time.
+    /// Builds the structure for a segment. Without an interval the structure gives no time.
     pub fn of(segment: &Segment, encoded: &PageSegment, kind: PageCounter) -> Self {
         let bounded = segment.status.may_have_interval();
-        // From nanoseconds per tick in 8.56 to seconds in 2^-(64 + shift): times 2^(8 + shift) /
-        // 10^9, as far as 64 bits hold it. A tick of 0.1 … 200 ns is below 2^-22 s, so 22 bits of
-        // shift always fit.
+        // This converts nanoseconds per tick in 8.56 fixed point to seconds in units of 2^-(64 +
+        // shift): it multiplies by 2^(8 + shift) / 10^9, as far as 64 bits hold the result. A tick
+        // of 0.1 … 200 ns is below 2^-22 s, so a shift of 22 bits always fits.
         let shift = 22u8;
         let per_second =
             |ns_0_64: u128| u64::try_from((ns_0_64 << shift) / 1_000_000_000).unwrap_or(u64::MAX);
@@ -151,17 +153,17 @@ impl Vmclock {
             period_shift: shift,
             counter_value: encoded.counter0,
             period_frac: per_second(u128::from(encoded.rate_8_56) << 8),
-            // Two more: this quotient and the period's are rounded down.
+            // Two units more, because this quotient and that of the period are rounded down.
             period_maxerror: per_second(u128::from(growth)).saturating_add(2),
             time_s: time_ns / 1_000_000_000,
             time_frac: ((rest_ns << 64) / 1_000_000_000) as u64,
-            // One more: the fraction is rounded down.
+            // One nanosecond more, because the fraction is rounded down.
             time_maxerror_ns: encoded.below_ns.max(encoded.above_ns).saturating_add(1),
             generation: 0,
         }
     }
 
-    /// Sets the time scale, and the offset of UTC if it is known.
+    /// Sets the time scale, and the offset from TAI to UTC if it is known.
     #[must_use]
     pub fn with_type(self, time_type: TimeType) -> Self {
         match time_type {
@@ -178,7 +180,7 @@ impl Vmclock {
         }
     }
 
-    /// Encodes the 112 bytes, with an even sequence.
+    /// Encodes the structure as 112 bytes, with an even sequence.
     pub fn emit(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
         put(&mut bytes, 0, MAGIC.to_le_bytes());
@@ -200,11 +202,12 @@ impl Vmclock {
         bytes
     }
 
-    /// Decodes a copy of at least the first 112 bytes of a page (104 from producers without the
-    /// generation counter are not enough: request 112).
+    /// Decodes a copy of at least the first 112 bytes of a page. Producers without the generation
+    /// counter have only 104 bytes, which are not enough.
     ///
     /// # Errors
-    /// Fails if it is not a vmclock of version 1, too short, or being written.
+    /// Fails if the bytes are not a vmclock of version 1 or are too few, or if the structure is
+    /// being written.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         at_least(bytes, SIZE)?;
         let u64_at = |at| u64::from_le_bytes(take(bytes, at));
@@ -235,9 +238,9 @@ impl Vmclock {
         })
     }
 
-    /// Returns the time when the counter is `ticks`, in whole seconds and a fraction in units of
-    /// 2^-64 s, as the kernel's driver computes it. `None` before `counter_value` and beyond 2^64
-    /// seconds.
+    /// Returns the time when the counter is `ticks`, computed as the kernel's driver does: whole
+    /// seconds, and a fraction in units of 2^-64 s. `None` if `ticks` is before `counter_value` or
+    /// the time exceeds 2^64 seconds.
     pub fn at(&self, ticks: u64) -> Option<(u64, u64)> {
         let delta = u128::from(ticks.checked_sub(self.counter_value)?);
         let moved = (delta * u128::from(self.period_frac)) >> self.period_shift;
@@ -249,8 +252,8 @@ impl Vmclock {
 }
 
 impl VmclockAbi {
-    /// Returns TAI minus UTC, if the page states it; `None` also if a write takes longer than
-    /// expected.
+    /// Returns TAI minus UTC in seconds; `None` if the page does not state it, or if a write takes
+    /// longer than expected.
     pub(crate) fn tai_offset_s(&self) -> Option<i16> {
         for _ in 0..1000 {
             let sequence = self.seq_count.load(Acquire);
@@ -264,8 +267,8 @@ impl VmclockAbi {
         None
     }
 
-    /// Writes the structure under its readers. One writer at a time. The disruption marker is not
-    /// stored here, but where a disruption is detected.
+    /// Writes the structure while programs read it. Only one writer may do so at a time. The
+    /// disruption marker is not stored here, but at the place where a disruption is detected.
     pub(crate) fn store(&self, values: &Vmclock) {
         let sequence = self.seq_count.load(Relaxed) | 1;
         self.seq_count.store(sequence, Relaxed);
@@ -327,7 +330,7 @@ mod tests {
             tai_offset_s: -37,
             period_shift: 22,
             counter_value: 1000,
-            // One nanosecond: 2^86 / 10^9.
+            // One nanosecond is 2^86 / 10^9 of these units.
             period_frac: ((1u128 << 86) / 1_000_000_000) as u64,
             period_maxerror: 5,
             time_s: 7,

@@ -1,5 +1,5 @@
-//! Computation of a reading from the words of a page and the value of the counter. The module
-//! neither reads a counter nor knows how a page is mapped; [`super::PageReader`] does.
+//! Computation of a reading from the words of a page and the value of the counter. This module
+//! neither reads a counter nor maps a page; [`super::PageReader`] does.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -10,14 +10,16 @@ use super::Reading;
 use crate::encode::{GOOD_FOR, MARKER, PageSegment};
 use crate::layout::{TimelinePage, WORDS};
 
-/// Returns true if the host's oscillator has changed since the words were made: the host was held
-/// or slowed by itself. Only a guest's page of its host has a marker.
+/// Returns true if the host's oscillator has changed since the words were written, because the
+/// session stopped or slowed that host alone. `marker` is `None` unless the page is that of a
+/// guest's host.
 #[inline(always)]
 pub(super) fn is_displaced(marker: Option<u64>, then: u64) -> bool {
     marker.is_some_and(|marker| marker != then || marker & 1 == 1)
 }
 
-/// Returns the reading of a displaced page. Without an interval it keeps its status.
+/// Returns the reading of a page whose host's oscillator has changed. If the page has no interval
+/// anyway, its status remains.
 pub(super) fn displaced(segment: &PageSegment) -> Reading {
     let said = Status::from_number(segment.status).unwrap_or(Status::NeverSynchronised);
     let status = if said.may_have_interval() {
@@ -37,9 +39,9 @@ pub(super) const VOID: Reading = Reading {
     bounded: false,
 };
 
-/// Inputs of a good reading, each word in a register of its own. (As an array made by `map` they
-/// went through the stack, stored by halves of what was then loaded whole, and the processor waited
-/// for its own stores.)
+/// Inputs of a good reading, as separate fields so that the compiler keeps each word in a register.
+/// (An array made by `map` went through the stack: it was stored in halves and loaded whole, and
+/// the processor waited for its own stores.)
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) counter0: u64,
@@ -54,7 +56,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Number of words that the line uses, from the first on.
+    /// Number of the page's words that the line uses; they are the first ones.
     pub(crate) const WORDS: usize = MARKER + 1;
 
     #[inline(always)]
@@ -81,15 +83,16 @@ impl Line {
         }
     }
 
-    /// Returns the reading when the counter is `now`, if it is a good one. Total for all words:
-    /// nothing here overflows, divides or panics.
+    /// Returns the reading when the counter is `now`; `None` unless it is a good one. Defined for
+    /// all words: nothing here overflows, divides or panics.
     #[inline(always)]
     pub(super) fn good(&self, page: &TimelinePage, now: u64) -> Option<Reading> {
         self.good_while(page, now, now)
     }
 
-    /// Returns the reading as [`Self::good`] does, for a daemon with another counter, which must
-    /// have shown itself alive until `alive_at` of that.
+    /// Returns the reading as [`Self::good`] does, for a page whose `alive_until` is in ticks of
+    /// another counter. `alive_at` is the value of that counter at which the daemon must count as
+    /// alive.
     #[inline(always)]
     pub(crate) fn good_while(
         &self,
@@ -97,18 +100,19 @@ impl Line {
         now: u64,
         alive_at: u64,
     ) -> Option<Reading> {
-        // After the counter in program order. The processor may load it earlier, but a disruption
-        // of the counter (a migration, a restored snapshot) interrupts this processor, and a load
-        // that had run ahead of the interruption is repeated.
+        // The marker is loaded after the counter in program order. The processor may load it
+        // earlier. But a disruption of the counter (a migration, a restored snapshot) interrupts
+        // this processor, and then a load that had run ahead of the interruption is repeated.
         let undisrupted = page.disruption_marker().load(Relaxed) == self.marker;
         let alive = alive_at <= page.alive_until().load(Relaxed);
-        // A counter before the line's start wraps to far beyond its end.
+        // The difference for a counter before the line's start wraps to a value far beyond the
+        // line's end.
         let ticks = now.wrapping_sub(self.counter0);
         let good = undisrupted && alive && ticks < self.good_for;
         good.then(|| self.after(ticks))
     }
 
-    /// Returns the reading this many ticks after the start.
+    /// Returns the reading `ticks` after the start of the line.
     #[inline(always)]
     fn after(&self, ticks: u64) -> Reading {
         Reading {
@@ -124,13 +128,13 @@ impl Line {
         }
     }
 
-    /// Returns the reading when the counter is `now`, good or not.
+    /// Returns the reading when the counter is `now`, even if it is not a good one.
     #[cfg(test)]
     pub(crate) fn at(&self, now: u64) -> Reading {
         self.after(now.wrapping_sub(self.counter0))
     }
 
-    /// Returns the words that the line was loaded from.
+    /// Returns the words from which the line was loaded.
     pub(crate) fn words(&self) -> [u64; Self::WORDS] {
         [
             self.counter0,
@@ -146,8 +150,8 @@ impl Line {
     }
 }
 
-/// Returns the reading in all cases but the good one. Values that no honest writer gives were
-/// refused before.
+/// Returns the reading in all cases except that of a good one. The caller has already refused
+/// values that no honest writer produces.
 #[cold]
 pub(super) fn doubtful(page: &TimelinePage, segment: &PageSegment, now: u64) -> Reading {
     let said = Status::from_number(segment.status).unwrap_or(Status::NeverSynchronised);
@@ -170,8 +174,8 @@ pub(super) fn doubtful(page: &TimelinePage, segment: &PageSegment, now: u64) -> 
     if now > segment.void_after {
         return void(status);
     }
-    // Another core's counter may be slightly behind: the line is extrapolated backwards, with the
-    // growth of both sides.
+    // The counter of another core may be slightly behind. The line is then extrapolated backwards,
+    // and both sides grow.
     let ticks = now.saturating_sub(segment.counter0);
     let (below_growth, above_growth) = (segment.below_growth_0_64, segment.above_growth_0_64);
     let back = scaled(behind, segment.rate_8_56, 56);

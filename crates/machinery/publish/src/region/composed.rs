@@ -1,11 +1,11 @@
-//! Composed lines: a host page's line in the guest's own counter, made of the page's words and the
-//! relation of the counters once for each publication of either.
-//!
-//! Reading by a composed line is like reading a page: one line, one counter. Without it a reader
-//! translates its counter at each reading, which doubles the cost (`timeloom bench vm`). The
-//! interval of a composed line contains that of the translation. The line is cached in the reader,
-//! for all its threads, and is never authoritative: if one of the two has changed, or anything else
-//! differs, the caller translates again.
+//! Composed lines: the line of a host's page, expressed in the guest's own counter. A composed line
+//! is computed from the page's words and the relation of the two counters, once for each
+//! publication of either.
+//! Reading with a composed line is like reading a page: one line and one counter. Without it, a
+//! reader translates its counter at each reading, which doubles the cost (`timeloom bench vm`). The
+//! interval of a composed line contains the interval that the translation would give. The reader
+//! caches the line for all its threads. The cache is never authoritative: if the page, the relation
+//! or anything else has changed, the caller translates again.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, fence};
@@ -14,22 +14,22 @@ use crate::latch::Latch;
 use crate::reader::Line;
 use crate::{PageReader, Reading, Relation};
 
-/// Words of a composed line: the line's own, the maximum lead of the host's counter, the sequences
-/// that it was made from, and the region's generation.
+/// Words of a composed line: those of the line itself, the maximum lead of the host's counter, the
+/// sequences of the publications it was computed from, and the region's generation.
 const WORDS: usize = Line::WORDS + 3;
 const AHEAD: usize = Line::WORDS;
 const MADE_FROM: usize = Line::WORDS + 1;
 const GENERATION: usize = Line::WORDS + 2;
 
-/// Cache of one composed line, empty at first.
+/// Cache for one composed line; empty at first.
 #[derive(Debug)]
 pub(super) struct Composed {
     latch: Latch<WORDS>,
-    /// True while a thread is writing.
+    /// True while a thread is storing a line.
     is_taken: AtomicBool,
 }
 
-/// Sequences of the publications that a line is made from: the page's and the relation's.
+/// Sequences of the two publications from which a line is computed: the page's and the relation's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MadeFrom {
     pub(super) page: u32,
@@ -46,14 +46,15 @@ impl MadeFrom {
 impl Composed {
     pub(super) fn new() -> Self {
         Self {
-            // A line that is good for no tick contains no counter.
+            // A line that is good for zero ticks matches no counter.
             latch: Latch::new([0; WORDS]),
             is_taken: AtomicBool::new(false),
         }
     }
 
-    /// Returns the reading, if there is a line of these publications and the reading is good.
-    /// `generation` is loaded after the counter: a move of the counter has changed it before.
+    /// Returns the reading; `None` if the cached line is not of these publications, or if the
+    /// reading is not good. `generation` is loaded after the counter. When the counter is moved,
+    /// the generation changes first, so the reading detects it.
     #[inline(always)]
     pub(super) fn read(
         &self,
@@ -63,7 +64,7 @@ impl Composed {
         generation: impl Fn() -> u64,
     ) -> Option<Reading> {
         let sequence = self.latch.sequence();
-        // The counter last: the loaded words are then used at once.
+        // The counter is read last, so that the loaded words are used immediately.
         let taken = self.latch.read_at(sequence, |words| {
             let word = |index: usize| words[index].load(Relaxed);
             let beside = [word(AHEAD), word(MADE_FROM), word(GENERATION)];
@@ -78,7 +79,8 @@ impl Composed {
         (generation() == measured).then_some(reading)
     }
 
-    /// Stores a line. If another thread is storing one, its line is as good.
+    /// Stores a line in the cache. If another thread is storing one, this line is dropped, because
+    /// the other one is as good.
     pub(super) fn keep(&self, line: &OwnLine, made_from: MadeFrom) {
         if self.is_taken.swap(true, Acquire) {
             return;
@@ -93,17 +95,17 @@ impl Composed {
     }
 }
 
-/// Line of a page by another counter.
+/// Line of a host's page, expressed in the guest's counter.
 pub(super) struct OwnLine {
     line: Line,
-    /// Maximum lead of the host's counter over the guest's, modulo 2^64, while the line is good.
+    /// Maximum lead of the host's counter over the guest's while the line is good, modulo 2^64.
     ahead: u64,
     generation: u64,
 }
 
 impl OwnLine {
-    /// Composes the line that begins at the guest's counter `own`; `None` if the page's line is not
-    /// good then. `tick_8_56` is the maximum length of a tick, in nanoseconds.
+    /// Composes the line that begins when the guest's counter is `own`; `None` if the page's line
+    /// is not good at that instant. `tick_8_56` is the maximum length of a tick, in nanoseconds.
     pub(super) fn of(line: &Line, relation: &Relation, own: u64, tick_8_56: u64) -> Option<Self> {
         let translated = relation.translate(own);
         let ticks = translated.latest.wrapping_sub(line.counter0);
@@ -111,11 +113,12 @@ impl OwnLine {
         let half_ns = half_ns(translated.width, tick_8_56);
         let more = |part: u64, growth: u64| {
             let part = part.wrapping_add(scaled(ticks, growth, 64));
-            // Two are rounded here and one at each reading.
+            // Two values are rounded here, and one at each reading.
             part.saturating_add(half_ns).saturating_add(3)
         };
-        // Both ends of the uncertainty grow by this, and once more by the same since the estimate
-        // is that of the latest value. It is small, since a relation is sound.
+        // Both ends of the uncertainty grow by this amount. The bounds grow by the same amount once
+        // more, since the estimate is that of the latest possible value. The growth is small,
+        // because a relation is sound.
         let apart = scaled(relation.growth_0_64, tick_8_56, 56).saturating_mul(2);
         let grown = scaled(left, relation.growth_0_64, 64).saturating_add(2);
         let moved = scaled(ticks, line.rate, 56).wrapping_sub(half_ns);
@@ -137,7 +140,7 @@ impl OwnLine {
     }
 }
 
-/// Returns half of the uncertainty, in nanoseconds, rounded up.
+/// Returns half of the uncertainty `width`, converted from ticks to nanoseconds and rounded up.
 #[inline(always)]
 pub(super) fn half_ns(width: u64, tick_8_56: u64) -> u64 {
     let ns = (u128::from(width) * u128::from(tick_8_56)) >> 56;
@@ -148,8 +151,9 @@ fn scaled(ticks: u64, factor: u64, shift: u32) -> u64 {
     u64::try_from((u128::from(ticks) * u128::from(factor)) >> shift).unwrap_or(u64::MAX)
 }
 
-/// Maximum age in ticks, ten seconds or more: then a new line is made. The relation's growth until
-/// then is small beside the time for which a daemon shows itself alive.
+/// Maximum age of a composed line in ticks (ten seconds or more), after which a new line is
+/// composed. Until then the relation grows by little compared with the time for which a daemon
+/// counts as alive.
 const LONGEST: u64 = 1 << 35;
 
 #[cfg(test)]
@@ -159,8 +163,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// At every instant at which the line is good, its interval contains that of the
-        /// translation, and is hardly wider.
+        /// At every instant at which the line is good, its interval contains the interval of the
+        /// translation and is hardly wider.
         #[test]
         fn a_line_claims_what_the_translation_does(
             (low, width) in (-1_i64 << 40..1 << 40, 0_i64..1 << 24),
@@ -179,7 +183,7 @@ mod tests {
                 growth_0_64: ((u128::from(drift_ppb) << 64) / 1_000_000_000) as u64,
                 generation: 7,
             };
-            // As stated by regions: a thousandth more than the true value.
+            // Regions state this value, which exceeds the true one by a thousandth.
             let tick_8_56 = rate + rate / 1000;
             let line = Line {
                 counter0: relation.translate(own).latest - before,
@@ -196,7 +200,8 @@ mod tests {
             prop_assume!(later < made.line.good_for);
             let at = own + later;
             let translated = relation.translate(at);
-            // It is good no longer than the page's line, and alive no longer.
+            // The composed line is not good, nor its daemon alive, for longer than with the page's
+            // line.
             prop_assert!(translated.latest - line.counter0 < line.good_for);
             prop_assert!(translated.latest <= at.wrapping_add(made.ahead));
             let by_page = line.at(translated.latest);
@@ -212,7 +217,7 @@ mod tests {
                 own.estimate_ns + own.above_ns as i64,
             ];
             prop_assert!(claimed[0] <= exact[0] && exact[1] <= claimed[1]);
-            // Growth of the relation since, twice, and roundings.
+            // The growth of the relation since then, twice, and the rounding.
             let grown = scaled(scaled(later, relation.growth_0_64, 64), tick_8_56, 56) as i64;
             prop_assert!(exact[0] - claimed[0] <= 3 * grown + 10);
             prop_assert!(claimed[1] - exact[1] <= 3 * grown + 10);

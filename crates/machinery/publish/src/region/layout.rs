@@ -11,62 +11,62 @@ use crate::layout::sum;
 /// First word of a region: "TLRG", little-endian.
 pub const REGION_MAGIC: u32 = u32::from_le_bytes(*b"TLRG");
 
-/// Version, raised whenever the layout changes.
+/// Version of the layout, raised with every change.
 pub const REGION_VERSION: u32 = 2;
 
 /// Maximum number of timelines in a region.
 pub const MOST_TIMELINES: usize = 15;
 
-/// Number of 64-bit words of a slot's name.
+/// Number of 64-bit words for the name in a slot.
 pub(crate) const NAME_WORDS: usize = 8;
 
-/// First page of a region: its directory. All summed words are written before the region is passed
-/// on, and never after.
+/// First page of a region: its directory. All words that the sum covers are written before the
+/// region is passed to the guest, and never afterwards.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct RegionDirectory {
-    /// [`REGION_MAGIC`].
+    /// Value [`REGION_MAGIC`].
     pub magic: AtomicU32,
-    /// [`REGION_VERSION`].
+    /// Value [`REGION_VERSION`].
     pub version: AtomicU32,
     /// Size of the region in bytes, a power of two.
     pub size: AtomicU32,
-    /// Number of slots in use, from the first on.
+    /// Number of slots in use; they are the first ones.
     pub timelines: AtomicU32,
-    /// Owner of the pages' counter: their `owner`.
+    /// Domain of the pages' counter, as in `owner` of a timeline's page.
     pub owner: AtomicU64,
-    /// A [`crate::PageCounter`].
+    /// Number of the [`crate::PageCounter`] of the pages.
     pub counter: AtomicU32,
-    /// Maximum difference in rate of the guest's counter from the host's, in 10^-9.
+    /// Maximum deviation of the guest counter's rate from the host counter's, in parts per 10^9.
     pub drift_ppb: AtomicU32,
-    /// Number that differs with every relay.
+    /// Number that differs for every relay, the host's program that writes the region.
     pub incarnation: AtomicU64,
-    /// Error of a measured relation to both sides, in ticks.
+    /// Error of a measured relation on either side, in ticks.
     pub slack: AtomicU64,
-    /// Nanoseconds per tick, 8.56 fixed point, rounded up.
+    /// Maximum length of a tick in nanoseconds, in 8.56 fixed point, rounded up.
     pub tick_8_56: AtomicU64,
-    /// Sum over the words above and all slots.
+    /// Sum of the words above, of all slots, and of `has_clock`.
     pub sum: AtomicU64,
-    /// Changes whenever the guest's counter may have been moved.
+    /// Number that changes whenever the guest's counter may have been moved.
     pub generation: AtomicU64,
-    /// Host's counter when this was last stored.
+    /// Value of the host's counter when the host last stored this word.
     pub stamp: AtomicU64,
-    /// 1 if the host's clock page is passed beside the region ([`crate::GivenClock`]): its
-    /// disruptions are the pages' markers. It is summed, too.
+    /// 1 if the host's clock page is passed to the guest beside the region ([`crate::GivenClock`]).
+    /// The disruptions on that page are then the pages' markers. The sum covers this word too.
     pub has_clock: AtomicU64,
     pub(crate) reserved: [AtomicU64; 5],
-    /// Timelines: slot n is page n + 1.
+    /// Slots of the timelines. Slot n describes page n + 1 of the region.
     pub slots: [Slot; MOST_TIMELINES],
     pub(crate) rest: [AtomicU64; REST],
 }
 
-/// Timeline in the directory.
+/// Description of a timeline in the directory.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Slot {
     /// Id of the timeline, low half first.
     pub timeline: [AtomicU64; 2],
-    /// Bytes of the name, followed by zeros.
+    /// Bytes of the timeline's name, followed by zeros.
     pub name: [AtomicU64; NAME_WORDS],
 }
 
@@ -96,27 +96,29 @@ impl RegionDirectory {
     }
 }
 
-/// Page of the guest's own: the relation of its counter to the region's. The guest's measuring
-/// program writes it; programs that read the region's timelines read it too.
+/// Page with the relation of the guest's counter to the region's. The guest's measuring program
+/// writes it, and the guest's programs read it together with the region's timelines.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub(crate) struct RelationPage {
     pub(crate) magic: AtomicU32,
     pub(crate) version: AtomicU32,
-    /// Boot of the guest, as a page's `owner`: its counter is of one boot.
+    /// Hash of the guest's boot id, as in `owner` of a timeline's page, because the guest's counter
+    /// restarts with every boot.
     pub(crate) owner: AtomicU64,
-    /// `incarnation` of the region that the relation belongs to; a reader of a region with another
-    /// value refuses the page.
+    /// `incarnation` of the region to which the relation belongs. A reader refuses the page if its
+    /// region has another value.
     pub(crate) region: AtomicU64,
     reserved: [AtomicU64; 5],
-    /// low, high, measured_at, growth, generation; 1 if there is a relation.
+    /// The words low, high, measured_at, growth and generation of the relation, and a word that is
+    /// 1 if there is a relation.
     pub(crate) latch: Latch<RELATION_WORDS>,
     rest: [AtomicU64; RELATION_REST],
 }
 
 pub(crate) const RELATION_WORDS: usize = 8;
 
-/// First word of a relation's page: "TLRL", little-endian.
+/// First word of a page with a relation: "TLRL", little-endian.
 pub(crate) const RELATION_MAGIC: u32 = u32::from_le_bytes(*b"TLRL");
 
 const RELATION_REST: usize = (PAGE_SIZE - 64 - size_of::<Latch<RELATION_WORDS>>()) / 8;

@@ -1,4 +1,4 @@
-//! Guest's side of a region.
+//! Reading of a region in the guest of a virtual machine.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -15,7 +15,7 @@ use crate::domain::Domain;
 use crate::memory::{Mapping, is_fixed, length_of};
 use crate::{GivenClock, PAGE_SIZE, PageReader, Reading, Refusal, RegionEntry, Relation};
 
-/// Region whose directory was found valid.
+/// Region whose directory was checked and found valid.
 #[derive(Debug)]
 pub struct Region {
     directory: Mapping<RegionDirectory>,
@@ -32,7 +32,8 @@ impl Region {
     /// Opens a region by a descriptor, such as that of a PCI device's memory.
     ///
     /// # Errors
-    /// Fails if it is not a region of this version that can be read here, or has invalid values.
+    /// Fails if the memory is not a region of this version that this program can read, or if it has
+    /// invalid values.
     pub fn open(fd: impl AsFd) -> Result<Self, Refusal> {
         let refused = |error: rustix::io::Errno| Refusal::Map(error.raw_os_error());
         let found = length_of(&fd).map_err(refused)?;
@@ -60,7 +61,7 @@ impl Region {
         if PageCounter::from_number(counter) != Some(PageCounter::Tsc) {
             return Err(Refusal::Counter(counter));
         }
-        // Each field is loaded once, and only the loaded value is used.
+        // Each field is loaded once, and only the loaded value is checked and used.
         let expected = u64::from(page.size.load(Relaxed));
         if !expected.is_power_of_two() || found < expected {
             return Err(Refusal::Size { expected, found });
@@ -76,7 +77,7 @@ impl Region {
         let room = (expected / PAGE_SIZE as u64).saturating_sub(1) as usize;
         absurd(timelines > MOST_TIMELINES.min(room), "number of timelines")?;
         let (tick_8_56, slack) = (page.tick_8_56.load(Relaxed), page.slack.load(Relaxed));
-        // 0.1 to 200 ns, and a thousandth.
+        // A tick lasts 0.1 to 200 ns, plus a thousandth.
         absurd(!(ONE / 10..=201 * ONE).contains(&tick_8_56), "rate")?;
         absurd(slack > MOST_SLACK, "slack")?;
         let drift_ppb = page.drift_ppb.load(Relaxed);
@@ -94,17 +95,17 @@ impl Region {
         })
     }
 
-    /// Returns the timelines of the region; the first is at index 0.
+    /// Returns the timelines of the region. The position in the slice is a timeline's index.
     pub fn timelines(&self) -> &[RegionEntry] {
         &self.entries
     }
 
-    /// Returns true if the region requires the host's clock page for reading.
+    /// Returns true if a reader of the region needs the host's clock page.
     pub fn has_clock(&self) -> bool {
         self.has_clock
     }
 
-    /// Returns a number that differs with every relay.
+    /// Returns a number that differs for every relay, the host's program that writes the region.
     pub fn incarnation(&self) -> u64 {
         self.incarnation
     }
@@ -114,39 +115,39 @@ impl Region {
         self.directory.get().generation.load(Acquire)
     }
 
-    /// Returns a recent value of the host's counter, while the host stamps.
+    /// Returns a value of the host's counter, which is recent as long as the host stores stamps.
     #[inline(always)]
     pub fn stamp(&self) -> u64 {
         self.directory.get().stamp.load(Acquire)
     }
 
-    /// Returns the error of a measured relation as stated by the host: ticks, and 10^-9 of the time
-    /// since.
+    /// Returns the error of a measured relation as stated by the host: a constant part in ticks,
+    /// and a growth in parts per 10^9 of the time since the measurement.
     pub fn allowances(&self) -> (u64, u32) {
         (self.slack, self.drift_ppb)
     }
 }
 
-/// Timeline of the host, as read by a guest: `Send + Sync`, no lock.
+/// Reader of one of the host's timelines in a guest. It is `Send + Sync` and takes no lock.
 #[derive(Debug)]
 pub struct RegionReader {
     page: PageReader,
     region: Region,
     relation: RelationReader,
-    /// Clock page of the host, if that is one of a session.
+    /// Clock page of the host; present if the host belongs to a session.
     clock: Option<GivenClock>,
-    /// Page and relation as one line, while neither changes.
+    /// Cached line that combines the page and the relation while neither changes.
     composed: Composed,
 }
 
 impl RegionReader {
-    /// Opens the timeline at `index` of the region behind `region`. `relation` is the page of this
-    /// guest's measuring program, `clock` the host's clock page if the region [requires
-    /// it](Region::has_clock).
+    /// Opens the timeline at `index` of the region in `region`. `relation` is the page that this
+    /// guest's measuring program writes. `clock` is the host's clock page, which is needed if the
+    /// region [requires it](Region::has_clock).
     ///
     /// # Errors
-    /// Fails as [`Region::open`] does, or if there is no such timeline, its page is another one's,
-    /// or the clock page is missing or invalid.
+    /// Fails as [`Region::open`] does. Also fails if there is no such timeline, if the page belongs
+    /// to another timeline, or if the clock page is missing or invalid.
     pub fn open(
         region: impl AsFd,
         index: usize,
@@ -198,7 +199,7 @@ impl RegionReader {
         self.read_ns().map(|reading| reading.stamp(self.timeline()))
     }
 
-    /// Reads the timeline as plain numbers.
+    /// Reads the timeline and returns plain numbers.
     ///
     /// # Errors
     /// Fails as [`Self::read`] does.
@@ -207,7 +208,8 @@ impl RegionReader {
         self.read_with(|| self.ticks())
     }
 
-    /// Reads as [`Self::read_ns`] does, and returns the value of the guest's counter too.
+    /// Reads as [`Self::read_ns`] does, and also returns the value of the guest's counter at the
+    /// reading.
     ///
     /// # Errors
     /// Fails as [`Self::read`] does.
@@ -220,15 +222,16 @@ impl RegionReader {
         Ok((own.get(), reading))
     }
 
-    /// Returns the host's counter for a value of the guest's: its latest possible value and the
-    /// number of ticks by which it may be earlier. `None` while no relation is known.
+    /// Converts a value of the guest's counter to the host's counter. Returns the latest possible
+    /// value, and the number of ticks by which the true value may be earlier. `None` while no
+    /// relation is known.
     pub fn host_ticks(&self, own: u64) -> Option<(u64, u64)> {
         let (_, relation) = self.relation_now()?;
         let translated = relation.translate(own);
         Some((translated.latest, translated.width))
     }
 
-    /// Reads as [`Self::read_ns`] does with the guest's counter given.
+    /// Reads as [`Self::read_ns`] does, with the value of the guest's counter that `own` returns.
     ///
     /// # Errors
     /// Fails as [`Self::read`] does.
@@ -245,14 +248,15 @@ impl RegionReader {
         }
     }
 
-    /// Reads as [`Self::read_with`] does, if page or relation are new or the reading is not good.
+    /// Reads as [`Self::read_with`] does if there is no composed line for the page and the
+    /// relation, or if it gives no good reading.
     #[cold]
     fn read_translated(&self, own: impl Fn() -> u64) -> Result<Reading, Refusal> {
         let Some((published, relation)) = self.relation_now() else {
             return self.unmeasured();
         };
-        // The page is read at the latest possible value of the host's counter, so its age is never
-        // underestimated. Then the interval is extended at its start.
+        // The page is read at the latest possible value of the host's counter, so that its age is
+        // never underestimated. The interval is then extended on the side of its earliest end.
         let (counted, width) = (Cell::new(0), Cell::new(0));
         let reading = self.page.read_with(|| {
             counted.set(own());
@@ -260,7 +264,8 @@ impl RegionReader {
             width.set(translated.width);
             translated.latest
         })?;
-        // After the counter: a move of the counter has changed this before.
+        // The generation is loaded after the counter: when the counter is moved, the generation
+        // changes first.
         fence(Acquire);
         if self.generation_undisturbed() != relation.generation {
             return self.unmeasured();
@@ -299,8 +304,8 @@ impl RegionReader {
         self.region.directory.get().generation.load(Relaxed)
     }
 
-    /// Returns the generation, or a value that was never measured while the host's oscillator is
-    /// not what the daemon assumed.
+    /// Returns the region's generation. While the host's oscillator is not what the daemon assumed,
+    /// returns a value that no relation was measured with.
     #[inline(always)]
     fn generation_undisturbed(&self) -> u64 {
         let generation = self.generation();
@@ -316,7 +321,8 @@ impl RegionReader {
         }
     }
 
-    /// Returns the reading without a relation. Without an interval it keeps its status.
+    /// Returns the reading when no relation is known: it has no interval. A status that explains
+    /// the lack of an interval remains.
     #[cold]
     fn unmeasured(&self) -> Result<Reading, Refusal> {
         let said = self.page.read_with(|| 0)?;
@@ -334,7 +340,7 @@ impl RegionReader {
     }
 }
 
-/// Decodes a slot; `None` if the name is invalid.
+/// Decodes a slot of the directory; `None` if its name is invalid.
 fn entry(slot: &Slot) -> Option<RegionEntry> {
     let half = |word: &AtomicU64| u128::from(word.load(Relaxed));
     let id = half(&slot.timeline[0]) | half(&slot.timeline[1]) << 64;
@@ -357,11 +363,12 @@ fn entry(slot: &Slot) -> Option<RegionEntry> {
     })
 }
 
-/// Rate of one nanosecond per tick.
+/// Rate of one nanosecond per tick in 8.56 fixed point.
 const ONE: u64 = 1 << 56;
 
-/// Maximum slack in ticks: a hundredth of a second on any processor, or less.
+/// Maximum slack in ticks, which is at most a hundredth of a second on any processor.
 const MOST_SLACK: u64 = 10_000_000;
 
-/// Limit that no processor's counter exceeds: a relation accepts less than a ten-thousandth.
+/// Largest drift that is accepted, in parts per 10^9. It exceeds that of any processor's counter; a
+/// relation accepts less than a ten-thousandth.
 const MOST_DRIFT_PPB: u32 = 99_999;

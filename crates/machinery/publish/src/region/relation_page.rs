@@ -1,4 +1,4 @@
-//! Page in which a guest stores the relation of its counter to the host's.
+//! Page in which a guest publishes the relation of its counter to the host's.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,8 +9,8 @@ use super::layout::{REGION_VERSION, RELATION_MAGIC, RELATION_WORDS, RelationPage
 use crate::memory::{Mapping, is_fixed, length_of, machine};
 use crate::{PAGE_SIZE, Refusal, Relation};
 
-/// Owner of the page: a sealed memfd, whose descriptor is passed to the programs that read the
-/// region's timelines.
+/// Owner of the page. The page is a sealed memfd, whose descriptor is passed to the programs that
+/// read the region's timelines.
 #[derive(Debug)]
 pub struct RelationWriter {
     memory: Mapping<RelationPage>,
@@ -18,10 +18,10 @@ pub struct RelationWriter {
 }
 
 impl RelationWriter {
-    /// Creates the page for a region of this incarnation, without a relation.
+    /// Creates the page for a region with this `incarnation`. It contains no relation yet.
     ///
     /// # Errors
-    /// Fails if the system refuses.
+    /// Fails if a system call fails.
     pub fn new(incarnation: u64) -> std::io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create("timeloom-relation", flags)?;
@@ -43,13 +43,13 @@ impl RelationWriter {
         self.memory.get().latch.publish(words_of(relation));
     }
 
-    /// Returns the descriptor for readers.
+    /// Returns the descriptor of the page, to be passed to readers.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-/// The page as mapped by its readers.
+/// Page of a relation, as mapped by a reader.
 #[derive(Debug)]
 pub(super) struct RelationReader(Mapping<RelationPage>);
 
@@ -89,7 +89,8 @@ impl RelationReader {
         self.0.get().latch.sequence()
     }
 
-    /// Returns the present relation, with its sequence.
+    /// Returns the sequence of the publication in force and its relation; `None` if no relation is
+    /// known.
     pub(super) fn load(&self) -> Option<(u32, Relation)> {
         self.0.get().latch.read(|words, sequence| {
             let word = |index: usize| words[index].load(Relaxed);
@@ -105,7 +106,7 @@ impl RelationReader {
     }
 }
 
-/// Index of the word that is 1 if there is a relation.
+/// Index of the word that is 1 if a relation is known.
 const KNOWN: usize = 5;
 
 fn words_of(relation: Option<&Relation>) -> [u64; RELATION_WORDS] {

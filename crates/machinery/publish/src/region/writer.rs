@@ -1,4 +1,4 @@
-//! Host's side of a region: copies of its timelines' pages.
+//! Writing of a region on the host: copies of the timelines' pages.
 
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
@@ -13,16 +13,16 @@ use crate::layout::{MAGIC, TimelinePage, VERSION};
 use crate::memory::{Mapping, machine};
 use crate::{CoreScale, PAGE_SIZE, PageReader, Refusal, SharedCounter};
 
-/// Timeline to be put into a region.
+/// Description of a timeline in a region.
 #[derive(Clone, Debug)]
 pub struct RegionEntry {
     /// Identifier of the timeline.
     pub timeline: TimelineId,
-    /// Name, of at most 64 bytes.
+    /// Name of the timeline, of at most 64 bytes.
     pub name: String,
 }
 
-/// Owner of a region: a sealed memfd, to be passed to an emulator read-only.
+/// Owner of a region. The region is a sealed memfd that is passed read-only to an emulator.
 #[derive(Debug)]
 pub struct RegionWriter {
     directory: Mapping<RegionDirectory>,
@@ -31,22 +31,22 @@ pub struct RegionWriter {
     slots: Vec<SlotWriter>,
 }
 
-/// Timeline in a region.
+/// Writer of the copy of one timeline's page in a region.
 #[derive(Debug)]
 pub struct SlotWriter {
     memory: Mapping<TimelinePage>,
-    /// Sequence of the publication that was copied last.
+    /// Sequence of the publication that was copied last; `None` if the next copy must be complete.
     sequence: Option<u32>,
     counter: SharedCounter,
 }
 
 impl RegionWriter {
-    /// Creates a region with these timelines, without any time yet. `counter` is the counter shared
-    /// with the guest, in which all of them are encoded. `has_clock` states that the guest gets the
-    /// clock page of its host as well.
+    /// Creates a region with these timelines, which have no time yet. `counter` is the counter that
+    /// the host shares with the guest; the copies of all pages are based on it. `has_clock` states
+    /// that the guest also receives the host's clock page.
     ///
     /// # Errors
-    /// Fails if the system refuses, or if there are too many timelines or too long a name.
+    /// Fails if a system call fails, if there are too many timelines, or if a name is too long.
     pub fn new(
         entries: &[RegionEntry],
         counter: &SharedCounter,
@@ -85,7 +85,7 @@ impl RegionWriter {
             })
         };
         let slots: rustix::io::Result<Vec<_>> = (0..entries.len()).map(slot).collect();
-        // After our own mappings: the seal forbids every later one.
+        // The seal forbids every later writable mapping, so it is set after our own mappings.
         let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&fd, seals)?;
         let writer = Self {
@@ -115,7 +115,7 @@ impl RegionWriter {
             .unwrap_or(u64::from(u32::MAX));
         directory.slack.store(slack, Relaxed);
         let tick = u64::try_from((scale.rate.to_bits() >> 8) + 1).unwrap_or(u64::MAX);
-        // A thousandth more: the true rate may be slightly higher than the nominal one.
+        // A thousandth more, because the true tick may be slightly longer than the nominal one.
         directory
             .tick_8_56
             .store(tick.saturating_add(tick / 1000), Relaxed);
@@ -133,7 +133,7 @@ impl RegionWriter {
         directory.sum.store(directory.sum_of(), Release);
     }
 
-    /// Returns the descriptor for the emulator.
+    /// Returns the descriptor of the region, to be passed to the emulator.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -143,40 +143,43 @@ impl RegionWriter {
         self.size
     }
 
-    /// Returns the timelines' pages, in the order of the entries.
+    /// Returns the writers of the timelines' copies, in the order of the entries.
     pub fn slots(&mut self) -> &mut [SlotWriter] {
         &mut self.slots
     }
 
-    /// Marks the guest's counter as possibly moved: every reading is *disrupted* until the guest
-    /// has measured again.
+    /// Marks the guest's counter as possibly moved. Every reading is *disrupted* until the guest
+    /// has measured the relation again.
     pub fn displace(&self) {
         self.directory.get().generation.fetch_add(1, SeqCst);
     }
 
-    /// Stores the present value of the counter, visible before this returns.
+    /// Stores the present value of the counter in the region. The store is visible before this
+    /// returns.
     pub fn stamp(&self) {
         let stamp = &self.directory.get().stamp;
         stamp.store(now_ticks(PageCounter::Tsc), Relaxed);
-        // The next reading of the counter is after this store, for all threads.
+        // The fence orders the next reading of the counter after this store, for all threads.
         fence(SeqCst);
     }
 }
 
 impl SlotWriter {
-    /// Copies the present content of the page to the guest, by the counter shared with it. The copy
-    /// is alive until `alive_most` of that counter, at most.
+    /// Copies the present content of the page `from` to the region, translated to the counter that
+    /// the host shares with the guest. The daemon counts as alive in the copy until `alive_most` of
+    /// that counter, at most.
     ///
     /// # Errors
-    /// Fails if the page is damaged or was taken over for something else; the guest then keeps its
-    /// copy, until that is no longer alive.
+    /// Fails if the page is damaged, or if a writer has taken it over for another timeline or
+    /// counter. The region then keeps the old copy, until its daemon no longer counts as alive.
     pub fn copy(&mut self, from: &PageReader, alive_most: u64) -> Result<(), Refusal> {
         let page = self.memory.get();
         let (marker, alive_until) = from.beside();
         let alive_until = self.counter.ticks_at(alive_until);
         page.alive_until()
             .store(alive_until.min(alive_most), Relaxed);
-        // Before the words that carry it: until then readers see a disruption.
+        // The marker is stored before the words that carry it. Between the two stores readers see a
+        // disruption.
         page.disruption_marker().store(marker, Relaxed);
         if let Some((sequence, segment)) = from.segment_after(self.sequence)? {
             page.latch.publish(self.counter.say(segment).to_words());
@@ -185,21 +188,22 @@ impl SlotWriter {
         Ok(())
     }
 
-    /// Makes the next copy a complete one, of another page.
+    /// Makes the next call of [`Self::copy`] a complete copy, because it is from another page.
     pub fn forget(&mut self) {
         self.sequence = None;
     }
 
-    /// Ends the timeline's life at this value of the counter.
+    /// Lets the timeline's daemon count as dead from this value of the counter on.
     pub fn end(&self, now: u64) {
         self.memory.get().alive_until().store(now, Relaxed);
     }
 }
 
-/// Slack for an emulator, which may read the counter early, before the load that orders it:
-/// measured at 0.2 to 0.7 µs, with a rare 4 µs when its thread changed the processor, which a
-/// measurement then sees as a contradiction.
+/// Slack for an emulator, which may read the counter before the load that should precede it. The
+/// measured lead is 0.2 to 0.7 µs. Rarely it was 4 µs, when the emulator's thread changed the
+/// processor; a measurement then finds a contradiction.
 const SLACK_NS: u64 = 1_000;
 
-/// Allowance between two measurements. The guest's counter is the host's, so it has its rate.
+/// Allowed drift between two measurements, in parts per 10^9. The guest's counter is the host's
+/// with an offset, so both have the same rate.
 const DRIFT_PPB: u32 = 1_000;

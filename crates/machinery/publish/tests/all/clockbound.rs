@@ -1,4 +1,4 @@
-//! A timeline as read by ClockBound's readers.
+//! Tests that ClockBound's readers can read a timeline.
 
 use crate::common::segment;
 use proptest::prelude::*;
@@ -17,8 +17,8 @@ fn scale() -> CoreScale {
     CoreScale::new(Instant::ZERO, Instant::ZERO, rate)
 }
 
-/// Computes the interval as the client of ClockBound 3 does: doubles for the bound, truncated
-/// towards zero (reference, section 2.2).
+/// Computes the interval as the client of ClockBound 3 does: it uses doubles for the bound,
+/// truncated towards zero (reference, section 2.2).
 fn client(segment: &SegmentV3, tsc: u64) -> (i64, i64) {
     let delta = tsc.saturating_sub(segment.as_of_tsc);
     let frac = (u128::from(delta) * u128::from(segment.period_frac)) >> segment.period_shift;
@@ -41,7 +41,7 @@ proptest! {
         let (earliest, latest) = client(&foreign, ticks);
         let core = scale().at(Instant::from_ticks(ticks));
         let exact = UTC.view(ours.interval_at(core));
-        // Ours is asymmetric; the client's is as wide as the wider side.
+        // The timeline's interval is asymmetric; the client's has the wider side on both sides.
         prop_assert!(earliest <= exact.earliest().as_ns() , "{} {:?}", earliest, exact);
         prop_assert!(latest >= exact.latest().as_ns(), "{} {:?}", latest, exact);
         let wider = exact.below().max(exact.above());

@@ -1,4 +1,5 @@
-//! Pages that are truncated while they are read: a reader is refused, and never ended by SIGBUS.
+//! Tests of pages that are truncated while they are read. A reader gets a refusal, and is never
+//! killed by SIGBUS.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use timeloom_clock::quality::Status;
 use timeloom_publish::{PAGE_SIZE, PageCounter, PageReader, PageWriter, Refusal};
 
-/// Returns the path of a test's page.
+/// Returns the path of a page for the test `name`.
 fn page(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cut-{name}"));
     let _ = std::fs::remove_dir_all(&directory);
@@ -30,7 +31,7 @@ fn a_reader_of_a_file_that_is_cut_is_refused_and_goes_on_once_it_is_whole() {
     );
     assert!(reader.alive_until() > 0);
     for length in [0, 1, 200, PAGE_SIZE as u64 - 1] {
-        // Truncated by another user of the file. (Its writer does not publish meanwhile.)
+        // Another user of the file truncates it. (Its writer does not publish meanwhile.)
         let file = File::options().write(true).open(&path).unwrap();
         file.set_len(length).unwrap();
         let (expected, found) = (PAGE_SIZE as u64, length);
@@ -46,7 +47,7 @@ fn a_reader_of_a_file_that_is_cut_is_refused_and_goes_on_once_it_is_whole() {
     }
 }
 
-/// Reads in several threads, while another thread truncates and restores the page.
+/// Reads the page in several threads, while another thread truncates and restores it.
 #[test]
 fn no_reader_ends_while_a_page_is_cut_again_and_again() {
     let path = page("again");
@@ -59,7 +60,7 @@ fn no_reader_ends_while_a_page_is_cut_again_and_again() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    // Zeros and parts of a page are refused as invalid.
+                    // Pages of zeros and partial pages are refused as invalid.
                     let _ = reader.read_ns();
                 }
             });
@@ -74,8 +75,8 @@ fn no_reader_ends_while_a_page_is_cut_again_and_again() {
     reader.read().unwrap();
 }
 
-/// Memory given to programs by a daemon cannot be truncated, and is mapped. Truncatable memory is
-/// not.
+/// The memory that a daemon passes to programs cannot be truncated, so readers map it. Readers do
+/// not map memory that can be truncated.
 #[test]
 fn sealed_memory_cannot_be_cut_and_other_memory_is_not_mapped() {
     let writer = PageWriter::in_memory(ID, PageCounter::Monotonic, None).unwrap();

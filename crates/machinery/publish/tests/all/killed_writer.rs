@@ -1,4 +1,4 @@
-//! Readers, while the writer is stopped or killed in the middle of a publication.
+//! Tests of readers while the writer is stopped or killed in the middle of a publication.
 
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -8,7 +8,7 @@ use crate::common::{ID, segment};
 use timeloom_publish::PageCounter;
 use timeloom_publish::{PageReader, PageWriter};
 
-/// Process of the writer, which publishes as fast as it can; not a test.
+/// Main function of the writer's process, which publishes as fast as it can. It is not a test.
 #[test]
 #[ignore = "run by the test below"]
 fn publish_for_ever() {
@@ -61,12 +61,13 @@ fn readers_do_not_notice_a_writer_stopped_or_killed_anywhere() {
     let path =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("killed.{}", std::process::id()));
     for turn in 0..12u64 {
-        // A page of its own, so that the awaited publications are this writer's.
+        // The page is new, so that the awaited publications are those of this writer.
         let _ = std::fs::remove_file(&path);
         let mut writer = spawn(&path);
         let reader = wait_for_page(&path);
         std::thread::sleep(Duration::from_micros(100 + turn * 37));
-        // Stopped anywhere in its loop, then read, then killed, then read.
+        // The writer is stopped at any point of its loop, the page is read, the writer is killed,
+        // and the page is read again.
         let signal = |name: &str| {
             let sent = Command::new("kill")
                 .args([name, &writer.id().to_string()])

@@ -1,4 +1,4 @@
-//! Pages and their readers. (`latch_model` is a program of its own.)
+//! Tests of pages and their readers. (`latch_model` is a separate test program.)
 
 mod clockbound;
 mod common;

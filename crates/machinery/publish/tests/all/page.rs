@@ -1,4 +1,4 @@
-//! A timeline's page as seen by its readers.
+//! Tests of a timeline's page as its readers see it.
 
 use crate::common::{ID, segment};
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn in_nanoseconds() -> (PageWriter, PageReader) {
     (writer, reader)
 }
 
-/// Returns a counter of about 2.1 GHz that began 5 s before the core clock's zero.
+/// Returns the map of a counter of about 2.1 GHz that started 5 s before the core clock's zero.
 fn fast() -> CoreScale {
     let rate = Rate::from_ratio(1_000_000_000, 2_112_345_678).unwrap();
     CoreScale::new(
@@ -80,7 +80,8 @@ fn age_and_disruption_are_found_by_the_reader() {
     assert_eq!(read(start + 4).status, Status::DaemonDead);
     writer.keep_alive(Instant::FAR_FUTURE);
     assert_eq!(read(start + 4).status, Status::Ok);
-    // Another core may be a microsecond behind; more is a counter gone backwards.
+    // The counter of another core may be a microsecond behind. A counter further behind has gone
+    // backwards.
     assert_eq!(read(start - 900).status, Status::Ok);
     assert_eq!(read(start - 1_100).status, Status::Disrupted);
     writer.disrupt();
@@ -141,7 +142,7 @@ proptest! {
             prop_assert!(page.earliest() <= exact.earliest(), "{:?} {:?}", page, exact);
             prop_assert!(page.latest() >= exact.latest(), "{:?} {:?}", page, exact);
             prop_assert!(page.width() - exact.width() < Duration::from_ns(20), "{:?} {:?}", page, exact);
-            // A reader of vmclock gets the same time, and an error that covers it.
+            // A reader of vmclock gets the same time, with an error that covers the difference.
             let (s, frac) = vmclock.at(counter0 + age).unwrap();
             let ns = s as i128 * 1_000_000_000 + ((u128::from(frac) * 1_000_000_000) >> 64) as i128;
             prop_assert!((ns - i128::from(reading.estimate_ns)).abs() <= 2, "{} {:?}", ns, reading);
@@ -178,8 +179,8 @@ fn readers_of_vmclock_find_it_in_the_first_bytes() {
 
 #[test]
 fn many_readers_see_whole_segments_under_a_hasty_writer() {
-    // The lines of the segments start at different points but give the same time, so that a mixture
-    // of two would give a time that is far off.
+    // The lines of the segments start at different points but give the same time. A mixture of two
+    // segments would give a time that is far off.
     let (writer, reader) = in_nanoseconds();
     writer.publish(&segment(0, 0));
     let done = std::sync::atomic::AtomicBool::new(false);
@@ -195,7 +196,7 @@ fn many_readers_see_whole_segments_under_a_hasty_writer() {
                 }
             });
         }
-        // Under Miri each seed is another interleaving.
+        // Under Miri, each seed gives another interleaving of the threads.
         let turns = if cfg!(miri) { 40 } else { 100_000 };
         for turn in 0..turns {
             let core_ns = (turn % 800) * 1_000_000_000;

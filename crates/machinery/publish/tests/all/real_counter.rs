@@ -1,4 +1,4 @@
-//! A timeline on the machine's own counter, with its system clock as source.
+//! Test of a timeline on the machine's own counter, with its system clock as the source.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -25,7 +25,7 @@ fn the_system_clock_lies_in_every_interval_of_a_timeline_over_it() {
         suspended: Duration::ZERO,
         witness: None,
     };
-    // 10 ppm for the calibration in addition to the kernel's steering.
+    // 10 ppm for the calibration, in addition to the kernel's steering of the clock.
     let config = Config::new(id, OscillatorSpec::crystal(600_000), 1);
     let mut keeper = Keeper::new(config, now());
     let deadline = std::time::Instant::now() + StdDuration::from_millis(600);
@@ -37,8 +37,8 @@ fn the_system_clock_lies_in_every_interval_of_a_timeline_over_it() {
                 Action::Alive(until) => writer.keep_alive(until),
                 Action::Poll { source, era } => {
                     let before = core();
-                    // The kernel's clock is the truth in this test, even if no daemon disciplines
-                    // it.
+                    // This test treats the kernel's clock as true time, even if no daemon
+                    // disciplines it.
                     let asked = SystemClock::ask().unwrap();
                     let clock = SystemClock {
                         synchronised: true,
@@ -69,7 +69,7 @@ fn the_system_clock_lies_in_every_interval_of_a_timeline_over_it() {
         let after_ns = realtime() + offset_ns;
         if let Some(interval) = stamp.interval() {
             assert_eq!(stamp.status(), Status::Ok);
-            // The truth at the reading lay between the two clock readings.
+            // True time at the reading lay between the two readings of the system clock.
             assert!(
                 interval.earliest().as_ns() <= after_ns,
                 "{interval:?} {after_ns}"
@@ -86,5 +86,5 @@ fn the_system_clock_lies_in_every_interval_of_a_timeline_over_it() {
     assert!(bounded > 50, "{bounded} readings");
 }
 
-/// Arbitrary offset: TAI of this test is the system clock plus this.
+/// Arbitrary offset: in this test TAI is the system clock plus this duration.
 const TAI_OFFSET: Duration = Duration::from_s(37);

@@ -1,4 +1,4 @@
-//! Invalid pages, which are refused with a reason.
+//! Tests of invalid pages, which readers refuse with a reason.
 
 use std::io::{Seek, Write};
 use std::os::fd::AsRawFd;
@@ -17,7 +17,7 @@ fn directory(name: &str) -> std::path::PathBuf {
     path
 }
 
-/// Returns the bytes of a good page.
+/// Returns the bytes of a valid page.
 fn good(directory: &std::path::Path) -> Vec<u8> {
     let path = directory.join("good");
     let writer = PageWriter::at_path(&path, ID, PageCounter::Monotonic, None).unwrap();
@@ -53,7 +53,8 @@ fn each_damage_has_its_reason() {
         "a counter that the sum does not cover"
     );
     assert_eq!(refusal(144, 7), Some(Refusal::Sum));
-    // Both copies start after the latch's first line; damage the one in force.
+    // Both copies start after the first cache line of the latch. The test damages the copy in
+    // force.
     let in_force = if page[192] & 1 == 0 {
         256
     } else {
@@ -145,14 +146,14 @@ proptest! {
     fn a_hostile_page_makes_no_panic_and_no_inverted_interval(
         words in prop::array::uniform16(any::<u64>()), now in any::<u64>(), tame in any::<u16>(),
     ) {
-        // Some words as an honest writer has them, so that not all pages are refused.
+        // Some words are as an honest writer writes them, so that not all pages are refused.
         let scale = timeloom_publish::CoreScale::new(
             timeloom_time::Instant::ZERO, timeloom_time::Instant::ZERO, timeloom_time::Rate::ONE);
         let honest = PageSegment::new(&segment(1 << 40, 1 << 50), &scale).to_words();
         let mut mixed: [u64; WORDS] =
             std::array::from_fn(|i| if tame >> i & 1 == 1 { honest[i] } else { words[i] });
         mixed[11] %= 7;
-        // With a correct sum, which is not a secret.
+        // The sum is correct, because its algorithm is not a secret.
         let resealed = PageSegment {
             counter0: mixed[0], estimate0_ns: mixed[1] as i64, rate_8_56: mixed[2], below_ns: mixed[3],
             above_ns: mixed[4], below_growth_0_64: mixed[5], above_growth_0_64: mixed[6],
@@ -174,7 +175,7 @@ fn a_sealed_page_cannot_be_written_or_cut_through_any_descriptor() {
     let writer = PageWriter::in_memory(ID, PageCounter::Monotonic, None).unwrap();
     writer.publish(&segment(0, 0));
     let path = format!("/proc/self/fd/{}", writer.fd().as_raw_fd());
-    // Even as root, and through a descriptor opened anew.
+    // Writing fails even for root, and through a descriptor that was opened again.
     let mut again = std::fs::File::options()
         .read(true)
         .write(true)
@@ -205,7 +206,7 @@ fn two_daemons_for_one_timeline_and_a_successor() {
     first.publish(&segment(0, 0));
     assert!(reader.read_with(|| 5).unwrap().bounded);
     drop(first);
-    // The page outlives its writer, and readers continue with the successor's.
+    // The page outlives its writer, and readers continue with the successor's publications.
     assert!(reader.read_with(|| 5).unwrap().bounded);
     let successor = PageWriter::at_path(&path, ID, PageCounter::Monotonic, None).unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! Regions: a host's timelines as read by the guest of a virtual machine.
+//! Tests of regions: a host's timelines as the guest of a virtual machine reads them.
 
 use std::io::{Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,7 +13,7 @@ use timeloom_time::{Instant, Rate};
 
 use crate::common::{ID, segment};
 
-/// Offset of the guest's counter behind the host's.
+/// Number of ticks by which the guest's counter is behind the host's.
 const BEHIND: u64 = 123_456_789_012;
 
 struct Machine {
@@ -22,7 +22,8 @@ struct Machine {
     region: RegionWriter,
 }
 
-/// Creates a host with one timeline, good from now on, of which one tick is one nanosecond.
+/// Creates a host with one timeline that is good from now on. One tick of its counter is one
+/// nanosecond.
 fn machine() -> Machine {
     machine_with(false)
 }
@@ -55,7 +56,7 @@ fn relation(region: &Region, width: i64) -> Relation {
     }
 }
 
-/// Clock page of a host of a session, as far as a guest reads it.
+/// Clock page of a session's host, as far as a guest reads it.
 struct Clock(std::fs::File);
 
 impl Clock {
@@ -79,8 +80,8 @@ impl Clock {
         self.0.write_all_at(bytes, at as u64).unwrap();
     }
 
-    /// Sets the number of times that the host was held or slowed by itself, which `vmclock_abi` has
-    /// at the same offset.
+    /// Sets the number of times that the session stopped or slowed the host alone. `vmclock_abi`
+    /// has its marker at the same offset.
     fn disrupt(&self, disruptions: u64) {
         self.write(16, &disruptions.to_ne_bytes());
     }
@@ -100,14 +101,15 @@ fn a_guest_sees_at_once_that_its_host_alone_is_held_and_until_its_daemon_has_hea
     let guest = RegionReader::open(host.region.fd(), 0, measured.fd(), given).unwrap();
     let own = || now_ticks(PageCounter::Tsc) - BEHIND;
     let status = || guest.read_with(own).unwrap().status;
-    // Twice: by the page and by the reader's composed line.
+    // The status is read twice: from the page, and from the reader's composed line.
     assert_eq!([status(), status()], [Status::Ok; 2]);
-    // Held and released: nothing else has changed for the guest.
+    // The host is stopped and released. For the guest nothing else has changed.
     for disruptions in [1, 2] {
         clock.disrupt(disruptions);
         assert_eq!(status(), Status::Disrupted, "{disruptions}");
     }
-    // Publications of its daemon after the next contact with true time count again.
+    // Publications count again once the daemon has received an answer of a source after the
+    // disruption.
     let mut heard = segment(host.page.ticks() as i64, 1_000_000);
     heard.origin.marker = 2;
     host.page.publish(&heard);
@@ -151,13 +153,15 @@ fn a_guest_reads_what_its_host_reads_and_what_it_does_not_know_beside() {
             "{native:?} in {inside:?}"
         );
         let wider = (inside.1 - inside.0) - (native.1 - native.0);
-        // The whole width, a thousandth for the rate, and rounding.
+        // The interval is wider by the whole width of the relation, a thousandth for the rate, and
+        // rounding.
         assert!(
             (width..=width + width / 500 + 12).contains(&wider),
             "{width}: {wider}"
         );
     }
-    // A page disrupted on the host is disrupted for the guest; so is a moved counter.
+    // A page that is disrupted on the host is disrupted for the guest; so is the timeline after the
+    // counter was moved.
     let mut host = host;
     host.page.disrupt();
     host.region.slots()[0]
@@ -174,7 +178,7 @@ fn a_guest_reads_what_its_host_reads_and_what_it_does_not_know_beside() {
     assert_eq!(guest.read_with(|| soon).unwrap().status, Status::Disrupted);
     measured.publish(Some(&relation(&region, 10)));
     assert_eq!(guest.read_with(|| soon).unwrap().status, Status::Ok);
-    // The relay is gone: the interval remains and grows, and the status states the reason.
+    // The relay has ended: the interval remains and grows, and the status states the reason.
     host.region.slots()[0].end(soon + BEHIND - 10);
     let orphaned = guest.read_with(|| soon).unwrap();
     assert_eq!(
@@ -197,7 +201,7 @@ fn a_guest_that_sees_the_hosts_stamps_knows_where_its_counter_is() {
                 std::thread::yield_now();
             }
         });
-        // Until both sides have run at the same time, even on a busy machine.
+        // The loop runs until both threads have run at the same time, even on a busy machine.
         while bounds.relation(own(), 0, 0, 0).is_none() {
             let before = own();
             let stamp = region.stamp();
@@ -237,7 +241,7 @@ fn a_region_is_sealed_and_as_long_as_a_power_of_two() {
     }
 }
 
-/// Returns the bytes of a good region.
+/// Returns the bytes of a valid region.
 fn good() -> Vec<u8> {
     let host = machine();
     let file = host.region.fd().try_clone_to_owned().unwrap();
@@ -276,7 +280,7 @@ fn tempfile() -> std::fs::File {
     rustix::fs::memfd_create("region", flags).unwrap().into()
 }
 
-/// Seals the file: truncatable memory is refused.
+/// Seals the file, because memory that can be truncated is refused.
 fn seal(file: &std::fs::File) {
     rustix::fs::fcntl_add_seals(file, rustix::fs::SealFlags::SHRINK).unwrap();
 }
@@ -295,7 +299,7 @@ fn what_a_hostile_host_says_is_refused_with_a_reason() {
     for at in [8, 12, 16, 24, 28, 32, 40, 48, 130, 150] {
         assert_eq!(bent(at, !region[at]), Some(Refusal::Sum), "byte {at}");
     }
-    // The timeline's own page: its header, then its line.
+    // The timeline's own page has a header and then a line.
     assert!(matches!(bent(4096 + 128, 0), Some(Refusal::Magic(_))));
     assert_eq!(bent(4096 + 144, !region[4096 + 144]), Some(Refusal::Sum));
     for length in [0, 4096, 8191] {
@@ -304,7 +308,8 @@ fn what_a_hostile_host_says_is_refused_with_a_reason() {
             Some(Refusal::Size { .. })
         ));
     }
-    // A page with a correct sum that is another timeline's, and a relation of another region.
+    // A page with a correct sum that belongs to another timeline, and a relation that belongs to
+    // another region.
     let other = RelationWriter::new(77).unwrap();
     let host = machine();
     let refused = RegionReader::open(host.region.fd(), 0, other.fd(), None).err();
@@ -316,7 +321,7 @@ fn what_a_hostile_host_says_is_refused_with_a_reason() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 400 }))]
-    /// Any content gives a refusal or a reading, never a panic.
+    /// For any content, the result is a refusal or a reading, and never a panic.
     #[test]
     fn any_change_of_a_region_is_borne(
         changes in proptest::collection::vec((0..8192usize, any::<u8>()), 0..12),

@@ -1,11 +1,11 @@
-//! Relation of a guest's counter to its host's: the truth is never excluded.
+//! Tests that the relation of a guest's counter to its host's always contains the true difference.
 
 use proptest::prelude::*;
 use timeloom_publish::{Bounds, Relation};
 
 #[test]
 fn an_exchange_bounds_from_both_sides() {
-    // Truth: the host's counter is 1,000 ahead of the guest's.
+    // In this test the host's counter is truly 1,000 ahead of the guest's.
     let mut bounds = Bounds::default();
     assert_eq!(bounds.relation(0, 0, 0, 7), None);
     bounds.guest_first(50, 1_080); // 30 under way
@@ -23,7 +23,7 @@ fn a_counter_that_was_moved_contradicts() {
         low,
         high,
         measured_at,
-        // A millionth of each tick.
+        // The uncertainty grows by a millionth of a tick per tick.
         growth_0_64: u64::MAX / 1_000_000,
         generation: 1,
     };
@@ -31,12 +31,12 @@ fn a_counter_that_was_moved_contradicts() {
     let closer = before.and(&relation(950, 1_200, 10)).unwrap();
     assert_eq!((closer.low, closer.high), (950, 1_101));
     assert_eq!(before.and(&relation(5_000, 5_100, 10)), None);
-    // After long enough the counter may have drifted there.
+    // After enough time the counter may have drifted that far.
     assert!(before.and(&relation(5_000, 5_100, 4_000_000_000)).is_some());
 }
 
-/// Generates a host's stamps as seen by the guest: the host's counter at each stamp, and the time
-/// that passes for each read of the guest.
+/// Generates the stamps of a host as the guest sees them: the host's counter at each stamp, the
+/// time that each read of the guest takes, and the offset.
 fn steps() -> impl Strategy<Value = (Vec<u16>, Vec<(u16, u16)>, i32)> {
     let stamps = proptest::collection::vec(1..500u16, 1..60);
     let looks = proptest::collection::vec((1..300u16, 0..100u16), 1..60);
@@ -44,10 +44,10 @@ fn steps() -> impl Strategy<Value = (Vec<u16>, Vec<(u16, u16)>, i32)> {
 }
 
 proptest! {
-    /// The truth is never excluded, at any pace of the two sides.
+    /// The relation always contains the true difference, however fast host and guest proceed.
     #[test]
     fn the_truth_is_within((stamps, looks, offset) in steps()) {
-        // Pairs: the time when a stamp was read, and the latest time when it became visible.
+        // Pairs of the time when a stamp was read and the latest time when it became visible.
         let mut host = 1_000_000u64;
         let stamps: Vec<(u64, u64)> = stamps.iter().map(|step| {
             let read = host;
@@ -60,7 +60,8 @@ proptest! {
         for (step, within) in looks {
             now += u64::from(step);
             let at = now + u64::from(within) / 2;
-            // Visible at any moment after it was read and before the next is: the latest is tried.
+            // A stamp may become visible at any moment after it was read and before the next one is
+            // read. The test uses the latest moment.
             let Some((stamp, _)) = stamps.iter().rev().find(|(_, visible)| *visible <= at)
             else { continue };
             bounds.saw(own(now), *stamp, own(now + u64::from(within)));

@@ -1,5 +1,5 @@
-//! Strictly increasing readings of the real counter: between threads on two
-//! cores, and between processes.
+//! Tests of strictly increasing readings with the real counter, between threads on two cores and
+//! between processes.
 
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
@@ -12,8 +12,8 @@ use timeloom_page::ticks_ordered;
 use timeloom_publish::HostStrict;
 use timeloom_time::Instant;
 
-/// Reads a clock of the processor's counter (TSC or CNTVCT_EL0) at 1024 ticks per "nanosecond":
-/// coarse, so that readings of two cores collide all the time.
+/// Reads a clock based on the processor's counter (TSC or CNTVCT_EL0), with 1024 ticks per
+/// "nanosecond". It is so coarse that readings of two cores are often equal.
 fn coarse() -> Instant<Core> {
     Instant::from_ns((ticks_ordered() >> 10) as i64)
 }
@@ -21,7 +21,7 @@ fn coarse() -> Instant<Core> {
 fn pinned_to(core: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(core);
-    // A machine of one core still tests the rest.
+    // A machine with a single core still tests the rest.
     let _ = rustix::thread::sched_setaffinity(None, &set);
 }
 
@@ -48,7 +48,7 @@ fn threads_on_two_cores_never_see_a_reading_twice_or_an_earlier_one() {
     assert!(all.is_sorted_by(|a, b| a < b), "two readings alike");
 }
 
-/// Process of the other reader; not a test.
+/// Main function of the second reader's process. It is not a test.
 #[test]
 #[ignore = "run by the test below"]
 fn read_in_another_process() {

@@ -1,5 +1,5 @@
-//! The simulated worlds of `timeloom-clock` again, read through a page: tests containment for the
-//! translation into ticks.
+//! Tests that run the simulated worlds of `timeloom-clock` again and read them through a page. They
+//! check that the interval still contains true time after the translation into ticks.
 
 use timeloom_clock::quality::Status;
 use timeloom_clock::world::World;
@@ -10,7 +10,7 @@ use timeloom_time::{Instant, Rate};
 #[test]
 #[cfg_attr(miri, ignore = "arithmetic, in a memfd, which Miri has not")]
 fn true_time_is_in_every_interval_that_the_page_gives() {
-    // A counter of 2.1 GHz, far enough ahead that no core clock is before it.
+    // The counter runs at 2.1 GHz and is so far ahead that no core clock is before its zero.
     let rate = Rate::from_ratio(1_000_000_000, 2_112_345_678).unwrap();
     let scale = CoreScale::new(Instant::ZERO, Instant::from_ns(-20_000_000_000_000), rate);
     let (mut bounded, mut void) = (0, 0);

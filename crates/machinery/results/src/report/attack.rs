@@ -1,5 +1,5 @@
-//! Timeline of an attack: the scenario's labels, spoofed frames, alarms and every write to a
-//! device, on one time axis with the signals that changed.
+//! Figure of an attack: the scenario's labels, spoofed frames, alarms and all writes to devices, on
+//! one time axis with the signals that changed.
 
 use std::fmt::Write;
 
@@ -12,14 +12,14 @@ use super::panels::attack_marks;
 use super::plot::Mark;
 use super::strip;
 
-/// Times of one kind of event by one source.
+/// Times at which one source caused events of one kind.
 struct Lane<'a> {
     name: &'a str,
     colour: &'static str,
     at_s: Vec<f64>,
 }
 
-/// Appends the section, about the first run with such events; nothing if there is none.
+/// Appends the section about the first run that has such events; appends nothing if no run has any.
 pub(super) fn section(
     out: &mut String,
     figures: &mut Numbering,
@@ -116,7 +116,7 @@ fn draw(out: &mut String, lanes: &[Lane<'_>], marks: &[Mark], run: &RunData, x: 
     for (row, lane) in lanes.iter().enumerate() {
         let base = TOP + LANE * (marks.len() + row + 1) as f64;
         name(out, lane.name, base);
-        // A tenth of a unit is finer than visible; strokes at one position are merged.
+        // A tenth of a unit is not visible, so strokes that are closer than that are merged.
         let mut places: Vec<i64> = lane.at_s.iter().map(|at| (px(*at) * 10.0) as i64).collect();
         places.dedup();
         let mut path = String::new();
@@ -168,8 +168,8 @@ fn name(out: &mut String, text: &str, base: f64) {
     );
 }
 
-/// Appends labels, spoofed frames and alarms in the order of time; a continuing spoof is listed at
-/// its first.
+/// Appends labels, spoofed frames and alarms in the order of time. A spoof that continues is listed
+/// once, at its beginning.
 fn moments(out: &mut String, run: &RunData) {
     let mut rows: Vec<(f64, String, String)> = Vec::new();
     for label in &run.labels {

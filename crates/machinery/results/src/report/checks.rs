@@ -1,4 +1,4 @@
-//! The table of checks: assertions and measured values.
+//! Table of checks: their assertions and the measured values.
 
 use super::data::RunData;
 use super::markup::{NAME_CHARS, escape, section_head, shortened};
@@ -6,7 +6,7 @@ use super::number::significant;
 use super::verdict;
 use crate::Measured;
 
-/// Appends the section; nothing if no run had checks, which the head of the report mentions.
+/// Appends the section. Appends nothing if no run had checks; the head of the report says so.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
     let all = || runs.iter().flat_map(|run| &run.checks);
     let (count, applied) = (all().count(), all().filter(|check| check.applies).count());

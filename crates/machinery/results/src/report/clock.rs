@@ -1,4 +1,4 @@
-//! Pauses of the clock, by requester.
+//! Section about the pauses of the clock, by requester.
 
 use timeloom_time::Duration;
 
@@ -11,7 +11,7 @@ use super::plot::{Plot, Trace};
 use super::spec::ReportSpec;
 use super::{lanes, panels};
 
-/// Appends the section: lanes, wall against virtual time, and the table.
+/// Appends the section: time lanes, a plot of wall against virtual time, and a table.
 pub(super) fn section(
     out: &mut String,
     figures: &mut Numbering,
@@ -183,5 +183,5 @@ fn table(out: &mut String, requesters: &[Requester], run: &RunData) {
     out.push_str("</tbody>\n</table>\n");
 }
 
-/// Maximum number of rows; the remaining requesters are summed up.
+/// Maximum number of rows in the table. One further row has the sums of the other requesters.
 const ROWS: usize = 20;

@@ -1,7 +1,7 @@
-//! Deviations between the runs of a proof, and the conclusion.
+//! Deviations between the runs of a proof, and the conclusion drawn from them.
 //!
-//! A sentence states the outcome. A proof is never claimed from runs that are missing or that ended
-//! early, nor from an experiment that would have looked the same without virtual time.
+//! A sentence states the conclusion. A proof is never claimed if runs are missing or ended early,
+//! nor if the experiment would have looked the same without virtual time.
 
 use super::data::seconds;
 use super::markup::{NAME_CHARS, escape, shortened};
@@ -9,21 +9,21 @@ use super::number::{fixed, significant};
 use super::spec::Proof;
 use crate::{Deviation, Sample, Series, deviation_aligned, share_within};
 
-/// A run compared with the first of its group.
+/// Deviation of a run from the first run of its group.
 struct Comparison<'a> {
     label: &'a str,
     reference: &'a str,
     apart: Option<Deviation>,
-    /// Share of the time within the tolerance.
+    /// Share (0 … 1) of the common time for which the deviation is within the tolerance.
     share: f64,
-    /// Virtual seconds covered by both.
+    /// Virtual seconds that both runs cover.
     common_s: f64,
-    /// Virtual seconds covered by at least one of them.
+    /// Virtual seconds that at least one of the runs covers.
     covered_s: f64,
 }
 
 impl Comparison<'_> {
-    /// Returns true if the comparison covers the whole experiment.
+    /// Returns true if both runs cover the whole experiment.
     fn is_whole(&self) -> bool {
         self.apart.is_some() && self.common_s >= WHOLE_PART * self.covered_s
     }
@@ -33,7 +33,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Appends the sentence and the table.
+/// Appends the conclusion and the table of deviations.
 pub(super) fn paragraphs(
     out: &mut String,
     proof: &Proof,
@@ -80,13 +80,13 @@ fn compare<'a>(group: &'a [(&'a str, Series)], proof: &Proof) -> Vec<Comparison<
         .collect()
 }
 
-/// Returns the samples from `from_s` on.
+/// Returns the samples at or after `from_s` seconds of virtual time.
 fn after(samples: &[Sample], from_s: f64) -> &[Sample] {
     &samples[samples.partition_point(|(t, _)| seconds(*t) < from_s)..]
 }
 
-/// Returns the conclusion of the comparison, with its CSS class. Without virtual time, a run may
-/// end early or late; that counts as a deviation, too.
+/// Returns the conclusion of the comparison, as a CSS class and a sentence. In real time a run may
+/// end early or late; that also counts as a deviation.
 fn verdict(
     on: &[Comparison],
     off: &[Comparison],
@@ -153,8 +153,8 @@ fn table(out: &mut String, proof: &Proof, unit: &str, on: &[Comparison], off: &[
     out.push_str("</tbody>\n</table>\n");
 }
 
-/// Formats values and verdict. Without virtual time, the traces are expected to deviate, so a
-/// deviation there is not a failure of the tool.
+/// Formats the figures of a comparison and the verdict. In real time the curves are expected to
+/// deviate, so a deviation there is not marked as a failure.
 fn cells(comparison: &Comparison, share: f64, wanted: bool) -> String {
     let Some(apart) = comparison.apart else {
         return "<td colspan=\"6\" class=\"other\">no common virtual time</td>".to_owned();
@@ -177,7 +177,8 @@ fn cells(comparison: &Comparison, share: f64, wanted: bool) -> String {
     )
 }
 
-/// Two runs of the same length may differ by their last exchange.
+/// Minimum share of the covered time that both runs must cover. Runs of the same length may differ
+/// by their last exchange.
 const WHOLE_PART: f64 = 0.98;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Data of a run for the report, loaded once; problems become sentences. The memory is bounded by
-//! the resolution of the drawings, independent of the length of the run.
+//! Data of a run for the report, loaded once. Read errors become sentences of the report. The
+//! memory is bounded by the resolution of the figures, whatever the length of the run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::spec::{Panel, ReportRun};
 use super::timelines::StatusChanges;
 use crate::{Check, LabelRow, Manifest, ResultsError, RunDirectory, Series, Topology};
 
-/// A run in memory.
+/// Data of one run in memory.
 #[derive(Default)]
 pub(super) struct RunData {
     pub(super) label: String,
@@ -19,22 +19,22 @@ pub(super) struct RunData {
     pub(super) checks: Vec<Check>,
     pub(super) clock: ClockStory,
     pub(super) labels: Vec<LabelRow>,
-    /// Attacks, alarms and writes, from its events.
+    /// Attacks, alarms and writes to devices, from the run's events.
     pub(super) event_summary: EventSummary,
-    /// Changes of the status of timelines.
+    /// Changes of the status of the run's timelines.
     pub(super) statuses: StatusChanges,
     pub(super) network: Option<NetworkData>,
     series: Vec<Series>,
-    /// Problems in reading, as whole sentences.
+    /// Read errors, as whole sentences.
     pub(super) problems: Vec<String>,
 }
 
-/// A simulated network and its recorded signals, over seconds of virtual time.
+/// A simulated network and the statistics of its signals.
 pub(super) struct NetworkData {
     pub(super) topology: Topology,
-    /// By name, without the source: `link.core.load`.
+    /// Statistics by name of the signal without its source, such as `link.core.load`.
     pub(super) totals: BTreeMap<String, Total>,
-    /// Source of the few signals that are drawn.
+    /// Run directory, from which the few signals that are drawn are read again.
     pub(super) directory: RunDirectory,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct NetworkData {
 pub(super) struct Total {
     pub(super) count: u64,
     pub(super) mean: f64,
-    /// Maximum; zero if all samples are negative.
+    /// Maximum of the samples, or zero if all are negative.
     pub(super) peak: f64,
 }
 
@@ -115,7 +115,7 @@ impl RunData {
         data
     }
 
-    /// Returns the signal if the run has a sample of it.
+    /// Returns the signal `name`; `None` if the run has no sample of it.
     pub(super) fn signal(&self, name: &str) -> Option<&Series> {
         self.series
             .iter()
@@ -129,7 +129,7 @@ impl RunData {
             .filter(|series| !series.samples.is_empty())
     }
 
-    /// Returns the last known time of the run, in seconds of virtual time.
+    /// Returns the last instant that the run's data contain, in seconds of virtual time.
     pub(super) fn end_s(&self) -> Option<f64> {
         let planned = self
             .manifest
@@ -160,12 +160,13 @@ impl RunData {
     }
 }
 
-/// Reads one signal of a run that is not needed otherwise.
+/// Reads one signal of a run of which no other data are needed.
 pub(super) fn one_signal(directory: &Path, name: &str) -> Result<Series, ResultsError> {
     Ok(RunDirectory::open(directory)?.series(&[name])?.remove(0))
 }
 
-/// Converts an instant to seconds since its scale's zero: for plots only.
+/// Converts an instant to seconds since its scale's zero. For plots only, because precision is
+/// lost.
 pub(super) fn seconds<S: timeloom_time::Scale>(at: timeloom_time::Instant<S>) -> f64 {
     (at - timeloom_time::Instant::ZERO).as_s_f64()
 }

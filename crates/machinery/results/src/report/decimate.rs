@@ -1,13 +1,13 @@
-//! Reduction of a million samples to eight hundred pixel columns.
+//! Reduction of a series, for example from a million samples to eight hundred pixel columns.
 //!
-//! Of the samples in one column the first, minimum, maximum and last are kept, in their order. A
-//! line through those covers the same pixels as the line through all: no peak is lost and no level
-//! invented.
+//! Of the samples in one column, the first, the minimum, the maximum and the last are kept, in
+//! their order. A line through these covers the same pixels as the line through all samples: no
+//! peak is lost, and no value is invented.
 
 use super::number::Range;
 
-/// Keeps at most four points per column of `x`; points must be in the order of x. Points outside
-/// `x` or not finite are left out.
+/// Returns at most four points for each of `columns` columns of the range `x`. The points must be
+/// sorted by x. Points that are outside of `x` or not finite are left out.
 pub(super) fn decimate(
     points: impl IntoIterator<Item = (f64, f64)>,
     x: Range,
@@ -37,7 +37,7 @@ pub(super) fn decimate(
     kept
 }
 
-/// Extremes of one column, each with its position in the order.
+/// Extremes of the samples in one column, each with its position in the series.
 struct Bucket {
     column: usize,
     count: usize,

@@ -1,5 +1,5 @@
-//! Summary of a run's events about attacks, alarms and writes to devices, accumulated while they
-//! are read: the events of a long run do not fit in memory.
+//! Summary of a run's events about attacks, alarms and writes to devices. It is computed while the
+//! events are read, because the events of a long run do not fit in memory.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,28 @@ use super::outline::Weights;
 use super::timelines::StatusChanges;
 use crate::{DeviceWrite, EventRow, ResultsError, RunDirectory};
 
-/// Kind of a frame with a spoofed sender.
+/// Kind of an event for a frame with a spoofed sender.
 const SPOOFED: &str = "spoofed";
-/// Kinds of reported events.
+/// Kinds of the events that the summary covers.
 const KINDS: [&str; 5] = [DeviceWrite::KIND, SPOOFED, "violation", "trouble", "alarm"];
 
 /// Summary of a run's events.
 #[derive(Default)]
 pub(super) struct EventSummary {
-    /// True if there was a frame with a spoofed sender.
+    /// True if the run has a frame with a spoofed sender.
     pub(super) has_spoofed: bool,
-    /// Spoofed frames first, alarms, then writes; each by name.
+    /// Times of events, by rank and name of the lane. Spoofed frames come first, then alarms, then
+    /// writes.
     lanes: BTreeMap<(Rank, String), Weights>,
-    /// Everything but writes, by kind, source and the beginning of the text.
+    /// First event of each kind, source and beginning of its text. Writes are not included.
     moments: BTreeMap<(String, String, String), Moment>,
-    /// By writer, register, and signal.
+    /// Statistics of writes, by writer, register and signal.
     pub(super) writes: BTreeMap<(String, String, String), Written>,
-    /// Number of events that would have needed further rows.
+    /// Number of events that were left out because the summary had too many entries.
     pub(super) left_out: usize,
 }
 
-/// Order of lanes.
+/// Rank of a lane, which determines the order of lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     Lie,
@@ -36,25 +37,25 @@ pub(super) enum Rank {
     Write,
 }
 
-/// The first of several equal events.
+/// First of several events that differ only in a count.
 pub(super) struct Moment {
     pub(super) at_s: f64,
     pub(super) text: String,
 }
 
-/// Writes of one writer to one signal.
+/// Statistics of the writes of one writer to one signal. Pairs are a time in seconds and a value.
 pub(super) struct Written {
     pub(super) count: usize,
     pub(super) first: (f64, f64),
     pub(super) last: (f64, f64),
     pub(super) least: f64,
     pub(super) greatest: f64,
-    /// Largest change by one write, and its time.
+    /// Time of the write with the largest change, and that change.
     pub(super) step: (f64, f64),
 }
 
 impl EventSummary {
-    /// Reads the events in one pass, including changes of the timelines' status.
+    /// Reads a run's events in one pass. Also returns the changes of the timelines' status.
     pub(super) fn load(directory: &RunDirectory) -> Result<(Self, StatusChanges), ResultsError> {
         let (mut summary, mut statuses) = (Self::default(), StatusChanges::default());
         directory.for_each(|row: EventRow| {
@@ -68,12 +69,12 @@ impl EventSummary {
         Ok((summary, statuses))
     }
 
-    /// Returns true if there were no reported events.
+    /// Returns true if the run has no events of the covered kinds.
     pub(super) fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }
 
-    /// Returns at most `most` lanes: kind, name, and times in seconds.
+    /// Returns at most `most` lanes: rank, name, and times in seconds of virtual time.
     pub(super) fn lanes(&self, most: usize) -> Vec<(Rank, &str, Vec<f64>)> {
         let instants = |weights: &Weights| {
             let all = weights.clone().into_sorted().into_iter();
@@ -85,7 +86,7 @@ impl EventSummary {
             .collect()
     }
 
-    /// Returns the moments, each with its kind.
+    /// Returns the moments, each with the kind of its event.
     pub(super) fn moments(&self) -> impl Iterator<Item = (&str, &Moment)> {
         let all = self.moments.iter();
         all.map(|((kind, ..), moment)| (kind.as_str(), moment))
@@ -118,7 +119,8 @@ impl EventSummary {
     }
 
     fn note_moment(&mut self, event: &EventRow, at_s: f64) -> bool {
-        // The text of a continuing spoof contains its count.
+        // If a spoof continues, the text of the event ends with a count, which must be ignored
+        // here.
         let head = event.text.split(", and ").next().unwrap_or_default();
         let key = (
             event.kind.to_string(),
@@ -175,8 +177,8 @@ impl EventSummary {
     }
 }
 
-/// Returns the value of a key, inserting it if it is missing; `None` if it is missing and there are
-/// already too many entries to be readable.
+/// Returns the value of a key, and inserts it if it is missing. Returns `None` if the key is
+/// missing and there are already [`MOST`] entries.
 fn entry<K: Ord, V>(all: &mut BTreeMap<K, V>, key: K, new: impl FnOnce() -> V) -> Option<&mut V> {
     if all.len() >= MOST && !all.contains_key(&key) {
         return None;
@@ -184,7 +186,7 @@ fn entry<K: Ord, V>(all: &mut BTreeMap<K, V>, key: K, new: impl FnOnce() -> V) -
     Some(all.entry(key).or_insert_with(new))
 }
 
-/// Far more than a page shows.
+/// Maximum number of entries, which is far more than a page shows.
 const MOST: usize = 1_000;
 
 #[cfg(test)]

@@ -1,19 +1,20 @@
-//! Figures with number and caption, as in a paper.
+//! Figures with numbers and captions, as in a paper.
 
 use super::markup::escape;
 
-/// Assigns figure numbers.
+/// Counter that assigns figure numbers.
 #[derive(Default)]
 pub(super) struct Numbering(usize);
 
 impl Numbering {
-    /// Begins a figure; close it with [`Numbering::end`].
+    /// Begins a figure. [`Numbering::end`] must be called to end it.
     pub(super) fn begin(&mut self, out: &mut String) {
         self.0 += 1;
         out.push_str("<figure>\n");
     }
 
-    /// Appends the caption, a bold lead and a text (both plain), and ends the figure.
+    /// Appends the caption and ends the figure. `lead` is shown in bold before `text`; both are
+    /// plain text.
     pub(super) fn end(&self, out: &mut String, lead: &str, text: &str) {
         out.push_str(&format!(
             "<figcaption><b>Figure {}. {}</b> {}</figcaption>\n</figure>\n",
@@ -24,7 +25,7 @@ impl Numbering {
     }
 }
 
-/// Returns `(a)`, `(b)`, … for the panels of a figure.
+/// Returns the letter of a panel in a figure: `(a)`, `(b)`, …
 pub(super) fn letter(index: usize) -> String {
     match u8::try_from(index) {
         Ok(index @ 0..26) => format!("({})", char::from(b'a' + index)),
@@ -32,7 +33,7 @@ pub(super) fn letter(index: usize) -> String {
     }
 }
 
-/// Appends a short piece of line for a legend, with its text.
+/// Appends an entry of a legend: a short line and a text.
 pub(super) fn key(out: &mut String, colour: &str, dash: &str, width: f64, text: &str) {
     out.push_str(&format!(
         "<span class=\"key\"><svg width=\"26\" height=\"10\" viewBox=\"0 0 26 10\" aria-hidden=\"true\">\

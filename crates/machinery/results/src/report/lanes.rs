@@ -1,8 +1,8 @@
-//! The time lanes: per requester, the positions in virtual time at which the clock was stopped.
+//! Time lanes: for each requester, the virtual instants at which it stopped the clock.
 //!
-//! A pause takes no virtual time, so it cannot be drawn as an interval; each lane is a row of bars,
-//! as high as the wall time for which the clock was held within a small interval of virtual time. A
-//! single pause is one thin bar.
+//! A pause takes no virtual time, so it cannot be drawn as an interval. Each lane is a row of bars.
+//! The height of a bar is the wall time for which the requester held the clock within a small
+//! interval of virtual time. A single pause is one thin bar.
 
 use std::fmt::Write;
 
@@ -13,8 +13,8 @@ use super::number::{Range, duration, fixed, ticks};
 use super::pauses::Requester;
 use super::plot::Mark;
 
-/// Draws the lanes of the requesters that held the clock longest; returns a sentence about the
-/// scale for the caption.
+/// Draws the lanes of the requesters that held the clock longest. Returns a sentence for the
+/// caption that explains the scale.
 pub(super) fn draw(out: &mut String, requesters: &[Requester], x: Range, marks: &[Mark]) -> String {
     let shown = &requesters[..requesters.len().min(LANES)];
     let bins: Vec<Vec<i64>> = shown.iter().map(|requester| binned(requester, x)).collect();
@@ -45,8 +45,8 @@ pub(super) fn draw(out: &mut String, requesters: &[Requester], x: Range, marks: 
             base - 3.0,
             escape(&shortened(&requester.name, 22))
         );
-        // Every lane has its own scale, stated at its end: a user's break of minutes would make a
-        // plant's milliseconds invisible.
+        // Every lane has its own scale, which is stated at the end of the lane. On a common scale,
+        // a user's pause of minutes would make the milliseconds of a plant invisible.
         let tallest = bins.iter().copied().max().unwrap_or(0).max(1);
         let mut bars = String::new();
         for (index, held) in bins.iter().enumerate().filter(|(_, held)| **held > 0) {
@@ -94,7 +94,7 @@ pub(super) fn draw(out: &mut String, requesters: &[Requester], x: Range, marks: 
     text
 }
 
-/// Returns the wall nanoseconds held per bin of virtual time.
+/// Returns the wall time in nanoseconds for which the clock was held, for each bin of virtual time.
 fn binned(requester: &Requester, x: Range) -> Vec<i64> {
     let mut bins = vec![0i64; BINS];
     for &(at_ns, held_ns) in &requester.holds {

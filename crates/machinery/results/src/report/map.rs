@@ -1,4 +1,5 @@
-//! The map of a network: nodes in layers from one of its ends to the other, links as lines.
+//! Map of a network: its nodes in layers, from one end of the network to the opposite end, and
+//! lines for its links.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
@@ -7,24 +8,24 @@ use super::markup::{escape, missing, shortened};
 use super::network::{LinkSummary, percent};
 use crate::{NodeKind, Topology};
 
-/// A drawn object: a node, or the hosts of the model at one node.
+/// Symbol on the map: a node, or a group of simulated hosts that are attached to the same node.
 struct Glyph {
     label: String,
     kind: NodeKind,
-    /// Number of nodes that it represents.
+    /// Number of nodes that the symbol represents.
     count: usize,
     x: f64,
     y: f64,
 }
 
-/// Connection of two glyphs: one link, or those of all hosts of a group.
+/// Connection of two symbols: one link, or the links of all hosts of a group.
 #[derive(Clone, Copy)]
 struct Line {
     ends: [usize; 2],
     worst: Option<LinkSummary>,
 }
 
-/// Draws the map; `links` are the topology's, by index.
+/// Draws the map. `links` has the statistics of the topology's links, by index.
 pub(super) fn draw(out: &mut String, topology: &Topology, links: &[Option<LinkSummary>]) {
     let (mut glyphs, lines) = collapsed(topology, links);
     if glyphs.is_empty() {
@@ -48,14 +49,15 @@ pub(super) fn draw(out: &mut String, topology: &Topology, links: &[Option<LinkSu
     for glyph in &glyphs {
         draw_glyph(out, glyph);
     }
-    // Last, so that no line crosses them.
+    // The figures are drawn last, so that no line crosses them.
     for line in &lines {
         draw_figures(out, line, &glyphs);
     }
     out.push_str("</svg>\n</div>\n");
 }
 
-/// Groups hosts of the model with a single link, if several are attached to one node.
+/// Returns the symbols and their connections. Simulated hosts with a single link become one symbol
+/// if several are attached to the same node.
 fn collapsed(topology: &Topology, links: &[Option<LinkSummary>]) -> (Vec<Glyph>, Vec<Line>) {
     let count = topology.nodes.len();
     let mut degrees = vec![0usize; count];
@@ -64,7 +66,8 @@ fn collapsed(topology: &Topology, links: &[Option<LinkSummary>]) -> (Vec<Glyph>,
         link.ends.iter().for_each(|end| degrees[*end] += 1);
     }
     let is_leaf = |node: usize| degrees[node] == 1 && topology.nodes[node].kind == NodeKind::Host;
-    // The node of each leaf, and the number of leaves at each node.
+    // For each host with a single link, the node to which it is attached; and the number of such
+    // hosts at each node.
     let mut home = vec![None; count];
     let mut guests: BTreeMap<usize, usize> = BTreeMap::new();
     for link in topology.links.iter().filter(whole) {
@@ -121,7 +124,7 @@ fn collapsed(topology: &Topology, links: &[Option<LinkSummary>]) -> (Vec<Glyph>,
     (glyphs, lines.into_values().collect())
 }
 
-/// Assigns a position to each glyph; returns the height of the map.
+/// Assigns a position to each symbol. Returns the height of the map.
 fn place(glyphs: &mut [Glyph], lines: &[Line]) -> f64 {
     let mut neighbours = vec![Vec::new(); glyphs.len()];
     for line in lines {
@@ -135,7 +138,7 @@ fn place(glyphs: &mut [Glyph], lines: &[Line]) -> f64 {
     for (glyph, layer) in layers.iter().enumerate() {
         columns[*layer].push(glyph);
     }
-    // Each column is ordered by the positions of its neighbours, which gives few crossings.
+    // Each column is sorted by the mean position of the neighbours, which keeps crossings few.
     let mut rank: Vec<f64> = (0..glyphs.len()).map(|glyph| glyph as f64).collect();
     for sweep in 0..SWEEPS {
         let order: Vec<usize> = match sweep % 2 {
@@ -179,7 +182,8 @@ fn place(glyphs: &mut [Glyph], lines: &[Line]) -> f64 {
     height
 }
 
-/// Returns the distances from an end of the network; disconnected parts begin at 0 again.
+/// Returns each node's number of links from one end of the network. In a part that is not connected
+/// to the first, the numbers begin at 0 again.
 fn layers(neighbours: &[Vec<usize>]) -> Vec<usize> {
     let mut layers = vec![usize::MAX; neighbours.len()];
     for start in 0..neighbours.len() {
@@ -226,12 +230,12 @@ fn draw_line(out: &mut String, line: &Line, glyphs: &[Glyph]) {
     );
 }
 
-/// Returns the line width for a link's load.
+/// Returns the width of the line that represents a link, which depends on the link's load.
 fn width(link: LinkSummary) -> f64 {
     1.2 + 5.0 * link.load.min(1.0)
 }
 
-/// Draws load and loss, if significant.
+/// Writes load and loss beside a line, if they are significant.
 fn draw_figures(out: &mut String, line: &Line, glyphs: &[Glyph]) {
     let Some(it) = line
         .worst
@@ -244,7 +248,8 @@ fn draw_figures(out: &mut String, line: &Line, glyphs: &[Glyph]) {
     if it.peak_loss > 0.0 {
         let _ = write!(text, ", loss {}", percent(it.loss));
     }
-    // Above the line; within half the text's width on either side, a steep line rises into it.
+    // The text is above the middle of the line. A steep line would run through the text, so the
+    // text is raised by the line's rise over half the text's width.
     let half_width = 2.8 * text.len() as f64;
     let steepness = ((b.y - a.y) / (b.x - a.x).abs().max(1.0)).abs();
     let _ = writeln!(
@@ -295,14 +300,14 @@ fn rectangle(class: &str, x: f64, y: f64, half_width: f64, half_height: f64) -> 
 }
 
 const WIDTH: f64 = 940.0;
-/// Room for half a name.
+/// Margin at either side, which has room for half a name.
 const SIDE: f64 = 60.0;
 const ROW: f64 = 46.0;
 const LEAST_HEIGHT: f64 = 110.0;
-/// Further away, a figure would be closer to another line.
+/// Maximum height of a text above its line. Beyond this, the text would be closer to another line.
 const MOST_RISE: f64 = 14.0;
 const SWEEPS: usize = 6;
-/// Minimum number of hosts at one node that are drawn as one.
+/// Minimum number of hosts at one node that are drawn as one symbol.
 const LEAST_GROUP: usize = 3;
 const MOST_GLYPHS: usize = 160;
 
@@ -311,7 +316,7 @@ mod tests {
     use super::*;
     use crate::{TopologyLink, TopologyNode};
 
-    /// Two routers with fifty hosts each, and a real host at either.
+    /// Returns two routers with fifty simulated hosts each, and a real host at each router.
     fn dumbbell() -> Topology {
         let node = |name: String, kind| TopologyNode { name, kind };
         let mut nodes = vec![

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-/// Escapes a text for HTML and SVG, as content and as attribute. Control characters (not allowed in
-/// XML) and direction overrides (a name must not reorder the words around it) become U+FFFD; a text
-/// longer than any regular label is truncated.
+/// Escapes a text for HTML and SVG, as content and as attribute. Two kinds of characters become
+/// U+FFFD: control characters, which XML does not allow, and direction overrides, with which a name
+/// could reorder the words around it. A text longer than any regular label is truncated.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for (count, c) in text.chars().enumerate() {
@@ -29,7 +29,7 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// Shortens a text to `chars` characters.
+/// Shortens a text to at most `chars` characters.
 pub(super) fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
     if text.chars().count() <= chars {
         return text.into();
@@ -38,7 +38,7 @@ pub(super) fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
     format!("{head}…").into()
 }
 
-/// Begins a section; [`contents`] finds it by its title. Titles are constants without markup.
+/// Begins a section. [`contents`] finds it by its title, which must be a constant without markup.
 pub(super) fn section_head(out: &mut String, title: &str) {
     let id = anchor(title);
     out.push_str(&format!(
@@ -47,7 +47,7 @@ pub(super) fn section_head(out: &mut String, title: &str) {
     ));
 }
 
-/// Returns links to the sections of a body, for keyboard navigation and long pages.
+/// Returns links to the sections of `body`, for long pages and for keyboard navigation.
 pub(super) fn contents(body: &str) -> String {
     let begins = body.split("<h2 id=\"").skip(1);
     let links = begins.filter_map(|rest| {
@@ -70,18 +70,18 @@ fn anchor(title: &str) -> String {
     letters.collect()
 }
 
-/// Appends a paragraph about missing content.
+/// Appends a paragraph that states which content is missing.
 pub(super) fn missing(out: &mut String, sentence: &str) {
     out.push_str(&format!("<p class=\"missing\">{}</p>\n", escape(sentence)));
 }
 
-/// Appends a paragraph about a problem in reading.
+/// Appends a paragraph that states a read error.
 pub(super) fn problem(out: &mut String, sentence: &str) {
     out.push_str(&format!("<p class=\"problem\">{}</p>\n", escape(sentence)));
 }
 
-/// Width of a name in a table's cell; names are untrusted and must not push the other columns off
-/// the paper.
+/// Maximum number of characters of a name in a table. Names are untrusted, and a long one must not
+/// push the other columns off the page.
 pub(super) const NAME_CHARS: usize = 40;
 
 const TEXT_CHARS: usize = 2000;

@@ -1,12 +1,12 @@
-//! `report.html`: one file about one or several runs.
+//! Report `report.html`: one file about one or several runs.
 //!
-//! It needs no network and no script, is readable on a screen and prints on A4, and is a pure
-//! function of the run directories: the same runs give the same bytes. Missing content is replaced
-//! by a sentence about it; a report on a half-broken run is worth more than none.
+//! The page needs no network and no script, is readable on a screen, and prints on A4. It is a pure
+//! function of the run directories: the same runs give the same bytes. A sentence takes the place
+//! of missing content, because a report on an incomplete run is better than none.
 //!
-//! The figures are drawn by this module itself. `plotters` was considered: its SVG back end styles
-//! every element inline, knows no `@media print`, repeats all points, and measures text without
-//! fonts by guessing; the part of it that would be used is shorter than its replacement here.
+//! This module draws the figures itself. `plotters` was considered. Its SVG back end styles every
+//! element inline, knows no `@media print`, repeats all points, and guesses the size of text
+//! without fonts. The part of it that would be used is shorter than its replacement here.
 
 mod attack;
 mod checks;
@@ -43,8 +43,9 @@ use markup::escape;
 
 /// Renders the report as an HTML document.
 ///
-/// Reads every run's tables, `signals.parquet` more than once if there is a simulated network, and
-/// keeps of each no more than a drawing needs. Never fails: read errors are stated in the report.
+/// Reads the tables of every run, and `signals.parquet` more than once if there is a simulated
+/// network. Of each table, keeps no more than the figures need. Never fails: read errors are stated
+/// in the report.
 pub fn render(spec: &ReportSpec) -> String {
     let runs: Vec<RunData> = spec
         .runs
@@ -71,7 +72,7 @@ pub fn render(spec: &ReportSpec) -> String {
     document(&spec.title, &(head + &body))
 }
 
-/// Returns a whole page around its body.
+/// Returns an HTML page with this title and body.
 fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\

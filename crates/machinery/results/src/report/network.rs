@@ -1,4 +1,5 @@
-//! The simulated network: its topology with load and loss, and the traffic of each link and flow.
+//! Section about the simulated network: its topology with load and loss, and the traffic of each
+//! link and flow.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use super::style::colour;
 use super::{map, panels};
 use crate::{NodeKind, Sample, Topology};
 
-/// Appends the section; nothing if no run has a simulated network.
+/// Appends the section; appends nothing if no run has a simulated network.
 pub(super) fn section(
     out: &mut String,
     figures: &mut Numbering,
@@ -46,10 +47,10 @@ pub(super) fn section(
 /// Statistics of a link.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LinkSummary {
-    /// Mean and maximum load, as a fraction.
+    /// Mean load as a fraction; `peak_load` is the maximum.
     pub(super) load: f64,
     pub(super) peak_load: f64,
-    /// Mean and maximum share of packets lost.
+    /// Mean share of packets lost; `peak_loss` is the maximum.
     pub(super) loss: f64,
     pub(super) peak_loss: f64,
     pub(super) throughput_bps: f64,
@@ -338,7 +339,7 @@ impl NetworkData {
     }
 }
 
-/// Formats `1 switch`, `2 switches`.
+/// Formats a count with its noun, such as `1 switch` or `2 switches`.
 fn plural(count: usize, what: &str) -> String {
     let ending = match count {
         1 => "",
@@ -348,7 +349,7 @@ fn plural(count: usize, what: &str) -> String {
     format!("{count} {what}{ending}")
 }
 
-/// Formats `12.3 Mbit/s`.
+/// Formats a value with a prefix of its unit, such as `12.3 Mbit/s`.
 fn with_prefix(value: f64, unit: &str) -> String {
     let range = Range {
         low: 0.0,
@@ -361,7 +362,7 @@ fn with_prefix(value: f64, unit: &str) -> String {
     format!("{} {prefix}{unit}", significant(value / factor, 3))
 }
 
-/// Returns the factor and the unit for delays, which are short.
+/// Returns the factor and the unit in which delays up to `greatest_s` seconds are shown.
 fn of_seconds(greatest_s: f64) -> (f64, &'static str) {
     match greatest_s {
         s if s >= 1.0 || s <= 0.0 => (1.0, ""),
@@ -377,6 +378,6 @@ pub(super) fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0, 2))
 }
 
-/// More curves in one plot would be illegible.
+/// Maximum number of curves in one plot. More would be illegible.
 const MOST_CURVES: usize = 5;
 const MOST_ROWS: usize = 20;

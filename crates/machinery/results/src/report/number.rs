@@ -1,8 +1,8 @@
-//! Formatting of numbers: axis ticks, units, durations.
+//! Formatting of numbers: axis ticks, units and durations.
 
 use timeloom_time::Duration;
 
-/// An interval of an axis, `low < high`.
+/// Interval of an axis; `low` is less than `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Range {
     pub(super) low: f64,
@@ -26,8 +26,8 @@ impl Range {
             })
     }
 
-    /// Returns the range extended by a part of its length, so that no curve touches the frame; a
-    /// single value gets room on both sides.
+    /// Returns the range extended by `part` of its length, so that no curve touches the frame. A
+    /// range of a single value is extended at both ends.
     pub(super) fn padded(self, part: f64) -> Self {
         let length = self.high - self.low;
         let pad = if length > 0.0 {
@@ -41,14 +41,14 @@ impl Range {
         }
     }
 
-    /// Returns the relative position of a value: 0 at the low end, 1 at the high end.
+    /// Returns the relative position of a value: 0 at `low`, 1 at `high`.
     pub(super) fn part(self, value: f64) -> f64 {
         (value - self.low) / (self.high - self.low)
     }
 }
 
-/// Returns ticks at round numbers within the range, about `count`, and the number of decimals that
-/// distinguishes them.
+/// Returns about `count` ticks at round numbers within the range, and the number of decimals needed
+/// to distinguish them.
 pub(super) fn ticks(range: Range, count: usize) -> (Vec<f64>, usize) {
     let rough = (range.high - range.low) / count.max(1) as f64;
     if !rough.is_finite() || rough <= 0.0 {
@@ -64,13 +64,13 @@ pub(super) fn ticks(range: Range, count: usize) -> (Vec<f64>, usize) {
     let decimals = (-(step * 1.000_001).log10().floor()).clamp(0.0, 9.0) as usize;
     let first = (range.low / step).ceil() as i64;
     let last = (range.high / step).floor() as i64;
-    // Positions from whole multiples: adding the step repeatedly would drift.
+    // Ticks are multiples of the step, because adding the step repeatedly would accumulate errors.
     let last = last.min(first.saturating_add(50));
     ((first..=last).map(|i| i as f64 * step).collect(), decimals)
 }
 
-/// Formats with a fixed number of decimals, a true minus sign and separated thousands from five
-/// digits on (as in the SI brochure).
+/// Formats a value with `decimals` decimals and a typographic minus sign. From five digits on,
+/// thousands are separated, as in the SI brochure.
 pub(super) fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, fraction) = text
@@ -93,7 +93,7 @@ pub(super) fn fixed(value: f64, decimals: usize) -> String {
     out
 }
 
-/// Formats with about `digits` significant digits; very small numbers as powers.
+/// Formats a value with about `digits` significant digits. Very small values are written as powers.
 pub(super) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -126,8 +126,8 @@ pub(super) fn duration(length: Duration) -> String {
     format!("{}\u{a0}{name}", significant(ns as f64 / unit, 3))
 }
 
-/// Returns the factor and prefix that keep the numbers of an axis short. Only for units that take a
-/// prefix; `kW` and `%` are unchanged.
+/// Returns a factor and a unit prefix that keep the numbers of an axis short. Units that take no
+/// prefix, such as `kW` and `%`, are left unchanged.
 pub(super) fn prefix(unit: &str, range: Range) -> (f64, &'static str) {
     let greatest = range.low.abs().max(range.high.abs());
     if ![

@@ -1,8 +1,8 @@
-//! Curves and sums of runs of any length, in bounded memory.
+//! Curves and sums over runs of any length, in bounded memory.
 //!
-//! Rows are pushed as they are read. Whenever more have accumulated than a page could show, those
-//! within one small part of the axis are reduced to the few that a drawing needs ([`decimate`]), or
-//! to their sum. A run with few rows is kept unchanged.
+//! Rows are pushed as they are read. When there are more than a page could show, those within one
+//! small part of the axis are reduced: points to the few that a figure needs ([`decimate`]),
+//! weights to their sum. A run with few rows is kept unchanged.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::decimate::decimate;
 use super::number::Range;
 use crate::{ResultsError, RunDirectory, Series};
 
-/// Returns the outlines of a run's signals, in one pass over the table. A signal that the run does
-/// not have is returned without samples.
+/// Returns the curves of a run's signals, read in one pass over the table. A signal that the run
+/// does not have is returned without samples.
 pub(super) fn outlines(
     directory: &RunDirectory,
     selectors: &[&str],
@@ -37,7 +37,7 @@ pub(super) fn outlines(
     Ok(selectors.iter().zip(found).map(series).collect())
 }
 
-/// A curve.
+/// Curve that keeps no more points than a page can show.
 #[derive(Default)]
 pub(super) struct Outline {
     points: Vec<(f64, f64)>,
@@ -55,14 +55,14 @@ impl Outline {
         }
     }
 
-    /// Returns the points in the order of x; points with equal x in the order of adding.
+    /// Returns the points sorted by x. Points with equal x keep the order in which they were added.
     pub(super) fn into_points(mut self) -> Vec<(f64, f64)> {
         self.points.sort_by(|a, b| a.0.total_cmp(&b.0));
         self.points
     }
 }
 
-/// Weights at times, of which a drawing shows the sum in each small part of the axis.
+/// Weights at instants in nanoseconds. A figure shows the sum in each small part of the axis.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Weights(Vec<(i64, i64)>);
 
@@ -77,18 +77,18 @@ impl Weights {
         }
     }
 
-    /// Returns times and weights, in the order of time.
+    /// Returns instants and weights, sorted by instant.
     pub(super) fn into_sorted(mut self) -> Vec<(i64, i64)> {
         self.0.sort_unstable();
         self.0
     }
 }
 
-/// Durations, for their percentiles. If there are more than are kept individually, durations that
-/// differ by less than half a per cent count as the longest of them.
+/// Durations, of which percentiles are computed. If there are more than are kept individually,
+/// durations that differ by less than half a per cent count as the longest of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lengths {
-    /// Each with its number of occurrences.
+    /// Durations in nanoseconds, each with its number of occurrences.
     all: Vec<(i64, i64)>,
     count: i64,
 }
@@ -99,8 +99,8 @@ impl Lengths {
         self.all.push((ns, 1));
         if self.all.len() >= FULL {
             self.all.sort_unstable();
-            // The exponent and the first eight bits of the fraction: 2⁸ parts of an octave, and 2¹⁴
-            // of the range of durations.
+            // The key consists of the exponent and the first eight bits of the fraction. Each
+            // octave has 2⁸ parts, and the whole range of durations 2¹⁴.
             join(&mut self.all, |ns| (ns.max(0) as f64).to_bits() >> 44);
         }
     }
@@ -110,8 +110,9 @@ impl Lengths {
         usize::try_from(self.count).unwrap_or(usize::MAX)
     }
 
-    /// Returns, for each of `percents`, the smallest duration that at least this share of all do
-    /// not exceed; zero if there are none.
+    /// Returns nearest-rank percentiles: for each of `percents`, the smallest duration such that at
+    /// least this share of all durations is at most as long. Returns zero if there are no
+    /// durations.
     pub(super) fn nearest_ranks<const N: usize>(mut self, percents: [i64; N]) -> [i64; N] {
         self.all.sort_unstable();
         percents.map(|percent| {
@@ -126,7 +127,8 @@ impl Lengths {
     }
 }
 
-/// Merges neighbours at one place: at the last of them, with the sum.
+/// Merges neighbours for which `place` is equal. The result has the time of the last one and the
+/// sum of their weights.
 fn join(sorted: &mut Vec<(i64, i64)>, place: impl Fn(i64) -> u64) {
     sorted.dedup_by(|next, kept| {
         let same = place(next.0) == place(kept.0);
@@ -137,11 +139,13 @@ fn join(sorted: &mut Vec<(i64, i64)>, place: impl Fn(i64) -> u64) {
     });
 }
 
-/// Maximum number that are kept individually.
+/// Maximum number of entries that are kept individually.
 pub(super) const FULL: usize = 1 << 15;
-/// Five for each column of a plot; each keeps four points at most.
+/// Number of parts of the axis of a curve: five for each column of a plot, with at most four points
+/// each.
 const PARTS: usize = 1 << 12;
-/// Forty for each bar of a lane, so that the error of a bar is some per cent.
+/// Number of parts of the axis of a lane: forty for each bar, so that a bar is off by a few per
+/// cent at most.
 const SUMS: usize = 1 << 14;
 
 #[cfg(test)]
@@ -167,7 +171,7 @@ mod tests {
         for i in [0, 700_001, 900_003, count - 1] {
             assert!(points.contains(&(i as f64, value(i))), "{i}");
         }
-        // No value is invented.
+        // Every remaining point must be one of the original points.
         assert!(points.iter().all(|&(x, y)| y == value(x as usize)));
     }
 

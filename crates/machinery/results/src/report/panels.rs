@@ -1,4 +1,4 @@
-//! The figure of panels: every signal of every run over virtual time.
+//! Figure of panels: the chosen signals of every run over virtual time.
 
 use timeloom_time::Instant;
 
@@ -10,7 +10,8 @@ use super::plot::{Mark, Plot, Trace};
 use super::spec::{Panel, Reference, ReportSpec};
 use super::style::{colour, dash};
 
-/// Appends all panels as one figure, two to a row, on one time axis; nothing without panels.
+/// Appends all panels as one figure, two to a row, on one time axis. Appends nothing without
+/// panels.
 pub(super) fn section(
     out: &mut String,
     figures: &mut Numbering,
@@ -42,8 +43,8 @@ pub(super) fn section(
     }
     out.push_str("<div class=\"grid2\">\n");
     for (row, pair) in spec.panels.chunks(2).enumerate() {
-        // The legend line is reserved in both if one has one, so that the plots of a row have the
-        // same height.
+        // If one of two panels in a row has a legend, the other reserves the same height, so that
+        // the plots are equally high.
         let any_legend = pair.iter().any(|panel| panel.signals.len() > 1);
         for (column, panel) in pair.iter().enumerate() {
             draw(
@@ -75,7 +76,7 @@ pub(super) fn section(
     out.push_str("</section>\n");
 }
 
-/// Returns the attacks of all runs; one that several runs share is marked once.
+/// Returns the attacks of all runs as marks. An attack that several runs share is marked once.
 pub(super) fn attack_marks(runs: &[RunData], colours: &[&'static str], end_s: f64) -> Vec<Mark> {
     let mut seen = Vec::new();
     let mut marks = Vec::new();
@@ -122,7 +123,7 @@ fn draw(
         "<div class=\"panel\">\n<h3>{letter} {}</h3>\n",
         escape(&panel.title)
     ));
-    // A single run can use all colours to distinguish signals.
+    // If there is a single run, its signals can use all colours.
     let style = |run: usize, signal: usize| {
         if runs.len() > 1 {
             (colours[run], dash(signal))
@@ -149,7 +150,7 @@ fn draw(
                 colour,
             );
             trace.dash = dash;
-            // The first run is broader: where runs agree, its edge remains visible.
+            // The first run is drawn wider, so that its edges remain visible where the runs agree.
             trace.width = if runs.len() > 1 && r == 0 { 2.6 } else { 1.1 };
             traces.push(trace);
         }
@@ -202,7 +203,8 @@ fn draw(
     out.push_str("</div>\n");
 }
 
-/// Formats `Voltage (V)`. The unit `1` of a dimensionless quantity is not written, as in the SI.
+/// Formats the label of an axis, such as `Voltage (V)`. The unit `1` of a dimensionless quantity is
+/// omitted, as in the SI.
 pub(super) fn axis_name(name: &str, unit: &str) -> String {
     match (name, unit) {
         ("", "1") => "Number".to_owned(),
@@ -232,7 +234,7 @@ fn titles(panels: &[Panel]) -> String {
     format!("{}.", titles.join("; "))
 }
 
-/// More marks than this would hide what they point at.
+/// Maximum number of marks in a plot. More would hide the curves.
 const MARKS: usize = 12;
 
 #[cfg(test)]

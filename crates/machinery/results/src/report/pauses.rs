@@ -1,5 +1,5 @@
-//! Requesters that held the clock, with numbers and durations, and the progress of virtual time
-//! against wall time.
+//! Requesters that held the clock, with the numbers and durations of their holds, and the progress
+//! of virtual time against wall time.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::{ClockAction, ClockRow, ResultsError, RunDirectory};
 /// Summary of a run's clock for the report, in bounded memory.
 #[derive(Default)]
 pub(super) struct ClockStory {
-    /// True if no change was recorded.
+    /// True if the run recorded no change of the clock.
     pub(super) is_empty: bool,
-    /// Time of the last change, in seconds of virtual time.
+    /// Instant of the last change, in seconds of virtual time.
     pub(super) end_s: Option<f64>,
-    /// Points (wall, virtual) in seconds since the first, of the first host that wrote: hosts' wall
-    /// clocks have no common zero.
+    /// Points (wall, virtual) in seconds since the first point. Only changes recorded by one host
+    /// are used, because the hosts' wall clocks have no common zero.
     pub(super) progress: Vec<(f64, f64)>,
-    /// Sorted by the total duration of holds, the longest first.
+    /// Requesters, sorted by the total duration of their holds, the longest first.
     pub(super) requesters: Vec<Requester>,
 }
 
 impl ClockStory {
-    /// Reads the clock's table once.
+    /// Reads the clock's table in one pass.
     pub(super) fn load(directory: &RunDirectory) -> Result<Self, ResultsError> {
         let mut holds = Holds::default();
         let mut first: Option<(Arc<str>, Instant<Wall>)> = None;
@@ -50,12 +50,12 @@ impl ClockStory {
     }
 }
 
-/// All holds of one requester, with statistics.
+/// Holds of one requester, with statistics.
 pub(super) struct Requester {
     pub(super) name: Arc<str>,
     pub(super) count: usize,
-    /// Virtual times at which the clock was stopped, and the wall time in nanoseconds; at least
-    /// one.
+    /// Virtual instants at which the clock was stopped, with the wall time of the hold, both in
+    /// nanoseconds. Never empty.
     pub(super) holds: Vec<(i64, i64)>,
     pub(super) total: Duration,
     pub(super) median: Duration,
@@ -63,10 +63,10 @@ pub(super) struct Requester {
     pub(super) max: Duration,
 }
 
-/// Pairs every pause with its resume. Rows of several hosts about the same change have the same
-/// number and count once. The duration is the one stated by the resume, otherwise the wall time
-/// between the two. (The duration stated by a pause is the time needed to stop the programs.) The
-/// pause with which a run ends is not counted, because no time follows it.
+/// Pairing of each pause with its resume. Rows of several hosts about the same change have the same
+/// number, and count once. The duration of a hold is the one that the resume states, or else the
+/// wall time between pause and resume. (The duration that a pause states is the time needed to stop
+/// the programs.) The pause that ends a run is not counted, because no time follows it.
 #[derive(Default)]
 struct Holds {
     seen: Recent,
@@ -74,7 +74,7 @@ struct Holds {
     by_requester: HashMap<Arc<str>, Held>,
 }
 
-/// Holds of one requester, one after the other.
+/// Holds of one requester, which do not overlap.
 #[derive(Default)]
 struct Held {
     when: Weights,
@@ -123,7 +123,7 @@ impl Holds {
             .or_default();
         held.total = held.total.saturating_add(ns);
         held.lengths.add(ns);
-        // A pause of zero duration is counted, too.
+        // A pause whose duration is zero must be counted as well.
         held.when.add(pause.t_virtual.as_ns(), ns.max(1));
     }
 
@@ -148,14 +148,14 @@ impl Holds {
     }
 }
 
-/// The most recent changes: rows about one change are close to each other.
+/// The most recent changes, which suffice because rows about one change are close to each other.
 #[derive(Default)]
 struct Recent {
     known: HashSet<Change>,
     order: VecDeque<Change>,
 }
 
-/// Number, action and requester of a change.
+/// Number of a change, its action, and its requester.
 type Change = (u64, &'static str, Arc<str>);
 
 impl Recent {
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Returns each requester with the number and the total duration of its holds.
+    /// Returns for each requester the number and the total duration of its holds.
     fn figures(rows: impl IntoIterator<Item = ClockRow>) -> Vec<(String, usize, Duration)> {
         let mut holds = Holds::default();
         rows.into_iter().for_each(|row| holds.take(row));

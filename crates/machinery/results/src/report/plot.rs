@@ -1,7 +1,7 @@
-//! A plot: axes, references, attack marks and curves, as inline SVG.
+//! Plot as inline SVG: axes, reference levels, attack marks and curves.
 //!
-//! Coordinates are those of the viewBox (460 × 242). Curves are written in whole tenths, relative
-//! to the previous point: a third of the bytes.
+//! Coordinates are those of the viewBox (460 × 242). Points of a curve are written in whole tenths,
+//! relative to the previous point, which takes a third of the bytes.
 
 use std::fmt::Write;
 
@@ -10,11 +10,11 @@ use super::markup::{escape, shortened};
 use super::number::{Range, fixed, ticks};
 use super::spec::Reference;
 
-/// A curve.
+/// Curve of a plot.
 pub(super) struct Trace {
-    /// Points in data units, decimated, in the order of x.
+    /// Points in data units, decimated, and sorted by x.
     points: Vec<(f64, f64)>,
-    /// Band around the curve: x, low and high, in the order of x.
+    /// Band around the curve: x, low and high, sorted by x.
     pub(super) band: Vec<(f64, f64, f64)>,
     pub(super) colour: &'static str,
     pub(super) dash: &'static str,
@@ -22,7 +22,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Creates a curve through the points within `x`.
+    /// Creates a curve of those points that are within `x`.
     pub(super) fn new(
         points: impl IntoIterator<Item = (f64, f64)>,
         x: Range,
@@ -37,14 +37,14 @@ impl Trace {
         }
     }
 
-    /// Returns the range of values.
+    /// Returns the range of the values of curve and band.
     pub(super) fn extent(&self) -> Option<Range> {
         let band = self.band.iter().flat_map(|&(_, low, high)| [low, high]);
         Range::of(self.points.iter().map(|(_, y)| *y).chain(band))
     }
 }
 
-/// A marked interval: an attack from its onset to its end.
+/// Marked interval of an attack, from its start to its end.
 pub(super) struct Mark {
     pub(super) from: f64,
     pub(super) to: f64,
@@ -52,7 +52,7 @@ pub(super) struct Mark {
     pub(super) colour: &'static str,
 }
 
-/// Contents of a plot. Values are divided by `factor` for its tick labels.
+/// Content of a plot. For the tick labels, values are divided by `factor`.
 pub(super) struct Plot<'a> {
     pub(super) description: String,
     pub(super) x: Range,
@@ -68,7 +68,7 @@ pub(super) struct Plot<'a> {
 impl Plot<'_> {
     /// Appends the SVG element.
     pub(super) fn draw(&self, out: &mut String) {
-        // Writing to a String cannot fail; `let _` throughout.
+        // Writing to a String cannot fail, so the results are ignored.
         let _ = writeln!(
             out,
             "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
@@ -165,7 +165,8 @@ impl Plot<'_> {
         }
     }
 
-    /// Labels come last, with a white halo, so that curves do not cross them.
+    /// Draws the labels of reference levels. They come last, with a white halo, so that curves do
+    /// not cover them.
     fn draw_reference_labels(&self, out: &mut String) {
         for reference in self.references {
             let (y, label) = match reference {
@@ -187,15 +188,15 @@ impl Plot<'_> {
     }
 
     fn draw_marks(&self, out: &mut String) {
-        // No curve runs above the plot. The first text goes there, unless the name of the axis is
-        // in its way; further ones are placed below each other.
+        // The first label is above the plot, where no curve is, unless the label of the axis is in
+        // its way. Further labels are placed below each other.
         let mut row = 0u8;
         for mark in self.marks {
             if self.x.part(mark.from) > 1.0 || self.x.part(mark.to) < 0.0 {
                 continue;
             }
             let (from, to) = (self.px(mark.from), self.px(mark.to));
-            // Near the right end the text goes to the left of its line.
+            // Near the right end of the plot, the label is to the left of its line.
             let (x, anchor) = if from > LEFT + (RIGHT - LEFT) * 0.7 {
                 (from + 1.0, "end")
             } else {
@@ -223,7 +224,7 @@ impl Plot<'_> {
         }
     }
 
-    /// Below all curves, so that none is hidden.
+    /// Draws the band of a curve. Bands are drawn before all curves, so that they hide none.
     fn draw_trace_band(&self, trace: &Trace, out: &mut String) {
         if trace.band.len() < 2 {
             return;
@@ -260,7 +261,7 @@ impl Plot<'_> {
             let _ = match last {
                 None => write!(path, "M{x} {y}l"),
                 Some(same) if same == (x, y) => continue,
-                // A minus sign separates as well as a blank.
+                // A minus sign separates two numbers as well as a blank does.
                 Some((x0, y0)) => {
                     let gap = if path.ends_with('l') || x < x0 {
                         ""
@@ -303,6 +304,6 @@ const LEFT: f64 = 46.0;
 const RIGHT: f64 = 452.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 210.0;
-/// Two columns per unit of the viewBox: finer than the dots of a screen or printer at the size of
-/// the plot.
+/// Number of columns for decimation: about two for each unit of the viewBox, which is finer than
+/// the resolution of a screen or printer at the size of the plot.
 const COLUMNS: usize = 800;

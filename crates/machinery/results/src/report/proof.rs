@@ -1,8 +1,8 @@
-//! The test of virtual time: a slower solver must not change results.
+//! Section about the test of virtual time: a slower solver must not change the results.
 //!
-//! The same experiment is run with increasingly slow solvers. Under virtual time all traces must
-//! agree within a stated tolerance; in real time they must not, or the experiment could not have
-//! shown a difference.
+//! The same experiment is run with solvers that are slower from run to run. Under virtual time all
+//! curves must agree within a stated tolerance. In real time they must not, or the experiment could
+//! not have shown a difference.
 
 use super::comparison;
 use super::data::{one_signal, seconds};
@@ -16,7 +16,7 @@ use super::style::colour;
 use crate::Series;
 use crate::deviation::differences;
 
-/// Appends the section with figure and table.
+/// Appends the section with its figures and its table.
 pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) {
     section_head(out, "Virtual time under test: solvers of different speed");
     let mut problems = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) 
     } else {
         proof.unit.clone()
     };
-    // Both panels on the same axes, so that differences are visible.
+    // Both panels have the same axes, so that differences between them are visible.
     let y = Range::of(all().flat_map(|(_, series)| series.samples.iter().map(|(_, value)| *value)));
     let end = Range::of(
         all()
@@ -76,8 +76,8 @@ pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) 
     out.push_str("</section>\n");
 }
 
-/// Draws the differences from each group's first run: two curves that differ by a twentieth look
-/// alike when drawn over each other.
+/// Draws the deviations from the first run of each group. (If the curves themselves are drawn over
+/// each other, a difference of a twentieth is invisible.)
 fn draw_apart(
     out: &mut String,
     groups: [(&str, &Vec<(&str, Series)>); 2],
@@ -184,7 +184,8 @@ fn draw(
     ));
     let mut traces = Vec::new();
     for (index, (label, series)) in group.iter().enumerate() {
-        // Broad and pale below, narrow and dark above.
+        // The first curve is wide and pale, and the later ones are narrow and dark, so that all are
+        // visible.
         let (colour, width) = match index {
             0 => ("#9fc9e6", 5.5),
             1 => (colour(1), 2.6),

@@ -1,11 +1,11 @@
-//! Summary of the manifests: information needed to trust or repeat the runs.
+//! Section with the facts from the manifests that are needed to trust or repeat the runs.
 
 use super::data::RunData;
 use super::markup::{escape, missing, section_head};
 use super::number::duration;
 use crate::{Caveat, Manifest, format_rfc3339};
 
-/// Appends the section. Facts that all runs share are stated once.
+/// Appends the section. A fact that all runs share is stated once.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
     section_head(out, "Provenance");
     let known: Vec<(&str, &Manifest)> = runs
@@ -54,7 +54,7 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     out.push_str("</section>\n");
 }
 
-/// Formats the time mode and, for a stepped run, the waiting times.
+/// Formats the time mode and, for a stepped run, the wall time spent on grants.
 fn time(manifest: &Manifest) -> String {
     let mode = match manifest.time_mode.as_str() {
         "" => "not stated",
@@ -71,7 +71,7 @@ fn time(manifest: &Manifest) -> String {
     }
 }
 
-/// Formats one value if all runs agree, otherwise one per run with its label.
+/// Formats a fact: once if all runs agree, otherwise once per run with the run's label.
 fn agreed<'a>(
     known: &'a [(&str, &Manifest)],
     fact: Fact,
@@ -117,7 +117,7 @@ fn programs(out: &mut String, known: &[(&str, &Manifest)]) {
         .flat_map(|(_, manifest)| &manifest.programs)
         .map(|program| (program.path.as_str(), program.sha256.as_str()))
         .collect();
-    // A path with two hashes keeps both lines: the runs had different files.
+    // A path with two hashes is listed twice, because the runs used different files.
     programs.sort_unstable();
     programs.dedup();
     if programs.is_empty() {
@@ -140,7 +140,7 @@ fn programs(out: &mut String, known: &[(&str, &Manifest)]) {
     }
 }
 
-/// Appends the scripts, models and data; those that several runs share are listed once.
+/// Appends the scripts, models and data. A file that several runs share is listed once.
 fn inputs(out: &mut String, known: &[(&str, &Manifest)]) {
     let all = known.iter().flat_map(|(_, manifest)| &manifest.inputs);
     let mut rows: Vec<(&str, &str, &str)> = all
@@ -166,7 +166,7 @@ fn inputs(out: &mut String, known: &[(&str, &Manifest)]) {
     out.push_str("</tbody>\n</table>\n");
 }
 
-/// A function that formats one fact about a run.
+/// Function that formats one fact about a run; `None` if the manifest does not have it.
 type Fact = fn(&Manifest) -> String;
 
 const LISTED: usize = 100;

@@ -1,5 +1,5 @@
-//! A page of charts and tables outside of runs: a repeated experiment of a paper, a drawn
-//! benchmark. The style is the report's.
+//! Page of charts and tables that is not about a run directory, such as a repeated experiment of a
+//! paper or a benchmark. The style is that of the report.
 
 use super::figure::{Numbering, key, letter};
 use super::markup::escape;
@@ -7,28 +7,28 @@ use super::number::Range;
 use super::plot::{Plot, Trace};
 use super::style;
 
-/// The content of a page.
+/// Content of a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sheet {
     /// Heading.
     pub title: String,
     /// Paragraph under the heading.
     pub lead: String,
-    /// Remaining content.
+    /// Further content, in order.
     pub parts: Vec<Part>,
 }
 
-/// A part of a page.
+/// Part of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// A heading with paragraphs.
+    /// Heading with paragraphs.
     Text {
         /// Heading.
         heading: String,
         /// Paragraphs.
         paragraphs: Vec<String>,
     },
-    /// Charts beside each other under one caption.
+    /// Charts beside each other, with a common caption.
     Figure {
         /// Charts, two to a row.
         charts: Vec<Chart>,
@@ -37,7 +37,7 @@ pub enum Part {
         /// Rest of the caption.
         caption: String,
     },
-    /// A table under a heading.
+    /// Table under a heading.
     Table {
         /// Heading.
         heading: String,
@@ -46,15 +46,15 @@ pub enum Part {
         columns: Vec<String>,
         /// Cells, row by row.
         rows: Vec<Vec<String>>,
-        /// A sentence below.
+        /// Sentence below the table.
         note: String,
     },
 }
 
-/// A chart: curves over two axes.
+/// Chart: curves over two axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// File name without an extension.
+    /// Name of the chart's file, without an extension.
     pub name: String,
     /// Heading.
     pub title: String,
@@ -64,17 +64,17 @@ pub struct Chart {
     pub y_label: String,
     /// Curves.
     pub curves: Vec<Curve>,
-    /// Bands around the curves with the same index: x, low and high, in the order of x. May be
-    /// shorter, and mostly is empty.
+    /// Bands around the curves with the same index: x, low and high, sorted by x. There may be
+    /// fewer bands than curves, and mostly there is none.
     pub bands: Vec<Vec<(f64, f64, f64)>>,
 }
 
-/// A curve.
+/// Curve of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// Text in the legend.
     pub label: String,
-    /// Points in the order of x. Values that are not finite are left out.
+    /// Points sorted by x. Values that are not finite are left out.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -124,7 +124,7 @@ impl Sheet {
         super::document(&self.title, &body)
     }
 
-    /// Returns every chart as a separate picture: its name, and SVG.
+    /// Returns every chart as a separate picture: its name and its SVG text.
     pub fn pictures(&self) -> Vec<(String, String)> {
         let charts = self.parts.iter().flat_map(|part| match part {
             Part::Figure { charts, .. } => charts.as_slice(),

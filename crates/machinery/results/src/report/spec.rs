@@ -6,39 +6,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::Alignment;
 
-/// The content of one report.
+/// Content of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReportSpec {
     /// Heading.
     pub title: String,
-    /// Paragraph under the heading about the runs and the result. May be empty.
+    /// Paragraph under the heading, about the runs and the result. May be empty.
     pub summary: String,
-    /// Runs to overlay in every panel.
+    /// Runs whose curves are drawn over each other in every panel.
     pub runs: Vec<ReportRun>,
     /// Panels, two to a row.
     pub panels: Vec<Panel>,
-    /// The demonstration that a slow solver does not affect the physics.
+    /// Demonstration that a slow solver does not affect the physics; `None` leaves the section out.
     pub proof: Option<Proof>,
-    /// Index of the run whose pauses are shown requester by requester.
+    /// Index of the run whose pauses are listed by requester.
     pub clock_run: usize,
     /// Paragraphs at the end.
     pub notes: Vec<String>,
 }
 
-/// A run to overlay.
+/// Run whose curves are drawn in the panels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReportRun {
     /// Run directory.
     pub directory: PathBuf,
-    /// Label: `no attack`, `DoS at 22.5 s`.
+    /// Label of the run, such as `no attack` or `DoS at 22.5 s`.
     pub label: String,
-    /// Kind, which selects its colour.
+    /// Kind of the run, which selects its colour.
     #[serde(default)]
     pub kind: RunKind,
 }
 
-/// Kind of a run: the normal case, or under attack.
+/// Kind of a run: normal operation, or under attack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunKind {
@@ -49,77 +49,77 @@ pub enum RunKind {
     Attack,
 }
 
-/// A panel: some signals of every run over virtual time.
+/// Panel: a plot of some signals of every run over virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Panel {
-    /// Heading: `Voltage at bus 680`.
+    /// Heading, such as `Voltage at bus 680`.
     pub title: String,
-    /// Quantity, without unit: `Voltage`.
+    /// Quantity without unit, such as `Voltage`.
     pub y_label: String,
-    /// Unit; if empty, that of the recorded signals.
+    /// Unit; if empty, the unit of the recorded signals.
     pub unit: String,
-    /// Signals to draw. Runs differ by colour, signals by dashes.
+    /// Signals to draw. Colours distinguish runs, and dashes distinguish signals.
     pub signals: Vec<PanelSignal>,
-    /// Reference levels.
+    /// Levels and ranges that are drawn for reference.
     pub references: Vec<Reference>,
 }
 
-/// A signal of a panel.
+/// Signal of a panel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PanelSignal {
-    /// Name in the run, `v680`, or source and name, `grid.v680`.
+    /// Name of the signal (`v680`), or its source and name (`grid.v680`).
     pub name: String,
-    /// Text in the legend; a panel with one signal shows none.
+    /// Text in the legend. A panel with one signal has no legend.
     #[serde(default)]
     pub legend: String,
 }
 
-/// A level or a range, in the panel's unit.
+/// Reference level or range, in the panel's unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reference {
-    /// A horizontal line.
+    /// Horizontal line.
     Line {
-        /// Position.
+        /// Value at which the line is drawn.
         value: f64,
-        /// Label: `nominal`.
+        /// Label of the line, such as `nominal`.
         label: String,
     },
-    /// A shaded range.
+    /// Shaded range.
     Band {
         /// Lower end.
         from: f64,
         /// Upper end.
         to: f64,
-        /// Label in the plot: `±5 %`.
+        /// Label of the range, such as `±5 %`.
         label: String,
     },
 }
 
-/// Two groups of runs that differ in the delay of the solver. Under virtual time the traces must
-/// coincide; without it they must not.
+/// Two groups of runs, in each of which the solver's delay differs from run to run. Under virtual
+/// time the curves must coincide; in real time they must not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Proof {
-    /// Signal to compare.
+    /// Name of the signal that is compared.
     pub signal: String,
     /// Quantity, without unit.
     pub y_label: String,
-    /// Unit of the signal; if empty, as recorded.
+    /// Unit of the signal; if empty, the recorded unit.
     pub unit: String,
-    /// Largest deviation from the group's first run that counts as coinciding, in the signal's
-    /// unit.
+    /// Maximum deviation from the first run of the group at which curves count as coinciding, in
+    /// the signal's unit.
     pub tolerance: f64,
-    /// Share (0 … 1) of the time for which it must hold. Below 1 if a single late wake-up of a busy
-    /// machine should be tolerated.
+    /// Share (0 … 1) of the common time for which the tolerance must hold. A value below 1
+    /// tolerates, for example, a single late wake-up on a busy machine.
     pub share: f64,
-    /// Virtual seconds at the start that are not compared: programs start up in them, at the speed
-    /// of the machine.
+    /// Initial virtual seconds that are not compared. Programs start up in that time, and the
+    /// machine's speed determines how fast.
     pub from_s: f64,
-    /// Interpolation of the signal between samples.
+    /// Interpolation of the signal between its samples.
     pub alignment: Alignment,
-    /// Runs under virtual time; the first is the reference (solver +0).
+    /// Runs under virtual time; the first, without additional solver delay, is the reference.
     pub with_virtual_time: Vec<ProofRun>,
     /// Runs in real time; the first is the reference.
     pub without_virtual_time: Vec<ProofRun>,
@@ -141,11 +141,11 @@ impl Default for Proof {
     }
 }
 
-/// A run of a [`Proof`].
+/// Run of a [`Proof`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProofRun {
     /// Run directory.
     pub directory: PathBuf,
-    /// Label: `solver +50 ms`.
+    /// Label of the run, such as `solver +50 ms`.
     pub label: String,
 }

@@ -8,14 +8,14 @@ use super::markup::{escape, shortened};
 use super::number::{Range, significant};
 use crate::Series;
 
-/// A signal, with its amount of change.
+/// Signal, with a measure of its change.
 pub(super) struct Strip<'a> {
     series: &'a Series,
     moved: f64,
 }
 
-/// Returns the few signals that changed most after `onset_s`, without those that did not change; in
-/// a run without an onset, those that vary most relative to their size.
+/// Returns the few signals that changed most after the onset of an attack at `onset_s`. Without an
+/// onset, returns those that vary most in relation to their size. Constant signals are left out.
 pub(super) fn moved(run: &RunData, onset_s: Option<f64>) -> Vec<Strip<'_>> {
     let mut strips: Vec<Strip> = run
         .all_series()
@@ -28,7 +28,7 @@ pub(super) fn moved(run: &RunData, onset_s: Option<f64>) -> Vec<Strip<'_>> {
 }
 
 impl<'a> Strip<'a> {
-    /// Returns `None` for a signal that does not change.
+    /// Measures the change of a signal; `None` if the signal does not change.
     fn new(series: &'a Series, onset_s: Option<f64>) -> Option<Self> {
         let onset_s = onset_s.unwrap_or(0.0);
         let range = |after: bool| {
@@ -38,7 +38,7 @@ impl<'a> Strip<'a> {
         };
         let whole = Range::of(series.samples.iter().map(|(_, value)| *value))?;
         let (before, after) = (range(false), range(true)?);
-        // The change beyond the earlier range, relative to that range.
+        // Change beyond the range before the onset, in relation to that range.
         let moved = match before {
             None => (whole.high - whole.low) / whole.high.abs().max(whole.low.abs()).max(1e-9),
             Some(before) => {
@@ -52,7 +52,7 @@ impl<'a> Strip<'a> {
         (moved > 0.0).then_some(Self { series, moved })
     }
 
-    /// Draws the strip below `top`, between the two columns.
+    /// Draws the strip below the height `top`, between the positions `left` and `right`.
     pub(super) fn draw(&self, out: &mut String, top: f64, x: Range, (left, right): (f64, f64)) {
         let samples = self
             .series

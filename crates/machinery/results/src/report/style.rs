@@ -1,15 +1,15 @@
 //! Colours and the style sheet.
 //!
-//! The colours are Okabe and Ito's, which people with any of the common colour-vision deficiencies
-//! can distinguish; no information is given by colour alone.
+//! The colours are those of Okabe and Ito, which people with the common colour-vision deficiencies
+//! can distinguish. No information is given by colour alone.
 
 use super::spec::{ReportRun, RunKind};
 
-/// Style sheet of the page, including the figures' classes.
+/// Style sheet of the page, with the classes that figures use.
 pub(super) const SHEET: &str = include_str!("style.css");
 
-/// Returns the colours of runs: the first normal run is blue, the first attacked one vermilion;
-/// further ones take the rest of the palette in turn.
+/// Returns the colours of runs. The first normal run is blue and the first attacked run is
+/// vermilion. Further runs take the other colours of the palette in turn.
 pub(super) fn run_colours(runs: &[ReportRun]) -> Vec<&'static str> {
     let (mut normal, mut attack) = (Some(BLUE), Some(VERMILION));
     let mut rest = REST.iter().copied().cycle();
@@ -29,7 +29,7 @@ pub(super) fn colour(index: usize) -> &'static str {
     [BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE, BLACK][index % 7]
 }
 
-/// Returns a dash pattern by index, in units of the viewBox.
+/// Returns a dash pattern by index; lengths are in units of the viewBox.
 pub(super) fn dash(index: usize) -> &'static str {
     ["", "5 2.5", "1.6 2", "8 2.5 1.6 2.5"][index % 4]
 }

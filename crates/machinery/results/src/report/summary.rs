@@ -1,4 +1,4 @@
-//! The head of the report with the runs and their outcomes, and its foot.
+//! Head of the report, with the runs and their outcomes, and its foot.
 
 use super::data::RunData;
 use super::figure::key;
@@ -36,7 +36,7 @@ pub(super) fn header(out: &mut String, spec: &ReportSpec, runs: &[RunData], colo
     out.push_str("</header>\n");
 }
 
-/// Appends notes and the last line.
+/// Appends the notes, and the last line of the page.
 pub(super) fn notes(out: &mut String, notes: &[String]) {
     if !notes.is_empty() {
         section_head(out, "Notes");
@@ -52,8 +52,8 @@ pub(super) fn notes(out: &mut String, notes: &[String]) {
     ));
 }
 
-/// Returns a sentence about the sections that are missing because the scenario does not ask for
-/// their content.
+/// Returns a sentence about the sections that the report lacks because the scenario does not ask
+/// for their content; `None` if there are none.
 fn not_asked(spec: &ReportSpec, runs: &[RunData]) -> Option<&'static str> {
     let no_checks = runs.iter().all(|run| run.checks.is_empty());
     match (spec.panels.is_empty(), no_checks) {
@@ -80,7 +80,7 @@ fn origin(runs: &[RunData]) -> String {
         .min()
         .unwrap_or(first.started);
     let text = format_rfc3339(started);
-    // To the second, without the T, for readability.
+    // Civil time is shown to the second and without the `T`, for readability.
     format!(
         "Scenario {} · {} {} UTC · Timeloom {} · {} cores, {}",
         first.name,

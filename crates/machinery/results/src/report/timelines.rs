@@ -1,5 +1,5 @@
-//! Report of the times at which each host knew that its timelines were unreliable: the changes of
-//! status recorded by the daemons, each loss beside the preceding attack.
+//! Section about the times at which each host knew that its timelines were unreliable. It lists the
+//! changes of status that the daemons recorded, and the attack that preceded each loss.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use crate::EventRow;
 
 /// Kind of an event that is a change of status.
 const STATUS: &str = "status";
-/// Status of a reliable timeline.
+/// Text for the status of a reliable timeline.
 const OK: &str = "ok";
 
 /// Changes of status of all timelines, by host and timeline.
@@ -27,17 +27,17 @@ struct Change {
     why: String,
 }
 
-/// Interval in which a timeline was unreliable.
+/// Interval of virtual time in which a timeline was unreliable.
 struct Loss<'a> {
     host: &'a str,
     timeline: &'a str,
     change: &'a Change,
-    /// `None` if it lasted until the end of the run.
+    /// End of the interval; `None` if it lasted until the end of the run.
     until_s: Option<f64>,
 }
 
 impl StatusChanges {
-    /// Adds an event; all but changes of a timeline's status are ignored.
+    /// Adds an event if it is a change of a timeline's status; ignores all other events.
     pub(super) fn take(&mut self, event: &EventRow) {
         let Some(timeline) = event.source.strip_prefix("timeline.") else {
             return;
@@ -65,14 +65,14 @@ impl StatusChanges {
         });
     }
 
-    /// Sorts the changes by time; they may have been recorded in another order.
+    /// Sorts the changes by time, because they may have been recorded in another order.
     pub(super) fn sort(&mut self) {
         for changes in self.by_timeline.values_mut() {
             changes.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         }
     }
 
-    /// Returns each change away from `ok`, sorted by time.
+    /// Returns the intervals that begin with a change from `ok` to another status, sorted by time.
     fn losses(&self) -> Vec<Loss<'_>> {
         let mut losses = Vec::new();
         for ((host, timeline), changes) in &self.by_timeline {
@@ -96,7 +96,7 @@ impl StatusChanges {
     }
 }
 
-/// Appends the section, with a part for each run with timelines; appends nothing without any.
+/// Appends the section, with a part for each run that has timelines. Appends nothing if none has.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
     let with_timelines = |run: &&RunData| !run.statuses.by_timeline.is_empty();
     if !runs.iter().any(|run| with_timelines(&run)) {
@@ -194,7 +194,7 @@ fn row(run: &RunData, loss: &Loss<'_>) -> [String; 6] {
     ]
 }
 
-/// Maximum number of stored changes of one timeline, far more than a page shows.
+/// Maximum number of changes that are kept for one timeline; far more than a page shows.
 const MOST_CHANGES: usize = 1_000;
 const MOST_ROWS: usize = 40;
 

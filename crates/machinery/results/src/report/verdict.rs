@@ -1,12 +1,12 @@
-//! The most important facts: a run failed, with the culprit; a run is not to be trusted. Placed
-//! above all figures.
+//! Banners above all figures, with the facts that matter most: that a run failed and for what
+//! reason, or that its results are not to be trusted.
 
 use super::data::RunData;
 use super::markup::{NAME_CHARS, escape, shortened};
 use super::number::fixed;
 use crate::{Failure, Manifest, Outcome};
 
-/// Appends a banner for each problem of a run; nothing if there is none.
+/// Appends a banner for each problem of a run; appends nothing if there is none.
 pub(super) fn banners(out: &mut String, runs: &[RunData]) {
     let several = runs.len() > 1;
     for run in runs {
@@ -62,7 +62,8 @@ pub(super) fn outcome(manifest: &Manifest) -> String {
     format!("<span class=\"verdict {class}\">{word}</span>{culprit}")
 }
 
-/// Returns the reason why a passed check is not conclusive, or not fully; `None` if it is.
+/// Returns the reason why a passed check proves nothing, or not everything; `None` if all runs are
+/// sound.
 pub(super) fn reserve(runs: &[RunData]) -> Option<&'static str> {
     let judged = runs.iter().filter(|run| !run.checks.is_empty());
     let manifests: Vec<&Manifest> = judged.filter_map(|run| run.manifest.as_ref()).collect();

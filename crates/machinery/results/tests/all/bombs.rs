@@ -1,4 +1,4 @@
-//! Small files that would decode to gigabytes: they are rejected before memory is reserved.
+//! Small files that would decode to gigabytes must be rejected before memory is reserved.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -54,7 +54,8 @@ fn write(path: &Path, rows: usize, text: &str, dictionary: bool) {
     writer.close().unwrap();
 }
 
-/// Reads a run whose table of labels `make` writes; returns the result.
+/// Reads a run whose table of labels was written by `make`; returns the number of rows or the
+/// error.
 fn read(make: impl FnOnce(&Path)) -> Result<u64, String> {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("run");
@@ -81,7 +82,7 @@ fn rows_that_compress_to_nothing_are_refused_by_their_number() {
     }
 }
 
-/// Modifies the decompressed length in page headers.
+/// The decompressed length in the page headers is modified.
 #[test]
 fn a_page_that_claims_to_become_much_is_refused_by_its_header() {
     let inflated = |path: &Path| {
@@ -90,7 +91,8 @@ fn a_page_that_claims_to_become_much_is_refused_by_its_header() {
         let column = reader.metadata().row_group(0).column(2).clone();
         let at = column.data_page_offset() as usize;
         let mut bytes = fs::read(path).unwrap();
-        // Header of a field, its type, another header; then the length in three bytes.
+        // Header of a field, its type, and the header of the next field; then follows the length in
+        // three bytes.
         assert_eq!(bytes[at..at + 3], [0x15, 0, 0x15]);
         let length = &mut bytes[at + 3..at + 6];
         assert!(length[1] & 0x80 != 0 && length[2] & 0x80 == 0, "{length:?}");
@@ -111,7 +113,7 @@ fn a_text_that_is_longer_than_any_is_refused() {
     assert!(refused.contains("100000 bytes"), "{refused}");
 }
 
-/// Pages and row groups of other sizes, as written by other programs, are read.
+/// Tables of other programs, with pages and row groups of other sizes, must be read.
 #[test]
 fn a_table_of_another_writer_is_read() {
     let names = |path: &Path| {

@@ -1,4 +1,4 @@
-//! Captures are read correctly by other tools.
+//! Other tools must read captures correctly.
 
 use std::fs::File;
 use std::process::Command;

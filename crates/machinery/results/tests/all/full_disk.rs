@@ -1,4 +1,4 @@
-//! Rows that the recorder accepted are kept, even if the disk was full at that time.
+//! Rows that the recorder accepted must be kept even if the disk was full at that time.
 
 use std::path::Path;
 use std::process::Command;
@@ -47,7 +47,7 @@ fn every_row_that_was_taken_is_there_once_there_is_room() {
     run.write_manifest(&manifest).unwrap();
     let recorder = run.recorder().unwrap();
     let mut taken = 0;
-    // Some are rejected; none is accepted after the first rejection.
+    // Some rows are rejected, and none is accepted after the first rejection.
     let mut refused = 0;
     while refused < 10 {
         match recorder.signal(&sample(taken)) {
@@ -68,7 +68,7 @@ fn every_row_that_was_taken_is_there_once_there_is_room() {
     manifest.outcome = Outcome::Failed;
     run.write_manifest(&manifest).unwrap();
     drop(recorder);
-    // With or without space for the tables.
+    // The tables are built with or without enough space for them.
     mount(&["-o", "remount,size=64m"], place.path());
     if finished.is_err() {
         assert!(!run.is_finished());

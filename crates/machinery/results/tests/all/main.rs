@@ -1,4 +1,4 @@
-//! Run directories, captures and reports.
+//! Tests of run directories, captures and reports.
 
 mod bombs;
 mod capture;

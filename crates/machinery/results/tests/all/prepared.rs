@@ -1,4 +1,4 @@
-//! Directories prepared by another user: a run writes only into its own.
+//! Directories prepared by another user: a run must write only into its own directory.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -140,7 +140,7 @@ fn a_directory_that_others_may_write_is_refused() {
         fs::set_permissions(&prepared.run, Permissions::from_mode(mode)).unwrap();
         let refused = RunDirectory::replace(&prepared.run).unwrap_err();
         assert!(refused.to_string().contains("chmod -R go-w"), "{refused}");
-        // It may be read, but no report is written into it.
+        // The run may be read, but no report may be written into its directory.
         let run = RunDirectory::open(&prepared.run).unwrap();
         assert!(run.write_report("").is_err());
         assert_eq!(run.events().unwrap().len(), 0);

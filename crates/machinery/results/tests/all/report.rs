@@ -1,5 +1,5 @@
-//! The report's structure: well-formed for any content of the runs, untrusted text is escaped, and
-//! the size is limited.
+//! Structure of the report: it must be well-formed whatever the runs contain, must escape untrusted
+//! text, and must have a limited size.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ fn panel(name: &str) -> Panel {
     }
 }
 
-/// Checks with a parser that the page is also well-formed XML; returns all of its text.
+/// Checks with a parser that the page is well-formed XML, and returns all of its text.
 fn well_formed(html: &str) -> String {
     let xml = html
         .strip_prefix("<!DOCTYPE html>\n")
@@ -50,7 +50,7 @@ fn well_formed(html: &str) -> String {
         assert_ne!(node.tag_name().name(), "script");
         for attribute in node.attributes() {
             let (name, value) = (attribute.name(), attribute.value());
-            // A link leads to a section of the page.
+            // A link must lead to a section of the page.
             if name == "href" && value.starts_with('#') {
                 continue;
             }
@@ -343,7 +343,7 @@ fn a_million_rows_make_a_small_page() {
     let names: Vec<String> = (0..4).map(|i| format!("v{i}")).collect();
     for i in 0..250_000i64 {
         for name in &names {
-            // Noise, the worst case for the size of a path.
+            // Noise is the worst case for the size of a path.
             let noise = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) >> 40) as f64;
             recorder.signal(&signal(i * 360_000, name, noise)).unwrap();
         }

@@ -1,4 +1,4 @@
-//! A run's directory from creation to the last reader, including a kill.
+//! Directory of a run, from its creation to the last reader, including a kill.
 
 use std::fs;
 use std::io::Write;
@@ -64,7 +64,7 @@ fn all<R: Row>(run: &RunDirectory) -> Vec<R> {
     rows
 }
 
-/// A source that writes without end gets its share and no more. The others lose nothing.
+/// A source that writes without limit gets its share and no more. The others lose nothing.
 #[test]
 fn who_has_used_up_a_share_is_cut_and_the_others_are_whole() {
     let temporary = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ fn who_has_used_up_a_share_is_cut_and_the_others_are_whole() {
             .map(|ms| of("flood", ms))
             .collect::<Vec<_>>()
     );
-    // Some 50 bytes a row.
+    // A row has about 50 bytes.
     assert!((20..60).contains(&flood.len()), "{}", flood.len());
     let said = run.events().unwrap().len();
     let expected = [("a/ctl", said), ("a/flood", flood.len())].map(|(source, kept)| CutRows {
@@ -290,7 +290,7 @@ fn names_from_outside_stay_in_their_folder() {
     );
 }
 
-/// The part that is killed: run by the test below in a process of its own.
+/// The process that is killed: the test below starts this function in a process of its own.
 #[test]
 fn killed_child() {
     let Some(path) = std::env::var_os("TIMELOOM_KILLED_RUN") else {

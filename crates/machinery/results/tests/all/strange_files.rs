@@ -1,5 +1,5 @@
-//! Run directories of other users in which a file has another type than expected: readers refuse it
-//! at once, with its path and the reason.
+//! Run directories of other users in which a file has another type than expected. Readers must
+//! refuse such a file at once, with its path and the reason.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -20,7 +20,7 @@ fn finished() -> (tempfile::TempDir, PathBuf) {
     (scratch, path)
 }
 
-/// Kinds of entries that replace a file. A kind that this user may not make is skipped.
+/// Kinds of entries that replace a file. A kind that this user may not create is skipped.
 const KINDS: [&str; 5] = ["symbolic link", "FIFO", "socket", "device", "directory"];
 
 fn plant(kind: &str, at: &Path, secret: &Path) -> bool {
@@ -30,7 +30,7 @@ fn plant(kind: &str, at: &Path, secret: &Path) -> bool {
         "FIFO" => mknodat(CWD, at, FileType::Fifo, Mode::RWXU, 0).unwrap(),
         "socket" => drop(std::os::unix::net::UnixListener::bind(at).unwrap()),
         "directory" => fs::create_dir(at).unwrap(),
-        // A device of zeros, which never ends.
+        // A device that yields zeros without end.
         _ => {
             let zero = makedev(1, 5);
             return mknodat(CWD, at, FileType::CharacterDevice, Mode::RWXU, zero).is_ok();
@@ -39,7 +39,7 @@ fn plant(kind: &str, at: &Path, secret: &Path) -> bool {
     true
 }
 
-/// Fails if `read` takes more than a minute, which means that it waits for a FIFO.
+/// Runs `read` and fails if it takes more than a minute, which means that it waits for a FIFO.
 fn promptly<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = channel();
     std::thread::spawn(move || done.send(read()));
@@ -49,7 +49,7 @@ fn promptly<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> T {
 
 type Reader = fn(&RunDirectory) -> Result<(), timeloom_results::ResultsError>;
 
-/// Every file that readers open, with one of its readers.
+/// Every file that readers open, with a function that reads it.
 const READERS: [(&str, Reader); 9] = [
     ("manifest.json", |run| run.manifest().map(drop)),
     ("checks.json", |run| run.checks().map(drop)),
@@ -72,7 +72,7 @@ fn what_is_no_regular_file_is_refused_at_once_with_its_path_and_kind() {
             let (scratch, path) = finished();
             let secret = scratch.path().join("secret");
             fs::write(&secret, "of another user").unwrap();
-            // A run is recognised by its lock, whatever else the directory contains.
+            // The lock file marks a directory as a run, whatever else the directory contains.
             fs::create_dir(path.join("journal")).unwrap();
             fs::write(path.join("journal/lock"), "").unwrap();
             if !plant(kind, &path.join(name), &secret) {
@@ -102,14 +102,14 @@ fn a_document_of_terabytes_is_refused_before_it_is_read() {
             "{refused}"
         );
     }
-    // Nor is it opened to check if this is a run.
+    // The entry must not be opened even to determine if the directory is a run.
     let scratch = tempfile::tempdir().unwrap();
     let file = File::create(scratch.path().join("manifest.json")).unwrap();
     file.set_len(4 << 40).unwrap();
     assert!(RunDirectory::open(scratch.path()).is_err());
 }
 
-/// A log that is one line of zeros takes no memory for them.
+/// A log that is one long line of zeros must not be read into memory as a whole.
 #[test]
 fn a_log_without_ends_of_lines_is_read_in_pieces() {
     let (_scratch, path) = finished();
@@ -220,7 +220,7 @@ fn a_page_replaces_a_file_and_goes_through_no_link() {
     assert_eq!(partial.count(), 0);
 }
 
-/// Results sent by agents are part of the run, even if they were not merged.
+/// Results that agents sent are part of the run, even if they were not merged.
 #[test]
 fn leftovers_of_agents_go_with_the_run_and_other_folders_are_in_the_way() {
     let (_scratch, path) = finished();

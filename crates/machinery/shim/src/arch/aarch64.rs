@@ -18,7 +18,7 @@ use crate::signal::Action;
 use crate::sys::errno::EINTR;
 use crate::wait::KICKED;
 
-/// AUDIT_ARCH_AARCH64.
+/// AUDIT_ARCH_AARCH64, by which a seccomp filter identifies the architecture.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_00b7;
 
 /// Makes a raw system call. Returns the kernel's result: a value, or a negated errno in -4095…-1.
@@ -28,8 +28,8 @@ pub(crate) const AUDIT_ARCH: u32 = 0xc000_00b7;
 #[inline(always)]
 pub(crate) unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: guaranteed by the caller. The kernel preserves all registers but x0; x8 has another
-    // number after a call that the kernel has restarted.
+    // SAFETY: guaranteed by the caller. The kernel preserves all registers but x0. It changes x8 in
+    // a call that it restarts.
     unsafe {
         asm!(
             "svc #0",
@@ -46,7 +46,8 @@ pub(crate) unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
     result
 }
 
-/// Defines a function that makes a call from a site, an address known to filters.
+/// Defines a function that makes a system call at a site: an instruction address that rewritten
+/// filters know.
 macro_rules! site {
     ($(#[$meta:meta])* $name:ident, $symbol:ident) => {
         $(#[$meta])*
@@ -79,7 +80,7 @@ macro_rules! site {
 }
 
 site! {
-    /// Asks if the program's own filters would end it for this call.
+    /// Asks if the program's own filters would end the program for this call.
     foresee, timeloom_foresee
 }
 site! {
@@ -87,7 +88,7 @@ site! {
     judge, timeloom_judge
 }
 site! {
-    /// Makes a call that the program's own filters judge as one of the program.
+    /// Makes a call that the program's own filters judge as if the program had made it.
     syscall_as_program, timeloom_as_program
 }
 
@@ -114,13 +115,13 @@ core::arch::global_asm!(
 pub(crate) struct Context {
     flags: u64,
     link: u64,
-    /// The alternate stack: address, flags, size.
+    /// Alternate stack: address, flags, size.
     stack: [u64; 3],
     /// Signal mask that the return from the handler restores.
     pub(crate) mask: u64,
-    /// Space for a larger mask, and for the alignment of the next field.
+    /// Reserved space for a larger mask, and for the alignment of the next field.
     reserved: [u64; 16],
-    /// `mcontext_t`, up to the floating-point registers.
+    /// First field of `mcontext_t`, of which the fields up to the floating-point registers follow.
     fault_address: u64,
     registers: [u64; 31],
     stack_pointer: u64,
@@ -134,25 +135,25 @@ const _: () = {
     assert!(core::mem::offset_of!(Context, program_counter) == 440);
 };
 
-/// Returns the beginning of the signal's frame that contains both.
+/// Returns the address of the signal's frame, which contains `info` and the context.
 pub(crate) fn frame(info: &SignalInfo, _: &Context) -> usize {
     &raw const *info as usize
 }
 
-/// Returns the context restored by a return at this stack pointer: it lies after the frame's
-/// `siginfo_t`.
+/// Returns the context that an `rt_sigreturn` at this stack pointer restores. It lies after the
+/// frame's `siginfo_t`.
 pub(crate) fn frame_at(stack_pointer: usize) -> *mut Context {
     stack_pointer.wrapping_add(128) as *mut Context
 }
 
-/// Returns the address of the image's own return, which replaces an `rt_sigreturn` of the program.
+/// Returns the address of the image's own `rt_sigreturn`, which replaces that of the program.
 pub(crate) fn restorer() -> usize {
     &raw const timeloom_restorer as usize
 }
 
-/// Returns the program's action unchanged. Its handlers return through the kernel's vDSO, and that
-/// call traps. With a restorer of the image, which has to repair a mask, unwinders would not
-/// recognise the frame by its bytes.
+/// Returns the program's action unchanged. Its handlers return through the kernel's vDSO, whose
+/// `rt_sigreturn` traps. If they returned through code of the image that repairs the mask,
+/// unwinders would not recognise the frame by the bytes of that code.
 pub(crate) fn returning_through_the_image(program: &Action) -> Action {
     *program
 }
@@ -162,7 +163,7 @@ unsafe extern "C" {
 }
 
 impl Context {
-    /// Returns beginning and size of the thread's alternate stack.
+    /// Returns the address and the size of the thread's alternate stack.
     pub(crate) fn alternate_stack(&self) -> [usize; 2] {
         [self.stack[0] as usize, self.stack[2] as usize]
     }
@@ -173,7 +174,7 @@ impl Context {
     }
 
     /// Returns the six arguments of the interrupted system call. The kernel has restored the first
-    /// to x0 before it raised the signal.
+    /// of them to x0 before it raised the signal.
     pub(crate) fn arguments(&self) -> [usize; 6] {
         [0, 1, 2, 3, 4, 5].map(|index| self.registers[index] as usize)
     }
@@ -197,9 +198,9 @@ impl Context {
     }
 }
 
-// Functions of a vDSO, by their names. (There is no `time` and no `getcpu` on this architecture.)
-// They jump to the image's functions by absolute address: a program may move the pages of its vDSO.
-// Only the image is linked to a fixed address.
+// Functions of the vDSO, by their names. (There is no `time` and no `getcpu` on this architecture.)
+// They jump to the image's functions by absolute address, since a program may move the pages of its
+// vDSO. Only the image is linked to a fixed address.
 #[cfg(timeloom_image)]
 core::arch::global_asm!(
     ".macro export name",
@@ -223,8 +224,8 @@ core::arch::global_asm!(
     ".popsection",
 );
 
-// The only instruction at which guests block; `wait.rs` explains the labels. The stack pointer
-// stays a multiple of 16.
+// The only instruction at which guests block in the kernel; `wait.rs` explains the labels. The
+// stack pointer stays a multiple of 16.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_wait, \"ax\", @progbits",
     ".globl timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
@@ -235,7 +236,7 @@ core::arch::global_asm!(
     ".cfi_startproc",
     "str x3, [sp, #-16]!",
     ".cfi_adjust_cfa_offset 16",
-    // Place of the beginning of a handler's frame: x29 and x30, which are not zero.
+    // This is where a handler's frame would begin: with x29 and x30, which are not zero.
     "stp xzr, xzr, [sp, #-16]",
     "mov x9, x1",
     "mov w10, w2",
@@ -273,10 +274,10 @@ core::arch::global_asm!(
     interrupted = const -EINTR,
 );
 
-// Return address of the handler. Unwinders recognise these two instructions by their bytes, as
-// those of the kernel's own vDSO, and find the interrupted context by them. They do so only if
-// there is no unwind information, so there is none. Since they look up the address before the
-// return address, code without unwind information precedes it.
+// Return address of the SIGSYS handler. Unwinders recognise these two instructions by their bytes,
+// as those of the kernel's own vDSO, and thereby find the interrupted context. They do so only if
+// there is no unwind information, so this code has none. Unwinders look up the address before the
+// return address, so code without unwind information precedes it.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_restorer, \"ax\", @progbits",
     ".globl timeloom_restorer, timeloom_syscall",
@@ -288,7 +289,7 @@ core::arch::global_asm!(
     "mov x8, #139", // rt_sigreturn
     "timeloom_syscall:",
     "svc #0",
-    // End of the launcher's injected calls.
+    // End of the calls that the launcher injects.
     "brk #0",
     ".size timeloom_restorer, . - timeloom_restorer",
     ".popsection",

@@ -21,7 +21,7 @@ use crate::signal::Action;
 use crate::sys::errno::EINTR;
 use crate::wait::KICKED;
 
-/// AUDIT_ARCH_X86_64.
+/// AUDIT_ARCH_X86_64, by which a seccomp filter identifies the architecture.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;
 
 /// Makes a raw system call. Returns the kernel's result: a value, or a negated errno in -4095…-1.
@@ -50,7 +50,8 @@ pub(crate) unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
     result
 }
 
-/// Defines a function that makes a call from a site, an address known to filters.
+/// Defines a function that makes a system call at a site: an instruction address that rewritten
+/// filters know.
 macro_rules! site {
     ($(#[$meta:meta])* $name:ident, $symbol:ident) => {
         $(#[$meta])*
@@ -84,7 +85,7 @@ macro_rules! site {
 }
 
 site! {
-    /// Asks if the program's own filters would end it for this call.
+    /// Asks if the program's own filters would end the program for this call.
     foresee, timeloom_foresee
 }
 site! {
@@ -92,7 +93,7 @@ site! {
     judge, timeloom_judge
 }
 site! {
-    /// Makes a call that the program's own filters judge as one of the program.
+    /// Makes a call that the program's own filters judge as if the program had made it.
     syscall_as_program, timeloom_as_program
 }
 
@@ -120,7 +121,7 @@ pub(crate) struct Context {
     flags: u64,
     link: u64,
     stack: [u64; 3],
-    /// `gregs`, in the order of `REG_*` of `<sys/ucontext.h>`.
+    /// General registers (`gregs`), in the order of `REG_*` of `<sys/ucontext.h>`.
     registers: [u64; 23],
     fpregs: u64,
     reserved: [u64; 8],
@@ -130,29 +131,29 @@ pub(crate) struct Context {
 
 const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
 
-/// Returns the beginning of the signal's frame that contains both.
+/// Returns the address of the signal's frame, which contains the context.
 pub(crate) fn frame(_: &SignalInfo, context: &Context) -> usize {
-    // The return address precedes it.
+    // The return address precedes the context.
     (&raw const *context as usize).wrapping_sub(size_of::<usize>())
 }
 
-/// Returns the context restored by a return at this stack pointer.
+/// Returns the context that an `rt_sigreturn` at this stack pointer restores.
 pub(crate) fn frame_at(stack_pointer: usize) -> *mut Context {
     stack_pointer as *mut Context
 }
 
-/// Returns the return address of the program's handlers, for [`returning_through_the_image`] and
-/// for an `rt_sigreturn` of the program.
+/// Returns the address of the image's own `rt_sigreturn`. Handlers return to it
+/// ([`returning_through_the_image`]), and it replaces an `rt_sigreturn` of the program.
 pub(crate) fn restorer() -> usize {
     &raw const timeloom_restorer as usize
 }
 
-/// Returns the program's action with a handler return through the image, which then checks the mask
-/// that the handler leaves in its frame. (The C library sets a restorer in every action; a trap at
-/// each return would more than double the cost of a signal.) If unwinders cannot find the image's
-/// tables, they need the program's restorer, and its call traps.
+/// Returns the program's action, changed so that the handler returns through the image. The image
+/// then checks the mask that the handler leaves in its frame. (The C library sets a restorer in
+/// every action; a trap at each return would more than double the cost of a signal.) If unwinders
+/// cannot find the image's tables, they need the program's restorer, whose `rt_sigreturn` traps.
 pub(crate) fn returning_through_the_image(program: &Action) -> Action {
-    // SAFETY: a constant, which the supervisor sets before the image is mapped.
+    // SAFETY: the value is constant; the supervisor sets it before the image is mapped.
     let is_listed = unsafe { (&raw const TIMELOOM_IS_LISTED).read_volatile() } != 0;
     if !is_listed || !is_handler(program.handler) || program.flags & SA_RESTORER == 0 {
         return *program;
@@ -167,8 +168,8 @@ unsafe extern "C" {
     static timeloom_restorer: u8;
 }
 
-/// Non-zero if the program was given the vDSO by which unwinders find the image's tables. The copy
-/// for a program attached later has zero here.
+/// Non-zero if the program was given the vDSO by which unwinders find the image's tables. A program
+/// attached to a running session was not: its copy of the image has zero here.
 #[unsafe(no_mangle)]
 static TIMELOOM_IS_LISTED: u32 = 1;
 
@@ -186,7 +187,7 @@ impl Context {
     const ERROR: usize = 19;
     const TRAP: usize = 20;
 
-    /// Returns beginning and size of the thread's alternate stack.
+    /// Returns the address and the size of the thread's alternate stack.
     pub(crate) fn alternate_stack(&self) -> [usize; 2] {
         [self.stack[0] as usize, self.stack[2] as usize]
     }
@@ -229,7 +230,7 @@ impl Context {
         self.registers[Self::RCX] = number;
     }
 
-    /// Returns true if the interruption was a general protection fault without a segment.
+    /// Returns true if the interruption was a general protection fault that concerns no segment.
     fn is_general_protection(&self) -> bool {
         self.registers[Self::TRAP] == 13 && self.registers[Self::ERROR] == 0
     }
@@ -244,9 +245,9 @@ impl Context {
     }
 }
 
-// Functions of a vDSO, by their names, and weak ones without prefix, as in the kernel's. They jump
-// to the image's functions by absolute address: a program may move the pages of its vDSO. Only the
-// image is linked to a fixed address.
+// Functions of the vDSO, by their names, and weak symbols without the prefix, as in the kernel's
+// vDSO. They jump to the image's functions by absolute address, since a program may move the pages
+// of its vDSO. Only the image is linked to a fixed address.
 #[cfg(timeloom_image)]
 core::arch::global_asm!(
     ".macro export name",
@@ -273,8 +274,8 @@ core::arch::global_asm!(
     ".popsection",
 );
 
-// The only instruction at which guests block; `wait.rs` explains the labels. (rcx and r11 are free
-// until `syscall` overwrites them.)
+// The only instruction at which guests block in the kernel; `wait.rs` explains the labels. (rcx and
+// r11 are free until `syscall` overwrites them.)
 core::arch::global_asm!(
     ".pushsection .text.timeloom_wait, \"ax\", @progbits",
     ".globl timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
@@ -284,8 +285,8 @@ core::arch::global_asm!(
     ".cfi_startproc",
     "push rcx",
     ".cfi_adjust_cfa_offset 8",
-    // Place of the end of a handler's frame: below the red zone; its last word describes the layout
-    // of the processor state before it, and is not zero.
+    // This is where a handler's frame would end: below the red zone. The last word of a frame
+    // describes the layout of the processor state before it, and is not zero.
     "xorps xmm0, xmm0",
     "movups [rsp - 144], xmm0",
     "movups [rsp - 160], xmm0",
@@ -340,12 +341,13 @@ core::arch::global_asm!(
     interrupted = const EINTR,
 );
 
-// Return address of signal handlers, the image's and the program's. A mask in the frame that blocks
-// a signal reserved by the image is repaired first; all registers are restored from the frame, so
-// any may be changed. The unwind information refers to the interrupted context for all registers,
-// so that the cancellation of a thread during a wait, an exception thrown from a handler and a
-// debugger all unwind through this frame. The letters: 'z' length, 'R' encoding, 'S' signal frame.
-// Offsets are those of `mcontext_t` in the `ucontext_t` to which rsp points here.
+// Return address of signal handlers, the image's and the program's. If the mask in the frame blocks
+// a signal that is reserved by the image, the mask is repaired first. All registers are restored
+// from the frame, so this code may change any. The unwind information refers to the interrupted
+// context for all registers. So the cancellation of a thread during a wait, an exception thrown
+// from a handler and a debugger all unwind through this frame. The letters mean: 'z' length, 'R'
+// encoding, 'S' signal frame. Offsets are those of `mcontext_t` in the `ucontext_t` to which rsp
+// points here.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_restorer, \"ax\", @progbits",
     ".globl timeloom_restorer, timeloom_syscall",
@@ -385,7 +387,7 @@ core::arch::global_asm!(
     "mov eax, 15", // rt_sigreturn
     "timeloom_syscall:",
     "syscall",
-    // End of the launcher's injected calls.
+    // End of the calls that the launcher injects.
     "int3",
     ".cfi_endproc",
     ".size timeloom_restorer, . - timeloom_restorer",

@@ -1,4 +1,4 @@
-//! Rewriting of a program's filter for installation.
+//! Rewriting of a program's seccomp filter before its installation.
 //!
 //! | part | effect |
 //! |---|---|
@@ -7,8 +7,9 @@
 //! | a pair for each action | loads that action, and jumps to: |
 //! | [`end`] | lets the image's calls pass; for others decides how the action is returned |
 //!
-//! Calls that the filter allows by their number alone are decided as early as before, so the kernel
-//! can still cache that and skip the filter (`seccomp_cache_prepare`).
+//! Calls that the original filter allows by their number alone are allowed at the same instruction
+//! of the rewritten filter. So the kernel can still cache the decision and skip the filter
+//! (`seccomp_cache_prepare`).
 
 use timeloom_calls::verdict::{
     ENDS, FORESEE, JUDGE, JUDGED, NOT_PROCEED, PROBE, PROCEED, PROGRAM, STRICT, UNAVAILABLE,
@@ -30,8 +31,8 @@ use super::MOST_INSTRUCTIONS;
 /// `is_second` is true if the program already has a filter of its own.
 ///
 /// # Errors
-/// EINVAL for instructions that the kernel does not accept as a filter; ENOMEM for a filter that is
-/// too long.
+/// Returns EINVAL for instructions that the kernel does not accept as a filter, and ENOMEM for a
+/// filter that is too long.
 ///
 /// # Safety
 /// There must be `count` instructions at `from`, and room for [`MOST_INSTRUCTIONS`] at `to`.
@@ -97,8 +98,9 @@ const fn is_allow(action: u32) -> bool {
     action & ACTION == ALLOW
 }
 
-/// Returns true unless the instruction jumps beyond the `rest` instructions after it. (The
-/// rewritten form has more instructions there; natively there are none.)
+/// Returns true unless the instruction jumps beyond the `rest` instructions after it. In the
+/// rewritten form such a jump would reach an added instruction; the kernel would refuse it in the
+/// original.
 fn jumps_inside(instruction: Instruction, rest: usize) -> bool {
     const CLASS: u16 = 7;
     const JUMPS: u16 = 5;
@@ -111,7 +113,7 @@ fn jumps_inside(instruction: Instruction, rest: usize) -> bool {
     }
 }
 
-/// Output buffer. It also counts instructions that find no room.
+/// Output buffer. It also counts instructions for which there is no space.
 struct Output {
     to: *mut Instruction,
     length: usize,
@@ -131,16 +133,16 @@ impl Output {
 
     fn set(&mut self, index: usize, instruction: Instruction) {
         if index < MOST_INSTRUCTIONS {
-            // SAFETY: `rewrite` requires this much room.
+            // SAFETY: the caller of `rewrite` guarantees this much space.
             unsafe { self.to.add(index).write(instruction) };
         }
     }
 
-    /// Returns the index of the pair for an action; the first pair is at `pairs`.
+    /// Returns the index of the instruction pair for an action. The first pair is at index `pairs`.
     fn pair_of(&self, pairs: usize, action: u32) -> Option<usize> {
         let mut index = pairs;
         while index < self.length && index < MOST_INSTRUCTIONS {
-            // SAFETY: written by `push`.
+            // SAFETY: `push` has written the instruction.
             if unsafe { self.to.add(index).read() }.k == action {
                 return Some(index);
             }
@@ -150,8 +152,8 @@ impl Output {
     }
 }
 
-/// Recognises calls of the image that close [`PROBE`]. The accumulator is empty afterwards, as at
-/// the beginning of every filter.
+/// First instructions of the rewritten filter: they recognise a call of the image that closes
+/// [`PROBE`]. The accumulator is zero afterwards, as at the beginning of every filter.
 const BEGINNING: [Instruction; 6] = [
     load(NUMBER),
     if_equal(nr::CLOSE as u32, 0, 3),
@@ -163,7 +165,7 @@ const BEGINNING: [Instruction; 6] = [
 
 const HANDLED: usize = handled_count();
 
-// Indices of the parts of the end.
+// Indices of the parts of [`end`].
 const ASKED: usize = 12;
 const IN_JUDGEMENT: usize = 22;
 const OUTSIDE: usize = 30;
@@ -177,13 +179,13 @@ const END: usize = BY_IMAGE + 1;
 static END_OF_FIRST: [Instruction; END] = end(false);
 static END_OF_SECOND: [Instruction; END] = end(true);
 
-/// Returns the end of the filter, which is entered with an action loaded.
+/// Returns the last instructions of the rewritten filter, which are entered with an action loaded.
 ///
-/// The session's own filter is older, and where it traps a call its action takes precedence over an
-/// errno. If the session may trap the call, the image therefore returns the errno, which it obtains
-/// at [`JUDGE`]. It does the same for an action that ends the program, to report it first. A trap
-/// of another filter must not take precedence over that, so for a second filter the image also
-/// delivers the traps.
+/// The session's own filter is older, and where it traps a call, the kernel prefers that trap to an
+/// errno of this filter. If the session may trap the call, the image therefore returns the errno to
+/// the program; it obtains the errno at [`JUDGE`]. The same applies to an action that ends the
+/// program, so that the image can report it first. A trap of another filter must not take
+/// precedence over that, so for a second filter the image also delivers the traps.
 const fn end(is_second: bool) -> [Instruction; END] {
     let mut steps = [RETURN_ALLOW; END];
     let mut at = 0;
@@ -200,7 +202,7 @@ const fn end(is_second: bool) -> [Instruction; END] {
         };
     }
     push!(KEEP);
-    // Calls of other architectures have other numbers. The session's filter refuses them.
+    // Calls of other architectures have other numbers. The session's filter refuses these calls.
     push!(load(ARCHITECTURE));
     push!(if_equal(AUDIT_ARCH, 0, to!(AS_IT_IS)));
     push!(load(ADDRESS_HIGH));
@@ -250,7 +252,7 @@ const fn end(is_second: bool) -> [Instruction; END] {
     ));
     push!(done(RETURN_TRAP | JUDGED as u32));
 
-    // The image's marks must be distinguishable from the same data of the program.
+    // The image's marks must differ from the data of the program's own actions.
     assert!(at == TRAPS);
     push!(LOAD_KEPT);
     push!(if_equal(RETURN_TRAP | TRAP_MARK as u32, to!(BY_IMAGE), 0));
@@ -278,5 +280,6 @@ const fn end(is_second: bool) -> [Instruction; END] {
     steps
 }
 
-/// The kernel's answer for a filter without a listener: a program cannot have a listener here.
+/// The kernel's answer to a filter's request without a listener: in a session a program cannot have
+/// a listener.
 const UNANSWERED: u32 = RETURN_ERRNO | (-errno::ENOSYS) as u32;

@@ -1,6 +1,8 @@
-//! Strict mode: allows `read`, `write`, `exit` and `rt_sigreturn`; SIGKILL for all other calls.
+//! Seccomp strict mode, which allows `read`, `write`, `exit` and `rt_sigreturn`, and ends the
+//! thread by SIGKILL for all other calls.
 //!
-//! The kernel's own strict mode requires a thread without any filter, so this one is a filter.
+//! The kernel's own strict mode requires a thread without any filter, so the image installs a
+//! filter instead.
 
 use timeloom_calls::verdict::STRICT;
 use timeloom_calls::{ImageCall, number};
@@ -13,7 +15,7 @@ use crate::bpf::{
 };
 use crate::sys::{self, errno, nr, syscall};
 
-/// Confines the calling thread. Refused if the program has a filter, as natively.
+/// Confines the calling thread. Fails if the program already has a filter, as natively.
 pub(super) fn enter() -> isize {
     if has_filter() {
         return errno::EINVAL;
@@ -24,8 +26,8 @@ pub(super) fn enter() -> isize {
     };
     match filter.install(0) {
         errno::EACCES => {
-            // Strict mode needs no privilege, but a filter does. The program loses nothing, since
-            // it can execute nothing.
+            // Strict mode needs no privilege, but a filter does. The program loses nothing by
+            // giving up new privileges, since it can execute no other program.
             give_up_new_privileges();
             filter.install(0)
         }
@@ -33,15 +35,15 @@ pub(super) fn enter() -> isize {
     }
 }
 
-/// Ends the thread for a call that strict mode does not allow; ends the process with its last
-/// thread.
+/// Ends the thread for a call that strict mode does not allow. If it is the last thread, the
+/// process ends.
 #[cold]
 #[inline(never)]
 pub(crate) fn end_strictly(call: usize) {
     sys::ask(ImageCall::Ended { call: call as i32 });
     // SAFETY: no pointers.
     unsafe {
-        // Fails if there are other threads; has no effect otherwise.
+        // `unshare` fails if there are other threads; otherwise it has no effect.
         if syscall(UNSHARE, [CLONE_THREAD, 0, 0, 0, 0, 0]) == 0 {
             let process = syscall(nr::GETPID, [0; 6]) as usize;
             syscall(nr::KILL, [process, SIGKILL, 0, 0, 0, 0]);

@@ -1,15 +1,15 @@
-//! Waits for a socket up to its timeout, in virtual time.
+//! Waits for a socket up to the socket's timeout, in virtual time.
 
 use super::{MSG_DONTWAIT, MSG_WAITALL, O_NONBLOCK, POLLIN, SO_RCVTIMEO, SOL_SOCKET};
 use crate::abi::{PollFd, Timespec};
 use crate::sys::{errno, nr, syscall};
 use crate::wait::{Deadline, until};
 
-/// Receives: calls `attempt` without blocking until it succeeds or fails, or once with the
-/// program's flags if the socket has no timeout.
+/// Calls `attempt`, which receives data, without blocking until it succeeds or fails. If the socket
+/// has no timeout, calls it once, with the program's flags.
 pub(super) fn waiting(fd: usize, flags: usize, mut attempt: impl FnMut(Wait) -> isize) -> isize {
     match Timeout::of(fd, SO_RCVTIMEO, flags) {
-        // With several parts to be filled completely, the kernel waits.
+        // If several parts must be filled completely (MSG_WAITALL), the kernel waits.
         Some(mut timeout) if flags & MSG_WAITALL == 0 => {
             timeout.retry(POLLIN, || attempt(Wait::Not))
         }
@@ -32,19 +32,19 @@ impl Wait {
     }
 }
 
-/// Timeout of a call on a socket that may block.
+/// Timeout of a socket call that may block.
 pub(super) struct Timeout {
     pub(super) fd: usize,
     length_ns: i64,
     deadline: Deadline,
     /// Number of consecutive attempts for which the descriptor was ready but the call returned
-    /// EAGAIN: other threads are faster, or the descriptor is ready for another operation.
+    /// EAGAIN. Either other threads are faster, or the descriptor is ready for another operation.
     in_vain: u32,
 }
 
 impl Timeout {
-    /// `None` without a timeout, for a call that does not block, and for descriptors other than
-    /// sockets.
+    /// Returns the timeout of a call on the descriptor. Returns `None` for a socket without a
+    /// timeout, for a call that does not block, and for descriptors other than sockets.
     pub(super) fn of(fd: usize, option: i32, flags: usize) -> Option<Self> {
         let mut length = Timespec { s: 0, ns: 0 };
         let mut bytes = 16u32;
@@ -56,9 +56,9 @@ impl Timeout {
             &raw mut bytes as usize,
             0,
         ];
-        // SAFETY: 16 bytes into `length`.
+        // SAFETY: the call writes 16 bytes into `length`.
         let result = unsafe { syscall(nr::GETSOCKOPT, args) };
-        // `struct timeval`: microseconds.
+        // The option is a `struct timeval`, in microseconds.
         length.ns = length.ns.wrapping_mul(1000);
         let length_ns = length.to_ns()?;
         if result != 0
@@ -76,7 +76,8 @@ impl Timeout {
         })
     }
 
-    /// Calls `attempt`, which must not block, until its result is not EAGAIN or the time is over.
+    /// Calls `attempt`, which must not block, until its result is not EAGAIN, or the timeout is
+    /// over.
     pub(super) fn retry(&mut self, events: i16, mut attempt: impl FnMut() -> isize) -> isize {
         self.in_vain = 0;
         loop {
@@ -98,8 +99,8 @@ impl Timeout {
         }
     }
 
-    /// Waits until the descriptor is ready. Returns a positive value if it is, EAGAIN if the time
-    /// is over.
+    /// Waits until the descriptor is ready. Returns a positive value if it is, and EAGAIN if the
+    /// timeout is over.
     pub(super) fn wait_for(&self, events: i16) -> isize {
         let mut wanted = PollFd {
             fd: self.fd as i32,
@@ -112,7 +113,8 @@ impl Timeout {
         if result == 0 { errno::EAGAIN } else { result }
     }
 
-    /// Sleeps for at most a millisecond. Returns zero, EINTR, or EAGAIN if the time is over.
+    /// Sleeps for at most a millisecond of virtual time. Returns zero, EINTR, or EAGAIN if the
+    /// timeout is over.
     pub(super) fn nap(&self) -> isize {
         let left_ns = self.deadline.left_ns().unwrap_or(0);
         if left_ns <= 0 {
@@ -124,7 +126,8 @@ impl Timeout {
         })
     }
 
-    /// Restarts the timeout of a UNIX stream, which applies to each piece; TCP's applies to all.
+    /// Restarts the timeout if the socket is a UNIX stream: there the timeout applies to each piece
+    /// of the data. In TCP it applies to the whole data.
     pub(super) fn renew_if_unix(&mut self) {
         if number_option(self.fd, SO_DOMAIN) == Some(AF_UNIX) {
             self.deadline = Deadline::after_ns(self.length_ns);
@@ -147,7 +150,7 @@ pub(super) fn number_option(fd: usize, option: i32) -> Option<i32> {
         &raw mut bytes as usize,
         0,
     ];
-    // SAFETY: four bytes into `value`.
+    // SAFETY: the call writes four bytes into `value`.
     let result = unsafe { syscall(nr::GETSOCKOPT, args) };
     (result == 0).then_some(value)
 }

@@ -1,5 +1,5 @@
-//! The state machine of graceful degradation: every sequence of inputs of some length, and random
-//! ones, checked against its invariants.
+//! Tests of the state machine of graceful degradation. All sequences of inputs up to some length,
+//! and random ones, are checked against its invariants.
 
 use proptest::prelude::*;
 use timeloom_clock::Monotonic;
@@ -32,17 +32,17 @@ fn policy() -> Policy {
     }
 }
 
-/// Input to a controller.
+/// Input to the controller under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Input {
-    /// A reading with an interval of this many microseconds to both sides.
+    /// Reading with an interval that extends this many microseconds to either side.
     Read(Status, i64),
     Void(Status),
     Violated,
     Restored,
     Withdraw,
     Rejoined,
-    /// This many milliseconds pass.
+    /// Wait of this many milliseconds.
     Wait(i64),
 }
 use Input::*;
@@ -75,7 +75,7 @@ impl Input {
         }
     }
 
-    /// Returns true if the input shows that time is not good enough to continue.
+    /// Returns true if the input shows that time is too inaccurate for the coordinated mode.
     fn is_bad(self) -> bool {
         match self {
             Read(status, us) => status == Status::DaemonDead || us > KEEP_US,
@@ -84,7 +84,7 @@ impl Input {
         }
     }
 
-    /// Returns true if the input ends a good spell on the way back.
+    /// Returns true if the input ends a period of good time before the controller may rejoin.
     fn breaks(self) -> bool {
         self.is_bad() || matches!(self, Read(_, us) if us > REGAIN_US)
     }
@@ -115,7 +115,7 @@ impl Input {
 struct History {
     machine: Degradation,
     now: i64,
-    /// Inputs other than waiting, with their instants in milliseconds.
+    /// Inputs other than waiting, each with its instant in milliseconds.
     happened: Vec<(i64, Input)>,
     entered: i64,
 }
@@ -130,7 +130,7 @@ impl History {
         }
     }
 
-    /// Performs one step; the machine is woken whenever it requests it.
+    /// Applies one input. The machine is woken at every instant for which it requests it.
     fn step(&mut self, input: Input) {
         if let Wait(length_ms) = input {
             let end = self.now + length_ms;
@@ -162,7 +162,7 @@ impl History {
             .find(|(_, input)| of(*input))
     }
 
-    /// Returns true if every source shows that time is good enough.
+    /// Returns true if all inputs show that time is good enough.
     fn is_good(&self) -> bool {
         let reading = self.last(|input| input.stamp().is_some());
         let sees = reading.is_some_and(|(t, input)| !input.is_bad() && self.now < t + 10);
@@ -170,8 +170,7 @@ impl History {
         sees && bound.is_none_or(|(_, input)| input == Restored)
     }
 
-    /// Returns the instant since when time has been good by the tighter requirement, without a
-    /// break.
+    /// Returns the instant from which on time has met the tighter requirement without a break.
     fn good_since(&self) -> Option<i64> {
         let (mut since, mut bound, mut looked) = (None, true, None::<i64>);
         for (t, input) in &self.happened {
@@ -236,7 +235,7 @@ fn every_sequence(history: &History, left: usize) -> u64 {
     count
 }
 
-/// Creates a controller that acts with the others.
+/// Creates a controller in [`Mode::Coordinated`].
 fn coordinated() -> History {
     let mut history = History::new();
     for input in [
@@ -278,7 +277,8 @@ fn the_way_out_and_back_with_its_reasons() {
     assert_eq!(machine.rejoined(at(21)), Some(Mode::Coordinated));
     assert_eq!(machine.rejoined(at(22)), None);
     assert_eq!(machine.next_wake(), Some(at(26)), "blind then");
-    // Between the two requirements it stays; it would not return there.
+    // A reading between the two limits keeps the mode, but would not permit the controller to
+    // rejoin.
     assert_eq!(Read(Status::Ok, 80).give(&mut machine, at(24)), None);
     let wide = Read(Status::SourceLost, 101);
     assert_eq!(wide.give(&mut machine, at(25)), Some(Mode::Hold));
@@ -301,11 +301,11 @@ fn the_way_out_and_back_with_its_reasons() {
 
 #[test]
 fn a_daemon_that_dies_in_silence_is_seen_by_who_looks() {
-    // No event comes: only the page ages, and its status changes with it.
+    // No event reports the dead daemon: only the page ages, and the status of its readings changes.
     let mut history = coordinated();
     history.step(Read(Status::DaemonDead, 50));
     assert_eq!(history.machine.mode(), Mode::Hold);
-    // A controller that does not read detects nothing.
+    // A controller that takes no readings cannot detect the dead daemon.
     let mut history = coordinated();
     history.step(Wait(9));
     assert_eq!(history.machine.mode(), Mode::Hold);

@@ -1,5 +1,5 @@
-//! Every verb, with a daemon whose source is this machine's clock, declared to be exact: so true
-//! time is known.
+//! Tests of every operation, with a daemon whose source is this machine's clock. The configuration
+//! declares that clock to be exact, so that true time is known.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
@@ -27,7 +27,7 @@ impl World {
         Self::with("")
     }
 
-    /// Likewise, with further keys of the timeline.
+    /// Starts a daemon as [`Self::new`] does, with further keys in the timeline's configuration.
     fn with(keys: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut config: DaemonConfig = toml::from_str(&format!(
@@ -53,7 +53,7 @@ impl World {
     }
 }
 
-/// Returns true time: this machine's clock, as TAI.
+/// Returns true time in nanoseconds: this machine's clock, converted to TAI.
 fn truth() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     now.as_nanos() as i64 + 37_000_000_000
@@ -153,7 +153,7 @@ fn timers_fire_on_time_until_they_are_cancelled() {
     while calls.try_recv().is_ok() {}
     std::thread::sleep(StdDuration::from_millis(12));
     assert!(calls.try_recv().is_err(), "fired after it was cancelled");
-    // A timer that is far off is cancelled at once.
+    // A timer whose instant is far in the future can be cancelled at once.
     let far = Instant::from_ns(truth()) + Duration::from_s(3600);
     let timer = Timer::start(Arc::clone(&world.timeline), far, None, |_| panic!("early")).unwrap();
     drop(timer);
@@ -185,7 +185,7 @@ fn bindings_hold_requirements_and_tell_when_they_are_not_met() {
     assert_eq!(binding.accuracy().unwrap(), ms(9_000), "the old one stays");
     let negative = world.timeline.bind(Requirement::within(ms(-1)));
     assert!(matches!(negative, Err(BindError::Senseless)));
-    // The end of the daemon is a violation, with the reason.
+    // The end of the daemon is reported as a violation, with the reason.
     world.daemon.take();
     let change = changes.recv_timeout(PATIENCE).unwrap();
     assert!(
@@ -243,14 +243,14 @@ fn past_stamps_are_converted_and_unknown_ones_refused() {
     ));
 }
 
-/// The daemon closes connections that were silent for long; the program does not notice.
+/// The daemon closes connections that have been idle for long. The program does not notice this.
 #[test]
 fn a_question_after_a_long_silence_is_answered() {
     let world = World::with("idle_for = \"200 ms\"");
     let place = Directory::new(world.directory.path());
     let name = world.timeline.name().unwrap();
     let later = Connection::open(&place, name);
-    // This connection was opened after the timeline's own, and is closed after it.
+    // This connection was opened after the timeline's own one, so the daemon closes it later.
     let ended = later.unwrap().next_event(PATIENCE);
     assert!(matches!(ended, Err(ClientError::Ended)), "{ended:?}");
     let event = world.timeline.event().unwrap();
@@ -271,7 +271,7 @@ fn the_page_alone_is_enough_to_read_and_wait() {
         Err(BindError::NoDaemon)
     ));
     assert!(matches!(page.convert(1), Err(PastError::NoDaemon)));
-    // Without a daemon a page ages; until it is void, waiting continues.
+    // Without a daemon the page ages. Waits succeed until the page has no valid interval any more.
     world.daemon.take();
     page.sleep(ms(1)).unwrap();
     let missing = Timeline::open_in(&Directory::new(world.directory.path()), "cell");

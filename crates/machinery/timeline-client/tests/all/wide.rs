@@ -1,5 +1,5 @@
-//! Waits on a timeline that is known to ± 20 ms only, so that the interval dominates the wait and
-//! not the time that a thread takes to wake.
+//! Tests of waits on a timeline that is known to ± 20 ms only. The interval then dominates the
+//! duration of a wait, and not the time that a thread needs to wake.
 
 use timeloom_clock::quality::{Status, TimelineId};
 use timeloom_clock::timeline::{LocalNow, Segment, WatchLimits};
@@ -45,7 +45,8 @@ fn the_whole_doubt_is_waited_out() {
     assert!(then.earliest() >= target, "{then:?} for {target:?}");
     assert!(then.estimate() >= target + WIDTH);
     assert_eq!(woken.overshoot, then.earliest() - target);
-    // From the latest possible time before to the earliest possible time after.
+    // The time from the latest possible instant before the sleep to the earliest possible instant
+    // after it.
     let before = timeline.read().unwrap().interval().unwrap();
     let slept = timeline.sleep(Duration::from_ms(1)).unwrap();
     let after = slept.stamp.interval().unwrap();

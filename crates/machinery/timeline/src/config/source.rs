@@ -15,40 +15,40 @@ use super::{BadConfig, OscillatorConfig, length};
 pub enum SourceConfig {
     /// CLOCK_REALTIME.
     SystemClock(SystemClockConfig),
-    /// `timeloom ptp slave` on this machine.
+    /// Slave `timeloom ptp slave` on this machine.
     Ptp(PtpConfig),
-    /// linuxptp's slave on this machine.
+    /// Slave of linuxptp (`ptp4l`) on this machine.
     Ptp4l(Ptp4lConfig),
-    /// chronyd on this machine.
+    /// Daemon `chronyd` on this machine.
     Chrony(ChronyConfig),
-    /// A ClockBound segment, version 2 or 3.
+    /// ClockBound segment of another daemon, version 2 or 3.
     #[serde(rename = "clockbound")]
     ClockBound(PathConfig),
-    /// A vmclock page that states its error.
+    /// Page `vmclock` of a hypervisor that states its error.
     Vmclock(PathConfig),
-    /// A network card's clock.
+    /// Hardware clock (PHC) of a network card.
     Phc(PhcConfig),
-    /// The page of another timeline of this machine.
+    /// Page of another timeline on this machine.
     Timeline(PathConfig),
-    /// The daemon of the same timeline on another host.
+    /// Daemon of the same timeline on another host.
     Peer(PeerConfig),
-    /// A simulated reference.
+    /// Simulated reference.
     Simulated(SimulatedConfig),
 }
 
-/// chronyd on this machine; it may steer the system clock or not.
+/// chronyd on this machine. It may steer the system clock, but need not.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChronyConfig {
-    /// Command socket: HOST:PORT for UDP, or a path.
+    /// Address of the command socket: HOST:PORT for UDP, or the path of a Unix socket.
     pub address: String,
-    /// Maximum drift of the clock that chronyd disciplines between its updates, in parts per 10^9;
-    /// by default the oscillator's whole error.
+    /// Maximum drift, between two updates of chronyd, of the clock that it disciplines, in parts
+    /// per 10^9; by default the oscillator's `max_error_ppb`.
     pub drift_ppb: Option<i64>,
 }
 
 impl Default for ChronyConfig {
-    /// UDP port 323, chronyd's default.
+    /// Returns UDP port 323 on this machine, chronyd's default.
     fn default() -> Self {
         Self {
             address: "127.0.0.1:323".into(),
@@ -65,16 +65,17 @@ pub struct PathConfig {
     pub path: PathBuf,
 }
 
-/// Clock of a network card, which another program synchronises.
+/// Hardware clock of a network card that another program synchronises.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhcConfig {
-    /// Device: `/dev/ptp0`, or another.
+    /// Device file, such as `/dev/ptp0`.
     pub device: PathBuf,
-    /// Maximum error. The card cannot report it, so this value is trusted.
+    /// Maximum error of the card's clock. The card cannot report it, so the configured value is
+    /// trusted.
     #[serde(deserialize_with = "length")]
     pub vouched_error: Duration,
-    /// Scale of the seconds.
+    /// Time scale of the card's clock.
     #[serde(default = "tai")]
     pub shows: Shows,
 }
@@ -83,37 +84,37 @@ pub struct PhcConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeerConfig {
-    /// Address (HOST:PORT) of the peer: its timeline's `listen`.
+    /// Address of the peer (HOST:PORT), which is the value of `listen` in the peer's configuration.
     pub address: String,
 }
 
-/// Simulated reference: a line over this machine's own counter, read over a simulated path.
+/// Simulated reference: a linear function of this machine's core clock, read over a simulated path.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SimulatedConfig {
-    /// Time when the core clock is 0.
+    /// Time of the reference when the core clock is 0.
     #[serde(deserialize_with = "length")]
     pub offset: Duration,
-    /// Rate against the core clock, less one, in parts per 10^9.
+    /// Rate of the reference relative to the core clock, minus one, in parts per 10^9.
     pub rate_ppb: i64,
-    /// Minimum delay of a request.
+    /// Minimum delay of a request to the reference.
     #[serde(deserialize_with = "length")]
     pub delay_up: Duration,
-    /// Minimum delay of an answer.
+    /// Minimum delay of an answer from the reference.
     #[serde(deserialize_with = "length")]
     pub delay_down: Duration,
-    /// Maximum queueing delay each way; mostly it is much less.
+    /// Maximum queueing delay in each direction. Most delays are much shorter.
     #[serde(deserialize_with = "length")]
     pub jitter: Duration,
     /// Probability that an answer is lost.
     pub loss: f64,
-    /// Error that the reference states and may have.
+    /// Maximum error that the reference states. Its true error stays within it unless `lie` is set.
     #[serde(deserialize_with = "length")]
     pub stated_error: Duration,
-    /// Additional error, beyond the stated one.
+    /// Error of the reference in addition to the stated one.
     #[serde(deserialize_with = "length")]
     pub lie: Duration,
-    /// True if its answers count as authenticated.
+    /// True if the reference's answers count as authenticated.
     pub authenticated: bool,
     /// Seed of all random values.
     pub seed: u64,
@@ -123,53 +124,53 @@ pub struct SimulatedConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ptp4lConfig {
-    /// Path that `ptp4l` has as `slave_event_monitor`: a socket that this daemon creates.
+    /// Path of a socket that this daemon creates. It is the `slave_event_monitor` of `ptp4l`.
     pub monitor: PathBuf,
-    /// Path that `ptp4l` has as `uds_address`.
+    /// Path of the management socket of `ptp4l`, its `uds_address`.
     #[serde(default = "ptp4l_socket")]
     pub socket: PathBuf,
-    /// PTP domain.
+    /// PTP domain number of `ptp4l`.
     #[serde(default)]
     pub domain: u8,
-    /// Scale of the master's seconds, if it does not state that they are TAI.
+    /// Time scale of the master's clock, for a master that does not state that it is TAI.
     #[serde(default)]
     pub shows: Option<Shows>,
-    /// Maximum error of the grandmaster; by default its own statement.
+    /// Maximum error of the grandmaster; by default the accuracy that it announces.
     #[serde(default, deserialize_with = "optional_length")]
     pub reference_error: Option<Duration>,
-    /// Maximum error added by each boundary clock between the grandmaster and this host. Required
-    /// if there are such clocks.
+    /// Maximum error that each boundary clock between the grandmaster and this host adds. The value
+    /// is required if there are such clocks.
     #[serde(default, deserialize_with = "optional_length")]
     pub hop_error: Option<Duration>,
-    /// Maximum error of transparent clocks and timestamping on the path.
+    /// Maximum error of transparent clocks and timestamping on the path, for all of them together.
     #[serde(default, deserialize_with = "length")]
     pub path_error: Duration,
 }
 
-/// `timeloom ptp slave --feed` on this machine. Only Syncs that it accepted, with every signature
-/// checked, are used.
+/// Slave `timeloom ptp slave --feed` on this machine. The daemon uses only Sync messages that the
+/// slave accepted and whose signatures were all checked.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PtpConfig {
-    /// Path of the slave's `--feed`: a socket that this daemon creates, for its own user.
+    /// Path of a socket that this daemon creates for its own user. It is the `--feed` of the slave.
     pub feed: PathBuf,
-    /// Scale of the grandmaster's seconds; required unless the timeline is local.
+    /// Time scale of the grandmaster's clock; required unless the timeline is local.
     #[serde(default)]
     pub shows: Option<Shows>,
-    /// Maximum error of the grandmaster. This value is trusted.
+    /// Maximum error of the grandmaster's clock. This value is trusted.
     #[serde(default, deserialize_with = "length")]
     pub reference_error: Duration,
-    /// Maximum difference of the delay this way from the mean of both, over all links together; by
-    /// default the whole of link delay and correction.
+    /// Maximum difference between the delay from the master to this host and the mean of both
+    /// directions, for all links together; by default the sum of link delay and correction.
     #[serde(default, deserialize_with = "optional_length")]
     pub asymmetry: Option<Duration>,
-    /// Maximum difference of one Sync's delay from the measured one, plus the error of timestamps;
-    /// by default the slave's `--jump-bound`.
+    /// Maximum difference between the delay of one Sync and the measured delay, plus the error of
+    /// the timestamps; by default the slave's `--jump-bound`.
     #[serde(default, deserialize_with = "optional_length")]
     pub stamp_error: Option<Duration>,
 }
 
-/// Scale of a clock's seconds.
+/// Time scale of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shows {
@@ -179,12 +180,12 @@ pub enum Shows {
     Utc,
 }
 
-/// CLOCK_REALTIME with the kernel's bound of its error.
+/// CLOCK_REALTIME, with the bound of its error that the kernel states.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SystemClockConfig {
-    /// Maximum error of the clock, whatever the kernel states: `0 ns` if this clock *is* the
-    /// reference. This value is trusted.
+    /// Maximum error of the clock, which replaces the kernel's statement: `0 ns` if this clock *is*
+    /// the reference. This value is trusted.
     #[serde(deserialize_with = "optional_length")]
     pub vouched_error: Option<Duration>,
 }
@@ -192,7 +193,7 @@ pub struct SystemClockConfig {
 impl FromStr for SourceConfig {
     type Err = BadConfig;
 
-    /// Parses `TYPE[,KEY=VALUE]…`, with the keys of the file.
+    /// Parses `TYPE[,KEY=VALUE]…`. The keys are those of the configuration file.
     fn from_str(text: &str) -> Result<Self, BadConfig> {
         let mut parts = text.split(',');
         let mut table = toml::Table::new();
@@ -217,8 +218,8 @@ impl FromStr for SourceConfig {
 }
 
 impl SourceConfig {
-    /// Returns true if the source is read by the system clock, so that its earlier answers are
-    /// invalid when that is set.
+    /// Returns true if the source is read through the system clock. When the system clock is set,
+    /// earlier answers of such a source become invalid.
     pub fn hangs_on_system_clock(&self) -> bool {
         match self {
             Self::SystemClock(_)
@@ -234,7 +235,8 @@ impl SourceConfig {
         }
     }
 
-    /// Returns the `type`, and the value that distinguishes it from others of its type.
+    /// Returns the `type` together with the value (a path or an address) that distinguishes this
+    /// source from others of its type.
     pub fn label(&self) -> String {
         match self {
             Self::SystemClock(_) => "system-clock".into(),
@@ -250,7 +252,7 @@ impl SourceConfig {
         }
     }
 
-    /// Checks the combination of values; `oscillator` is that of the timeline.
+    /// Checks that the values are valid together; `oscillator` is that of the timeline.
     pub(super) fn check(&self, oscillator: OscillatorConfig) -> Result<(), &'static str> {
         let fits = |length: &Duration| (Duration::ZERO..Duration::from_s(1000)).contains(length);
         match self {

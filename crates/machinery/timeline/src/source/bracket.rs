@@ -1,18 +1,18 @@
-//! Bounds made of facts that each limit one side only.
+//! Bounds that are combined from facts, each of which limits the time from one side only.
 //!
-//! A timestamp that was sent at T1 and has arrived states "not before T1"; a request that was
-//! answered with T4 states "not after T4" for the time of the request. Neither uses an average or
-//! an assumption about paths.
+//! A message that was sent at T1 and has arrived proves "not before T1". A request that was
+//! answered with T4 proves "not after T4" for the instant at which it was sent. Neither needs an
+//! average or an assumption about path delays.
 
 use timeloom_clock::timeline::{Bound, Era};
 use timeloom_clock::{Core, RateError, Timeline};
 use timeloom_time::Instant;
 
-/// The narrowest bound that follows from all facts of an era.
+/// Narrowest bound that follows from all facts of an era.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bracket {
     era: Era,
-    /// Maximum difference of the timeline's rate from the core clock's (positive).
+    /// Maximum deviation of the timeline's rate from the core clock's, as a positive value.
     outer: RateError,
     low: Option<Bound>,
     high: Option<Bound>,
@@ -32,13 +32,13 @@ impl Bracket {
         self.era
     }
 
-    /// Forgets all facts; facts of different eras must not be mixed.
+    /// Forgets all facts and begins `era`; facts of different eras must not be mixed.
     pub(super) fn begin(&mut self, era: Era) {
         self.era = era;
         (self.low, self.high) = (None, None);
     }
 
-    /// Records that the timeline was not before `earliest` at `at`.
+    /// Records a lower limit: at core instant `at`, the timeline showed at least `earliest`.
     pub(super) fn not_before(&mut self, at: Instant<Core>, earliest: Instant<Timeline>) {
         let fact = Bound {
             at,
@@ -64,9 +64,9 @@ impl Bracket {
         });
     }
 
-    /// Returns the bound at the later of the two sides' instants, once there are both. If they
-    /// contradict each other there is none: the oscillator or the source is then not as stated, and
-    /// the bracket is reset.
+    /// Returns the bound at the later of the two facts' instants, or `None` unless there is a fact
+    /// for each side. If the facts contradict each other, the oscillator or the source is not as
+    /// stated: the bracket is reset and the result is `None`.
     pub(super) fn bound(&mut self) -> Option<Bound> {
         let at = self.low?.at.max(self.high?.at);
         let (low, high) = (self.carried(self.low, at)?, self.carried(self.high, at)?);
@@ -81,8 +81,8 @@ impl Bracket {
         })
     }
 
-    /// Carries a fact of an earlier instant to `to`; one of a later instant is carried back, where
-    /// the timeline was less.
+    /// Extrapolates a fact to the core instant `to`. A fact of a later instant is carried back, to
+    /// which the timeline was less advanced.
     fn carried(&self, side: Option<Bound>, to: Instant<Core>) -> Option<Bound> {
         let bound = side?;
         if to >= bound.at {
@@ -110,7 +110,7 @@ mod tests {
             drift_ppb in -90_000i64..90_000,
         ) {
             let mut bracket = Bracket::new(Era::default(), RateError::from_ppb(100_000));
-            // The timeline is true time; the core clock runs 1 + drift.
+            // In this test the timeline is true time, and the core clock runs at 1 + drift.
             let core = |t: i64| Instant::from_ns(t + (i128::from(t) * i128::from(drift_ppb)).div_euclid(1_000_000_000) as i64);
             for (t, slack, is_low) in facts {
                 if is_low {
@@ -119,7 +119,7 @@ mod tests {
                     bracket.not_after(core(t), Instant::from_ns(t + 1 + slack));
                 }
                 if let Some(bound) = bracket.bound() {
-                    // True time when the core clock was `at`.
+                    // True time at the instant when the core clock showed `at`.
                     let at = i128::from(bound.at.as_ns());
                     let truth = at * 1_000_000_000 / (1_000_000_000 + i128::from(drift_ppb));
                     prop_assert!(i128::from(bound.earliest.as_ns()) <= truth + 2, "{bound:?} {truth}");

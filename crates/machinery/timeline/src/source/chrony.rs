@@ -1,15 +1,16 @@
-//! `chronyd` as a source, by its command protocol. It may steer the system clock or not (`-x`);
-//! both are equivalent here, because it reports the offset of the system clock.
+//! `chronyd` as a source, by its command protocol. chronyd reports the offset of the system clock,
+//! so it makes no difference here if it steers that clock or not (`-x`).
 //!
 //! chronyd does not detect that its machine was held, and fits one line through samples from before
-//! and after. That line is near neither, and the error that it states does not include this. An
-//! update of chronyd since is therefore no evidence. So when the machine was held, suspended or
-//! replaced, chronyd is ordered to drop its measurements (`chronyc reset sources`, chrony 4.0 and
-//! later). It then drops exchanges under way as well, and is unsynchronised until it has measured
-//! anew.
+//! and after. That line is near neither, and the error that chronyd states does not include this.
+//! An update of chronyd after the machine was held is therefore no evidence that chronyd is right.
+//! So when the machine was held, suspended or replaced, this module orders chronyd to drop its
+//! measurements (`chronyc reset sources`, chrony 4.0 and later). chronyd then drops exchanges under
+//! way as well, and is unsynchronised until it has new measurements.
 //!
-//! chronyd accepts this order only by its Unix socket. By UDP it can only be watched until no
-//! sample is left from before, which may take all of the 64 that it keeps of a source.
+//! chronyd accepts this order by its Unix socket only. By UDP this module can only watch until no
+//! old sample is left, which may take until all of the 64 samples that chronyd keeps per source are
+//! replaced.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::local_clock::Pair;
 
 pub(super) struct Chrony {
     clock: Arc<LocalClock>,
-    /// Maximum error of chronyd's estimate of the frequency between updates.
+    /// Maximum error of chronyd's frequency estimate between its updates.
     drift: RateError,
     from_utc: FromUtc,
     chronyd: Chronyd,
@@ -41,11 +42,12 @@ pub(super) struct Chrony {
 /// replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Memory {
-    /// There is none.
+    /// No such measurement is left.
     New,
-    /// Possible: chronyd would not drop samples older than this instant.
+    /// Possible dependence: chronyd may still use samples, but none older than this instant.
     Old(Instant<Core>),
-    /// All samples were newer at this instant. An answer may still be from before it.
+    /// All samples were newer than the event when they were checked at this instant. An answer may
+    /// still be from before that check.
     Renewed(Instant<Core>),
 }
 
@@ -57,8 +59,8 @@ impl Chrony {
     ) -> Self {
         let mut seen = clock.now();
         if clock.kind() == PageCounter::HostRaw {
-            // A session's hosts begin with this value. Disruptions of this host before this daemon
-            // started affected its chronyd.
+            // A session's hosts begin with the marker 0. A disruption of this host before this
+            // daemon started affected the host's chronyd too.
             seen.marker = 0;
         }
         let stated = config.drift_ppb.map(RateError::from_ppb);
@@ -72,7 +74,7 @@ impl Chrony {
         }
     }
 
-    /// Makes chronyd drop its measurements from before `now`.
+    /// Orders chronyd to drop its measurements from before `now`.
     fn renew(&mut self, now: LocalNow) -> Result<(), Untold> {
         let reset = self.chronyd.ask(Question::Reset, chrony_words::is_reset);
         self.memory = match reset {
@@ -97,7 +99,8 @@ impl Chrony {
             return Err(Untold(format!("chronyd has {sources} sources")));
         }
         for source in 0..sources {
-            // In this order: for a sample that arrives in between, the computed time is too old.
+            // The core clock is read before the request: if a sample arrives in between, the
+            // computed time of the last sample is then too old and not too new.
             let asked = self.clock.core();
             let heard_s = self
                 .chronyd
@@ -159,8 +162,8 @@ impl Source for Chrony {
     }
 }
 
-/// Converts an answer, given between the two readings of the system clock, to a sample at the
-/// second.
+/// Converts an answer of chronyd to a sample. The answer was given between the two readings of the
+/// system clock; the sample is at the second reading.
 fn interpret(
     tracking: &Tracking,
     era: Era,
@@ -177,7 +180,8 @@ fn interpret(
     if age < -Duration::from_s(1) {
         return Err(Untold::because("chronyd's last update lies in the future"));
     }
-    // The clock may have been slewed since the answer was given; numbers have 24 bits.
+    // The kernel may have slewed the clock since the answer was given. chronyd's numbers have 24
+    // significant bits.
     let moved = STEERED.over_up(after.after - before.before);
     let cut_ns = correction_ns.abs() / 8e6 + 2.0;
     let ns_up = |s: f64| Duration::from_ns((s * 1e9 * (1.0 + 1e-6)).ceil() as i64);
@@ -192,24 +196,25 @@ fn interpret(
     }))
 }
 
-/// Returns the maximum age of chronyd's last update.
+/// Returns the maximum age of chronyd's last update, by the core clock.
 fn age(tracking: &Tracking, now: &Pair) -> Duration {
     let correction_ns = (tracking.correction_s * 1e9) as i64;
     let utc_ns = now.other_ns.saturating_add(correction_ns);
     Duration::from_ns(utc_ns.saturating_sub(tracking.ref_time_ns))
 }
 
-/// Converts a duration of chronyd's clock to the maximum by the core clock.
+/// Converts a duration measured by the system clock to the longest duration that the core clock can
+/// show for it.
 fn lengthened(length: Duration) -> Duration {
     length + STEERED.over_up(length)
 }
 
-/// Rounding of chronyd's values: it reports ages and spans in whole seconds, which are a second and
-/// a half too short at worst, and dates an exchange to the middle between request and answer, which
-/// may be three seconds apart (`maxdelay`).
+/// Rounding of chronyd's values. chronyd reports ages and spans in whole seconds, which are up to a
+/// second and a half too short. It dates an exchange to the middle between request and answer,
+/// which may be three seconds apart (`maxdelay`).
 const ROUNDED: Duration = Duration::from_ms(1_500 + 1_500);
 
-/// Limit beyond any real configuration; with more sources an answer is not processed.
+/// Largest number of sources that is processed; no real configuration has as many.
 const MOST_SOURCES: u32 = 100;
 
 #[cfg(test)]

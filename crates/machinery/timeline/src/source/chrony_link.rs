@@ -1,5 +1,5 @@
-//! Connection to a chronyd: requests, and the answers that belong to them. Their meaning is in
-//! [`chrony`](super::chrony).
+//! Connection to a chronyd: it sends requests and matches the answers to them.
+//! [`chrony`](super::chrony) interprets the answers.
 
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
@@ -10,10 +10,10 @@ use std::time::Duration as StdDuration;
 use super::Untold;
 use super::chrony_words::{BadReply, LENGTH, Question, request};
 
-/// A chronyd at an address.
+/// Connection to the chronyd at an address.
 pub(super) struct Chronyd {
     address: String,
-    /// Renewed after a failure: chronyd may have been restarted.
+    /// Socket; recreated after a failure, because chronyd may have been restarted.
     link: Option<Link>,
     sequence: u32,
 }
@@ -21,7 +21,7 @@ pub(super) struct Chronyd {
 /// Reason why a request has no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
-    /// chronyd refuses this request, or does not know it; its status.
+    /// chronyd refuses or does not know this request: the status code of its reply.
     Refused(u16),
     /// Any other reason, as text.
     Failed(Untold),
@@ -45,10 +45,11 @@ impl Chronyd {
         }
     }
 
-    /// Sends a request, and decodes the answer by `read`, which gets the request's number.
+    /// Sends a request and decodes the answer with `read`, which gets the packet and the request's
+    /// sequence number.
     ///
     /// # Errors
-    /// Fails with [`NoAnswer`], after half a second at most.
+    /// Fails with [`NoAnswer`] if there is no valid answer within half a second.
     pub(super) fn ask<T>(
         &mut self,
         question: Question,
@@ -87,12 +88,12 @@ impl Chronyd {
 
 enum Link {
     Udp(UdpSocket),
-    /// Socket with its name, to which chronyd answers.
+    /// Unix socket, with the path to which chronyd answers.
     Unix(UnixDatagram, PathBuf),
 }
 
 impl Link {
-    /// Opens a path of chronyd's socket, or a UDP address.
+    /// Opens `address`: the path of chronyd's Unix socket, or a UDP address.
     fn open(address: &str) -> std::io::Result<Self> {
         let patience = Some(StdDuration::from_millis(500));
         if !address.contains('/') {
@@ -106,8 +107,8 @@ impl Link {
             socket.set_read_timeout(patience)?;
             return Ok(Self::Udp(socket));
         }
-        // chronyd answers to a name, which must be writable for its user and lie where that user
-        // can reach it: beside its own socket.
+        // chronyd answers to the path of this socket. chronyd's user must be able to reach and
+        // write it, so it lies in the directory of chronyd's own socket.
         let number = NAMES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let name = format!("timeloom.{}.{number}", std::process::id());
         let name = std::path::absolute(std::path::Path::new(address).with_file_name(name))?;
@@ -144,5 +145,5 @@ impl Drop for Link {
     }
 }
 
-/// Counter that gives two sources on one chronyd two names.
+/// Counter that gives two connections to the same chronyd different paths.
 static NAMES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);

@@ -1,18 +1,18 @@
-//! chrony's command protocol, version 6, as far as it is needed: five requests and their replies.
-//! Big endian. The layouts are those of `candm.h` in chrony 4.3.
+//! chrony's command protocol, version 6, as far as this daemon uses it: five requests and their
+//! replies. All fields are big endian. The layouts are those of `candm.h` in chrony 4.3.
 
 use timeloom_wire::Reader;
 
-/// Length of every request, which is longer than each reply: a request that is shorter than its
-/// reply is not answered.
+/// Length of every request in bytes. It exceeds the length of every reply, because chronyd does not
+/// answer a request that is shorter than its reply.
 pub(super) const LENGTH: usize = 104;
 
 const VERSION: u8 = 6;
 const IP_ADDRESS: usize = 20;
-/// Reference id if chronyd has no reference but the clock itself (`local`).
+/// Reference id that chronyd reports when its only reference is its own clock (`local`).
 const OWN_CLOCK: u32 = 0x7f7f_0101;
 
-/// Requests. Sources are numbered from 0.
+/// Requests to chronyd. Sources are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     /// State of the system clock.
@@ -23,7 +23,7 @@ pub(super) enum Question {
     SourceData(u32),
     /// Statistics of the samples of one source.
     SourceStats(u32),
-    /// Order to drop all measurements. Accepted only by the Unix socket.
+    /// Order to drop all measurements. chronyd accepts it by the Unix socket only.
     Reset,
 }
 
@@ -38,7 +38,7 @@ impl Question {
         }
     }
 
-    /// Returns the type of a reply that is not a refusal.
+    /// Returns the type that the reply has unless chronyd refuses the request.
     fn reply(self) -> u16 {
         match self {
             Self::Tracking => 5,
@@ -53,35 +53,35 @@ impl Question {
 /// State of the system clock, as reported by chronyd.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Tracking {
-    /// True if it is synchronised to a source that is not the clock itself.
+    /// True if chronyd is synchronised to a source other than its own clock.
     pub(super) synchronised: bool,
-    /// Last update, in nanoseconds of UTC since 1970. chronyd reports it up to a second too early,
-    /// at random.
+    /// Instant of the last update, in nanoseconds of UTC since 1970. chronyd reports it too early
+    /// by a random value of up to a second.
     pub(super) ref_time_ns: i64,
-    /// True time less the system clock, in seconds.
+    /// True time minus the system clock, in seconds.
     pub(super) correction_s: f64,
-    /// Round trip to the primary reference, in seconds.
+    /// Round-trip delay to the primary reference, in seconds.
     pub(super) root_delay_s: f64,
-    /// Additional error, in seconds.
+    /// Error in addition to half of the round-trip delay, in seconds.
     pub(super) root_dispersion_s: f64,
 }
 
-/// Samples of a source that chronyd uses, as reported by `chronyc sourcestats`.
+/// Samples of one source that chronyd uses, as in `chronyc sourcestats`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SourceStats {
     pub(super) samples: u32,
-    /// Time from the first sample to the last, to the nearest second.
+    /// Time from the first sample to the last, in seconds, rounded to the nearest second.
     pub(super) span_s: u32,
 }
 
-/// Reason why a reply is not used.
+/// Reason why a reply is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BadReply {
-    /// Not a reply to this request.
+    /// The packet is not a reply to this request.
     Other,
-    /// chronyd refuses; its status.
+    /// chronyd refuses the request: the status code of its reply.
     Status(u16),
-    /// Numbers that no honest chronyd sends.
+    /// The reply has numbers that no honest chronyd sends.
     Absurd,
 }
 
@@ -108,7 +108,7 @@ pub(super) fn request(question: Question, sequence: u32) -> [u8; LENGTH] {
     packet
 }
 
-/// Returns the part after the header of the reply to the request with this number; `None` if it is
+/// Returns the body of the reply to the request with the number `sequence`; `None` if the packet is
 /// truncated.
 fn body(packet: &[u8], question: Question, sequence: u32) -> Option<Result<Reader<'_>, BadReply>> {
     let mut from = Reader::new(packet);
@@ -129,7 +129,7 @@ fn body(packet: &[u8], question: Question, sequence: u32) -> Option<Result<Reade
     )
 }
 
-/// Decodes the content of a reply.
+/// Decodes the body of a reply with the given function.
 fn read<T>(
     packet: &[u8],
     question: Question,
@@ -158,7 +158,7 @@ pub(super) fn tracking(packet: &[u8], sequence: u32) -> Result<Tracking, BadRepl
         }
         let (root_delay_s, root_dispersion_s) = (float()?, float()?);
         float()?;
-        // The high half has this value if chronyd's clock has 32 bits only.
+        // The high half has this value if chronyd runs on a system with 32-bit time.
         let high = if high == 0x7fff_ffff { 0 } else { high };
         let s = i64::from(high) << 32 | i64::from(low);
         let ref_time_ns = s.checked_mul(1_000_000_000)?.checked_add(i64::from(ns))?;
@@ -167,7 +167,7 @@ pub(super) fn tracking(packet: &[u8], sequence: u32) -> Result<Tracking, BadRepl
             && (0.0..1e4).contains(&root_dispersion_s);
         Some(if sane {
             Ok(Tracking {
-                // 3 is "alarm"; an update at 1970 means none.
+                // Leap status 3 means unsynchronised; an update at 1970 means that there was none.
                 synchronised: leap < 3 && ref_time_ns > 0 && reference != OWN_CLOCK,
                 ref_time_ns,
                 correction_s,
@@ -190,8 +190,8 @@ pub(super) fn count(packet: &[u8], sequence: u32) -> Result<u32, BadReply> {
     })
 }
 
-/// Decodes the reply to [`Question::SourceData`]: whole seconds since the last sample, `u32::MAX`
-/// for never.
+/// Decodes the reply to [`Question::SourceData`] and returns the whole seconds since the last
+/// sample; `u32::MAX` if there was none.
 ///
 /// # Errors
 /// Fails with [`BadReply`].
@@ -237,7 +237,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Encodes the reply of a chronyd to this request, with the given body.
+    /// Encodes the reply of a chronyd to `request`, with the given body.
     pub(crate) fn reply(request: &[u8], kind: u16, status: u16, body: &[u8]) -> Vec<u8> {
         let mut packet = vec![6, 2, 0, 0];
         packet.extend(&request[4..6]);
@@ -250,8 +250,8 @@ pub(super) mod tests {
         packet
     }
 
-    /// Encodes the body of a tracking reply, field by field: 2^-10 s of root delay, 2^-12 s of root
-    /// dispersion.
+    /// Encodes the body of a tracking reply. The root delay is 2^-10 s and the root dispersion
+    /// 2^-12 s.
     pub(crate) fn statement(
         reference: u32,
         leap: u16,
@@ -267,7 +267,7 @@ pub(super) mod tests {
         body.extend(ref_time.1.to_be_bytes());
         body.extend(correction.to_be_bytes());
         body.extend([0; 20]);
-        // With a coefficient of 2^23.
+        // Numbers with a coefficient of 2^23.
         let scaled = |exponent: i32| (((exponent as u32) << 25) | 1 << 23).to_be_bytes();
         body.extend(scaled(-8));
         body.extend(scaled(-10));
@@ -326,7 +326,7 @@ pub(super) mod tests {
         let question = request(Question::Count, 9);
         let answer = reply(&question, 2, 0, &2u32.to_be_bytes());
         assert_eq!(count(&answer, 9), Ok(2));
-        // An answer to one request is not one to another.
+        // The reply to one request is not accepted for another.
         assert_eq!(heard_s(&answer, 9), Err(BadReply::Other));
         let question = request(Question::Reset, 9);
         assert_eq!(question[4..6], [0, 66]);

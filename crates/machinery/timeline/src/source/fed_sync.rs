@@ -1,31 +1,31 @@
-//! Evaluation of a Sync reported by `timeloom ptp slave --feed`.
+//! Evaluation of a Sync message reported by `timeloom ptp slave --feed`.
 //!
-//! Any program that can write to the socket can send it, so no value is trusted: ranges are checked
-//! here, once. All arithmetic is on exact integers.
+//! Any program that can write to the socket can send such a report, so no value is trusted. This
+//! module checks all ranges; later code relies on them. All arithmetic is on exact integers.
 
 use timeloom_clock::Timeline;
 use timeloom_time::{Duration, Instant};
 use timeloom_timeline_protocol::FedSync;
 use timeloom_wire::{SyncVerdict, TimeInterval};
 
-/// Result of the evaluation of a Sync.
+/// Result of the evaluation of a Sync report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
-    /// Every signature was checked and nothing is wrong.
+    /// Every signature was checked, and the slave found no violation.
     Authenticated(Measured),
     /// A complete Sync that is not authenticated.
     Unauthenticated,
-    /// A Sync that never was complete.
+    /// Report of a Sync that was never complete, for example because its Follow_Up was lost.
     Incomplete,
 }
 
-/// An authenticated Sync, with the values from which the earliest and latest time of the master's
-/// clock at its arrival are computed.
+/// Authenticated Sync, with the values that determine the earliest and latest time of the master's
+/// clock at the arrival of the Sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Measured {
     /// Sender of the Sync, as named by the slave.
     pub(super) source: String,
-    /// Arrival by CLOCK_REALTIME.
+    /// Arrival of the Sync by CLOCK_REALTIME, in nanoseconds.
     pub(super) arrival_ns: i64,
     origin_ns: i64,
     correction: TimeInterval,
@@ -34,14 +34,14 @@ pub(super) struct Measured {
     unvouched: TimeInterval,
 }
 
-/// Evaluates a Sync.
+/// Evaluates a Sync report; fails if a value is out of range.
 pub(super) fn judge(sync: FedSync) -> Result<Judged, &'static str> {
     let record = &sync.record;
     let (Some(arrival), Some(origin)) = (record.arrival, record.origin) else {
         return Ok(Judged::Incomplete);
     };
     let (arrival_ns, origin_ns) = (arrival.as_ns(), origin.as_ns());
-    // Under the policy `monitor` the slave uses a Sync in spite of violations; the daemon does not.
+    // Under the policy `monitor` the slave uses a Sync in spite of violations. The daemon does not.
     if record.verdict != SyncVerdict::Accepted || sync.failures > 0 {
         return Ok(Judged::Unauthenticated);
     }
@@ -72,17 +72,19 @@ pub(super) fn judge(sync: FedSync) -> Result<Judged, &'static str> {
 }
 
 impl Measured {
-    /// Returns the bounds of the master's clock at the arrival of the Sync.
+    /// Returns the earliest and latest time of the master's clock at the arrival of the Sync.
     ///
-    /// The middle is its origin plus its correction and the delay of the last link. Delays are
-    /// means of both ways: at worst all of the delay is in this way, or none. A correction also
-    /// includes delays of links, in an unknown proportion, so that it counts whole.
+    /// The middle of the two is the origin timestamp plus the correction and the delay of the last
+    /// link. A link delay is the mean of both directions: at worst all of the round trip is in this
+    /// direction, or none of it. A correction also contains delays of links, in an unknown
+    /// proportion, so all of it counts as possible error.
     pub(super) fn master(
         &self,
         asymmetry: Option<Duration>,
         stamp_error: Option<Duration>,
     ) -> (Instant<Timeline>, Instant<Timeline>) {
-        // In 2^-16 ns: sums of a few 64-bit numbers, far from 128 bits.
+        // In units of 2^-16 ns. These are sums of a few 64-bit numbers, which cannot overflow 128
+        // bits.
         let scaled = |length: TimeInterval| i128::from(length.0);
         let stated = |length: Duration| i128::from(length.as_ns()) << 16;
         let (correction, path_delay) = (scaled(self.correction), scaled(self.path_delay));
@@ -95,16 +97,17 @@ impl Measured {
             let within = ns.clamp(i128::from(i64::MIN), i128::from(i64::MAX));
             Instant::from_ns(within as i64)
         };
-        // Outward: an arithmetic shift rounds down.
+        // Rounded outward: an arithmetic shift rounds down.
         let earliest_ns = (middle - error) >> 16;
         let latest_ns = -(-(middle + error) >> 16);
         (at(earliest_ns - STAMPS_NS), at(latest_ns + STAMPS_NS))
     }
 }
 
-/// Limit in the year 2242, with room above for any duration here.
+/// Largest origin that is accepted, in the year 2242. Adding any duration used here cannot
+/// overflow.
 const LATEST_NS: i64 = i64::MAX - (1 << 59);
-/// The two timestamps are whole nanoseconds, while the events are not.
+/// Rounding of the two timestamps to whole nanoseconds.
 const STAMPS_NS: i128 = 2;
 
 #[cfg(test)]
@@ -141,7 +144,7 @@ mod tests {
             panic!("accepted");
         };
         let (low, high) = measured.master(None, None);
-        // 400.5 ± (400.5 + 100 000 + 4 000), outward.
+        // 400.5 ± (400.5 + 100 000 + 4 000), rounded outward.
         assert_eq!(low.as_ns(), 1_000_000_000 - 104_000 - 2);
         assert_eq!(high.as_ns(), 1_000_000_000 + 801 + 104_000 + 2);
         let (low, high) = measured.master(Some(Duration::from_ns(50)), Some(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! See [`crate::fuzzing`].
+//! Fuzzing of pages and packets from other programs, exported by [`crate::fuzzing`].
 
 use timeloom_publish::PageCounter;
 use timeloom_publish::foreign::clockbound::{SegmentV2, SegmentV3};
@@ -9,11 +9,11 @@ use super::page_words::{error_v2, shows_v3, shows_vmclock};
 use super::peer_words::{Key, Kind, Packet};
 use super::{chrony_words, ptp4l_words};
 
-/// Reads a page of another program when the counter is `ticks` and CLOCK_MONOTONIC `now_ns`. A
-/// stated error is never negative.
+/// Reads a page of another program as if the counter were `ticks` and CLOCK_MONOTONIC `now_ns`, and
+/// checks that no stated error is negative.
 ///
 /// # Panics
-/// Panics if it is.
+/// Panics if a stated error is negative.
 pub fn foreign_page(bytes: &[u8], ticks: u64, now_ns: i64) {
     let sound = |error: Duration| assert!(error >= Duration::ZERO, "{error:?}");
     if let Ok(segment) = SegmentV2::parse(bytes) {
@@ -37,11 +37,11 @@ pub fn foreign_page(bytes: &[u8], ticks: u64, now_ns: i64) {
     }
 }
 
-/// Decodes a packet of chronyd, of ptp4l, or of another machine's daemon. An accepted packet of a
-/// peer is unchanged when it is encoded again.
+/// Decodes a packet of chronyd, of ptp4l, or of another machine's daemon. For an accepted packet of
+/// a peer, checks that encoding it again gives the same bytes.
 ///
 /// # Panics
-/// Panics if it is not.
+/// Panics if the bytes differ.
 pub fn time_server(packet: &[u8]) {
     if let Ok(tracking) = chrony_words::tracking(packet, 1) {
         assert!(tracking.root_delay_s.is_finite() && tracking.root_dispersion_s.is_finite());

@@ -1,9 +1,9 @@
-//! Sources of time, as used by a keeper.
+//! Sources of time, from which a keeper receives samples.
 //!
-//! An adapter converts the output of another program or device to an [`Exchange`] or a [`Bound`]:
-//! the limits of the timeline at an instant of the core clock. The error that a source states is
-//! taken as a promise; the error that it cannot state (its drift between readings of *its* source)
-//! is a value of the configuration.
+//! An adapter converts the output of another program or device to an [`Exchange`] or a [`Bound`],
+//! which limits the timeline at an instant of the core clock. The error that a source states is
+//! trusted. The error that a source cannot state, such as its drift between two readings of its own
+//! reference, is a value of the configuration.
 
 mod bracket;
 mod chrony;
@@ -38,12 +38,12 @@ use crate::config::{SourceConfig, TimelineConfig};
 
 /// Source of time.
 pub trait Source: Send {
-    /// Sends a request and waits for the answer, for a second at most.
+    /// Sends a request and waits for the answer, for at most a second.
     ///
-    /// Data from an earlier era must not enter the answer.
+    /// The answer must not use data from an era before `era`.
     ///
     /// # Errors
-    /// Fails if there is no answer or it has no information.
+    /// Fails if there is no answer, or if the answer contains no information about time.
     fn ask(&mut self, era: Era) -> Result<Sample, Untold>;
 }
 
@@ -52,24 +52,24 @@ pub trait Source: Send {
 pub enum Sample {
     /// Exchange with four timestamps.
     Exchange(Exchange),
-    /// Bound that was made of several messages.
+    /// Bound computed from several messages.
     Bound {
-        /// Era of the request.
+        /// Era for which the source was asked.
         era: Era,
-        /// The bound.
+        /// Limits of the timeline at an instant of the core clock.
         bound: Bound,
         /// True if the messages were authenticated.
         authenticated: bool,
     },
-    /// The source was heard, and its statement is not authenticated. For sources whose
-    /// unauthenticated statements never count, whatever the timeline demands.
+    /// The source answered, but its statement is not authenticated. Used by sources whose
+    /// unauthenticated statements never count, whatever the timeline demands of other sources.
     Unproven {
-        /// Era of the request.
+        /// Era for which the source was asked.
         era: Era,
     },
 }
 
-/// Reason why a source gives no time, as text.
+/// Text that says why a source gives no time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Untold(pub String);
@@ -80,11 +80,11 @@ impl Untold {
     }
 }
 
-/// Creates the adapter.
+/// Creates the adapter of a configured source.
 ///
 /// # Errors
-/// Fails if the source can never work as configured. A daemon that does not run yet is not an
-/// error: it may start.
+/// Fails if the source can never work as configured. A daemon that is not running is no error,
+/// because it may start later.
 pub fn open(
     source: &SourceConfig,
     timeline: &TimelineConfig,

@@ -1,7 +1,7 @@
-//! Evaluation of the numbers in other programs' pages: a ClockBound segment's, a vmclock's. For any
-//! numbers, the result is a reading or a reason why there is none.
+//! Evaluation of the numbers in the pages of other programs: ClockBound segments and vmclock pages.
+//! For any numbers, the result is a reading or a reason why there is none.
 //!
-//! Pure arithmetic, which `pages` applies to its data. It opens no files and reads no clock.
+//! This module is pure arithmetic; it opens no files and reads no clock. `pages` reads the data.
 
 use timeloom_clock::RateError;
 use timeloom_publish::PageCounter;
@@ -11,21 +11,21 @@ use timeloom_time::{Duration, Instant};
 
 use super::Untold;
 
-/// Returns the maximum error of the system clock by a segment of version 2, when its clock
-/// (CLOCK_MONOTONIC) is `now_ns`.
+/// Returns the maximum error of the system clock according to a ClockBound segment of version 2, at
+/// the CLOCK_MONOTONIC instant `now_ns`.
 pub(super) fn error_v2(segment: &SegmentV2, now_ns: i64) -> Result<Duration, Untold> {
     let age = check(segment.status, (segment.as_of, segment.void_after), now_ns)?;
     grown(segment.bound_ns, segment.max_drift_ppb, age)
 }
 
-/// Returns UTC in nanoseconds since 1970 by a segment of version 3, when the counter is `ticks`,
-/// and its maximum error.
+/// Returns UTC in nanoseconds since 1970 and its maximum error, according to a ClockBound segment
+/// of version 3, at the counter value `ticks`.
 pub(super) fn shows_v3(segment: &SegmentV3, ticks: u64) -> Result<(i64, Duration), Untold> {
     let passed = ticks
         .checked_sub(segment.as_of_tsc)
         .ok_or_else(|| Untold::because("the counter is behind the segment"))?;
     let ns_of = |frac: u64, shift: u8| -> Option<i64> {
-        // frac / 2^(64 + shift), times ticks or a length, in nanoseconds.
+        // frac / 2^(64 + shift) seconds per tick, times the elapsed ticks.
         let scaled = u128::from(passed).checked_mul(u128::from(frac))?;
         let s_2_64 = scaled >> u32::from(shift).min(127);
         let ns = (s_2_64 >> 32).checked_mul(1_000_000_000)? >> 32;
@@ -41,13 +41,13 @@ pub(super) fn shows_v3(segment: &SegmentV3, ticks: u64) -> Result<(i64, Duration
         (segment.as_of, segment.void_after),
         utc_ns,
     )?);
-    // The period's error is a fraction of the elapsed time.
+    // The error of the period is a fraction, which is multiplied by the elapsed time.
     let error_2_64 =
         u128::from(segment.period_err_frac) >> u32::from(segment.period_err_shift).min(127);
     let period_ns = (error_2_64 * age.as_ns().max(0) as u128) >> 64;
     let period_error = Duration::from_ns(i64::try_from(period_ns).map_err(|_| absurd())?);
     let error = grown(segment.bound_ns, segment.max_drift_ppb, age)? + period_error;
-    // One nanosecond for each of three roundings.
+    // One nanosecond for each of three rounding steps.
     let error = error + Duration::from_ns(3);
     Ok((utc_ns, error))
 }
@@ -56,7 +56,8 @@ fn ns(at: Seconds) -> Option<i64> {
     at.s.checked_mul(1_000_000_000)?.checked_add(at.ns)
 }
 
-/// Returns the age of the segment at `now_ns`, if it may be used.
+/// Returns the age of the segment at `now_ns`; fails if the segment's status or age forbids its
+/// use.
 fn check(
     status: ClockStatus,
     (as_of, void_after): (Seconds, Seconds),
@@ -70,7 +71,7 @@ fn check(
         return Err(Untold::because("the segment is too old"));
     }
     let age_ns = now_ns.saturating_sub(ns(as_of).ok_or_else(absurd)?);
-    // Its clock is a coarse one, up to 10 ms behind.
+    // The segment is dated by a coarse clock, which may lag by up to 10 ms.
     if age_ns < -10_000_000 {
         return Err(Untold::because("the segment is of the future"));
     }
@@ -85,7 +86,7 @@ fn grown(bound_ns: i64, max_drift_ppb: u32, age: Duration) -> Result<Duration, U
     Ok(Duration::from_ns(bound_ns) + drift.over_up(age + Duration::from_ms(10)))
 }
 
-/// Returns the time of the page at `ticks`, and its maximum error.
+/// Returns the time of the page and its maximum error, at the counter value `ticks`.
 pub(super) fn shows_vmclock(
     page: &Vmclock,
     ticks: u64,
@@ -98,7 +99,7 @@ pub(super) fn shows_vmclock(
     if page.flags & wanted != wanted {
         return Err(Untold::because("the page does not say how wrong it may be"));
     }
-    // 2 synchronised, 3 free-running.
+    // Status 2 is synchronised, 3 is free-running.
     if !matches!(page.clock_status, 2 | 3) || page.time_type > vmclock::TIME_TAI {
         return Err(Untold::because("the page's clock is not to be used"));
     }

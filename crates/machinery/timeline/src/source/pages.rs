@@ -1,5 +1,6 @@
-//! Pages that other daemons publish: a timeline, a ClockBound segment, a vmclock. Read as files, a
-//! copy at a time; a keeper polls seldom. The evaluation of their numbers is in `page_words`.
+//! Pages that other daemons publish: timelines, ClockBound segments and vmclock pages. Each reading
+//! copies the file, which is fast enough because a keeper polls seldom. `page_words` evaluates the
+//! numbers.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -19,7 +20,7 @@ use super::{FromUtc, Sample, Source, Untold};
 use crate::LocalClock;
 use crate::config::{PathConfig, TimelineConfig};
 
-/// Another timeline of this machine.
+/// Page of another timeline on this machine.
 pub(super) struct OtherTimeline {
     path: PathBuf,
     clock: Arc<LocalClock>,
@@ -59,7 +60,7 @@ impl Source for OtherTimeline {
     }
 }
 
-/// Page of another program in a file, with the data needed to read it.
+/// File with a page of another program, and the data needed to evaluate it.
 pub(super) struct Page {
     path: PathBuf,
     clock: Arc<LocalClock>,
@@ -84,7 +85,8 @@ impl Page {
 pub(super) struct ClockBound(pub(super) Page);
 
 impl ClockBound {
-    /// Returns the reading of `system`, or of the counter for version 3.
+    /// Evaluates a copy of the segment, at the present reading of the system clock, or of the
+    /// counter for version 3.
     fn read(&self, era: Era, bytes: &[u8], tai_offset: Duration) -> Result<Sample, Untold> {
         if let Ok(segment) = SegmentV3::parse(bytes) {
             return self.read_v3(era, &segment, tai_offset);
@@ -126,7 +128,7 @@ impl ClockBound {
 impl Source for ClockBound {
     fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
         let tai_offset = self.0.from_utc.now()?;
-        // Bytes 14 and 15: odd while the segment is being written.
+        // Bytes 14 and 15 are the generation, which is odd while the segment is being written.
         let bytes = whole(&self.0.path, |bytes| {
             let generation = u16::from_ne_bytes([*bytes.get(14)?, *bytes.get(15)?]);
             (generation & 1 == 0).then_some(u32::from(generation))
@@ -135,7 +137,7 @@ impl Source for ClockBound {
     }
 }
 
-/// A vmclock page (`/dev/vmclock0`, or one of ours).
+/// A vmclock page (`/dev/vmclock0`, or one that Timeloom publishes).
 pub(super) struct VmclockPage(pub(super) Page);
 
 impl Source for VmclockPage {
@@ -162,8 +164,9 @@ impl Source for VmclockPage {
     }
 }
 
-/// Returns a copy of the file's first bytes that was not written to meanwhile: `sequence` gives the
-/// same number before and after, and `None` during a write.
+/// Returns a copy of the first bytes of the file that no writer changed while they were read.
+/// `sequence` extracts the page's sequence number, or `None` during a write; the number must be the
+/// same before and after.
 fn whole(path: &Path, sequence: impl Fn(&[u8]) -> Option<u32>) -> Result<Vec<u8>, Untold> {
     let failed = |error: std::io::Error| Untold(format!("{}: {error}", path.display()));
     let file = File::open(path).map_err(failed)?;

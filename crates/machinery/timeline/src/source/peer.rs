@@ -1,5 +1,5 @@
-//! Daemon of a timeline on another host as a source, by two-way exchange over UDP; and the side
-//! that answers.
+//! Daemon of the same timeline on another host as a source, by two-way exchange over UDP; and the
+//! code that answers such a daemon.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::peer_words::{Key, Kind, LENGTH, Packet, Shown};
 use super::{Sample, Source, Untold};
 use crate::LocalClock;
 
-/// Side that sends requests.
+/// Requesting end of the exchange.
 pub(super) struct Peer {
     address: String,
     timeline: TimelineId,
@@ -73,7 +73,7 @@ impl Source for Peer {
         let sent = self.clock.core();
         socket.send(&question).map_err(failed)?;
         let mut buffer = [0; LENGTH + 1];
-        // Answers to earlier requests, and packets of other senders, are skipped.
+        // Answers to earlier requests and packets of other senders are skipped.
         for _ in 0..16 {
             let length = socket.recv(&mut buffer).map_err(failed)?;
             let received = self.clock.core();
@@ -108,15 +108,15 @@ impl Source for Peer {
     }
 }
 
-/// Returns an unpredictable number: an old answer matches no new request.
+/// Returns an unpredictable number for a request, so that no old answer matches it.
 fn nonce() -> std::io::Result<u64> {
     let mut bytes = [0; 8];
-    // Needs no descriptor. Requests this small are always complete.
+    // The system call needs no file descriptor, and always fills a buffer this small.
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Answers requests until `ended`.
+/// Answers requests of peers until `ended` is true.
 pub(crate) fn answer_all(
     socket: &UdpSocket,
     reader: &PageReader,
@@ -135,8 +135,8 @@ pub(crate) fn answer_all(
         if packet.kind != Kind::Question || packet.timeline != reader.timeline() {
             continue;
         }
-        // The interval may be of another segment by now; the wider half covers both, and time does
-        // not go backwards in the answer.
+        // The second reading may be of another segment than the first. The answer states the wider
+        // of the two halves, which covers both, and a later time that is not before the first.
         let answered = show(reader);
         let shown = asked.zip(answered).map(|(asked, answered)| Shown {
             asked_ns: asked.0.min(answered.0),
@@ -151,7 +151,7 @@ pub(crate) fn answer_all(
     }
 }
 
-/// Returns the middle and half of the interval, in nanoseconds.
+/// Returns the middle and half of the width of the interval, in nanoseconds.
 fn show(reader: &PageReader) -> Option<(i64, i64)> {
     let interval = reader.read().ok()?.interval()?;
     let half_ns = interval.width().as_ns() / 2 + 1;

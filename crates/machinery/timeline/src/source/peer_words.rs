@@ -1,5 +1,5 @@
-//! Two-way exchange between daemons: one request, one answer, each of [`LENGTH`] bytes, so that an
-//! answer is never longer than its request. Big endian.
+//! Two-way exchange between daemons: one request and one answer, each of [`LENGTH`] bytes, so that
+//! an answer is never longer than its request. All fields are big endian.
 //!
 //! | byte | content |
 //! |---|---|
@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use timeloom_clock::quality::TimelineId;
 use timeloom_sys::secret::{self, SecretError};
 
-/// Length of a packet in either direction.
+/// Length of a packet in either direction, in bytes.
 pub(crate) const LENGTH: usize = 96;
 
 const SIGNED: usize = 64;
@@ -27,17 +27,17 @@ const SIGNED: usize = 64;
 const LEAST_KEY_BYTES: usize = 16;
 const MOST_KEY_BYTES: u64 = 1 << 16;
 
-/// Shared secret.
+/// Secret that all peers share.
 #[derive(Clone)]
 pub(crate) struct Key(Vec<u8>);
 
-/// Reason why the key of peers is not usable.
+/// Reason why the key of the peers is unusable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeyError {
-    /// The file is missing or not trustworthy.
+    /// The key file is missing or not trustworthy.
     #[error(transparent)]
     File(#[from] SecretError),
-    /// The secret is short enough for a brute-force attack.
+    /// The secret is so short that a brute-force attack could find it.
     #[error("{}: a key has {LEAST_KEY_BYTES} bytes at least", .0.display())]
     Short(PathBuf),
 }
@@ -53,12 +53,12 @@ impl Key {
         Ok(Self(bytes))
     }
 
-    /// Creates a key that is not from a file.
+    /// Creates a key from bytes in memory.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
     }
 
-    /// Computes HMAC with SHA-256 (RFC 2104).
+    /// Computes HMAC-SHA256 (RFC 2104) of `message` with this key.
     fn sign(&self, message: &[u8]) -> [u8; 32] {
         let mut block = [0; 64];
         if self.0.len() > block.len() {
@@ -99,7 +99,7 @@ pub(crate) enum Kind {
     Answer(Option<Shown>),
 }
 
-/// Reading of the answering side's timeline.
+/// Readings of the answering host's timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) asked_ns: i64,
@@ -133,15 +133,15 @@ impl Packet {
         packet
     }
 
-    /// Decodes a packet; `None` if it is not one, or if there is a key and the signature is not by
-    /// it.
+    /// Decodes a packet. Returns `None` if the bytes are not a packet, or if a key is given and the
+    /// signature does not verify with it.
     pub(crate) fn parse(packet: &[u8], key: Option<&Key>) -> Option<Self> {
         if packet.len() != LENGTH || packet[..4] != *b"TLPX" || packet[4] != 1 {
             return None;
         }
         if let Some(key) = key {
             let signature = key.sign(&packet[..SIGNED]);
-            // All bytes are compared, so that the duration reveals nothing.
+            // All bytes are compared, so that the duration reveals nothing about the signature.
             let differ = signature
                 .iter()
                 .zip(&packet[SIGNED..])
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_signature_is_the_published_one() {
-        // RFC 4231, test case 1 and 6 (a key longer than a block).
+        // RFC 4231, test cases 1 and 6 (a key longer than a block).
         let short = Key(vec![0x0b; 20]).sign(b"Hi There");
         assert_eq!(short[..4], [0xb0, 0x34, 0x4c, 0x61]);
         let message = b"Test Using Larger Than Block-Size Key - Hash Key First";

@@ -34,8 +34,8 @@ impl HardwareClock {
         }
     }
 
-    /// Converts a reading of the card to a sample. The kernel reads the card between two readings
-    /// of the system clock, a moment ago.
+    /// Converts a recent reading of the card's clock to a sample. The kernel read the card between
+    /// two readings of the system clock.
     fn place(&mut self, look: &PhcLook, era: Era) -> Result<Sample, Untold> {
         let shift = match self.config.shows {
             Shows::Tai => Duration::ZERO,
@@ -94,7 +94,7 @@ mod tests {
         };
         let outer = RateError::from_ppb(-600_000).of_inverse_outward();
         let bound = exchange.bound(Duration::from_ns(1), outer).unwrap();
-        // The system clock is the truth here.
+        // The test treats the system clock as true time.
         let now = clock.realtime();
         let bound = bound.carried_to(now.after, (-outer, outer));
         assert!(
@@ -102,7 +102,7 @@ mod tests {
             "{bound:?} {now:?}"
         );
         assert!(bound.latest.as_ns() >= now.other_ns, "{bound:?} {now:?}");
-        // Two timestamps are converted, each by a reading of its own.
+        // Two timestamps are converted, each with its own reading of the clocks.
         assert!(bound.width() < Duration::from_ms(5), "{bound:?}");
     }
 }

@@ -1,11 +1,12 @@
-//! `timeloom ptp slave` as a source, by its report of every Sync.
+//! `timeloom ptp slave` as a source; the slave reports every Sync message to the daemon.
 //!
-//! The daemon creates a datagram socket and the slave sends to it. A Sync is used only if the slave
-//! accepted it, with every signature checked. Arrivals of unsigned or rejected ones are reported to
-//! the keeper, too, so that a timeline can be `unauthenticated`; they never make an interval,
-//! whatever the timeline demands of its other sources.
+//! The daemon creates a datagram socket and the slave sends to it. The daemon uses a Sync only if
+//! the slave accepted it and checked every signature. The arrival of an unsigned or rejected Sync
+//! is reported to the keeper too, so that the status of a timeline can be `unauthenticated`. Such a
+//! Sync never contributes to an interval, whatever the timeline demands of its other sources.
 //!
-//! The slave's timestamps are CLOCK_REALTIME, which the slave or others may steer meanwhile.
+//! The slave's timestamps are of CLOCK_REALTIME, which the slave or other programs may steer
+//! meanwhile.
 
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixDatagram;
@@ -27,7 +28,7 @@ use timeloom_timeline_protocol::{FedSync, MOST_FEED_BYTES, ScaleName};
 
 pub(super) struct Ptp {
     config: PtpConfig,
-    /// Present if the grandmaster counts UTC and the timeline does not.
+    /// Offset from UTC; present if the grandmaster counts UTC and the timeline does not.
     from_utc: Option<FromUtc>,
     shared: Arc<Mutex<Shared>>,
 }
@@ -37,7 +38,7 @@ struct Shared {
     config: PtpConfig,
     bracket: Bracket,
     master: String,
-    /// True if such Syncs have come since the last request.
+    /// True if an authenticated Sync has arrived since the last request.
     authenticated: bool,
     unauthenticated: bool,
     last_refusal: Option<Untold>,
@@ -119,7 +120,7 @@ impl Drop for Ptp {
 
 /// Creates a socket at `path` that only this user can write to.
 fn listener(path: &Path) -> std::io::Result<UnixDatagram> {
-    // A leftover of a dead predecessor; a living one holds the timeline's lock.
+    // The file may be left from a dead daemon. A living daemon would hold the timeline's lock.
     if path
         .symlink_metadata()
         .is_ok_and(|found| found.file_type().is_socket())
@@ -128,7 +129,7 @@ fn listener(path: &Path) -> std::io::Result<UnixDatagram> {
     }
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
-    // Before it has a name: no other user gets in first.
+    // The mode is set before the socket has a path, so that no other user can connect first.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     let socket = UnixDatagram::from(socket);
@@ -138,7 +139,7 @@ fn listener(path: &Path) -> std::io::Result<UnixDatagram> {
 
 fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>>) {
     let mut line = RealtimeLine::default();
-    // One byte more than fits: a longer datagram is detected.
+    // The buffer is one byte longer than a datagram may be, so that a longer one is detected.
     let mut buffer = [0; MOST_FEED_BYTES + 1];
     loop {
         let received = socket.recv(&mut buffer);
@@ -170,7 +171,8 @@ impl Shared {
             Ok((first, last)) => {
                 let (config, bracket) = (&self.config, &mut self.bracket);
                 let (earliest, latest) = measured.master(config.asymmetry, config.stamp_error);
-                // The worse one of the two instants depends on the side.
+                // The arrival is known as a range of the core clock. Each side of the bound uses
+                // the end of the range that makes it wider.
                 bracket.not_before(last, earliest);
                 bracket.not_after(first, latest);
                 self.authenticated = true;

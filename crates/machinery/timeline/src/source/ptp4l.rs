@@ -1,12 +1,13 @@
 //! linuxptp's `ptp4l` as a source, by its slave event monitor.
 //!
-//! Its offset is an average over filtered delays and so not a bound. The monitor
-//! (`slave_event_monitor` in its configuration) provides the four timestamps themselves, which give
-//! both sides without any assumption about the path. Its management socket (`uds_address`) reports
-//! the scale of the master's seconds and the number of clocks in between.
+//! The offset that `ptp4l` reports is an average over filtered delays, which is not a bound. Its
+//! event monitor (`slave_event_monitor` in its configuration) provides the four timestamps
+//! themselves, which limit the time from both sides without any assumption about the path. Its
+//! management socket (`uds_address`) reports the time scale of the master and the number of clocks
+//! between the grandmaster and this host.
 //!
-//! For software timestamping: the slave's own timestamps are CLOCK_REALTIME, which `ptp4l` may or
-//! may not steer meanwhile.
+//! This source is for software timestamping: the slave's own timestamps are then of CLOCK_REALTIME,
+//! which `ptp4l` may or may not steer.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -37,7 +38,7 @@ pub(super) struct Ptp4l {
     told: Option<(std::time::Instant, Reference)>,
 }
 
-/// State shared by the monitor's thread and the requests.
+/// State shared by the thread that receives monitor messages and the requests.
 struct Shared {
     bracket: Bracket,
     master: Option<PortIdentity>,
@@ -51,7 +52,7 @@ struct Shared {
 struct Reference {
     /// Offset to add to the master's time.
     shift: Duration,
-    /// Maximum error.
+    /// Maximum error of the master's clock.
     error: Duration,
 }
 
@@ -63,7 +64,7 @@ impl Ptp4l {
     ) -> Result<Self, Untold> {
         let path = config.monitor.clone();
         let failed = |error: std::io::Error| Untold(format!("{}: {error}", path.display()));
-        // A leftover of a dead predecessor; a living one holds the timeline's lock.
+        // The file may be left from a dead daemon. A living daemon would hold the timeline's lock.
         let _ = std::fs::remove_file(&config.monitor);
         let socket = UnixDatagram::bind(&config.monitor).map_err(failed)?;
         socket
@@ -89,7 +90,8 @@ impl Ptp4l {
         })
     }
 
-    /// Returns the management socket's data on the master, requested again from time to time.
+    /// Returns the properties of the master according to the management socket, cached for
+    /// [`RETOLD`].
     fn reference(&mut self) -> Result<Reference, Untold> {
         if let Some((at, reference)) = self.told
             && at.elapsed() < RETOLD
@@ -147,7 +149,7 @@ impl Ptp4l {
         ) {
             (Some(stated), _, _) => stated,
             (None, Some(ns), _) => Duration::from_ns(ns),
-            // Such a timeline has the grandmaster's scale.
+            // A local timeline has the grandmaster's scale.
             (None, None, ScaleName::Local) => Duration::ZERO,
             (None, None, ScaleName::Tai) => {
                 return Err(Untold::because(
@@ -168,7 +170,7 @@ impl Ptp4l {
         Ok(master + hops + self.config.path_error)
     }
 
-    /// Opens a socket with a name of its own, to which the answers come.
+    /// Opens a socket for management answers, bound to a path of its own.
     fn management(&self) -> Result<(UnixDatagram, Unlinked), Untold> {
         let path = self
             .config
@@ -180,7 +182,8 @@ impl Ptp4l {
                 self.config.socket.display()
             ))
         };
-        // The answer comes to this name, from a program in another directory.
+        // `ptp4l` runs in another working directory and answers to this path, so it must be
+        // absolute.
         let path = std::path::absolute(path).map_err(failed)?;
         let _ = std::fs::remove_file(&path);
         let socket = UnixDatagram::bind(&path).map_err(failed)?;
@@ -208,7 +211,7 @@ impl Ptp4l {
     }
 }
 
-/// Name in the file system that is removed when this is dropped.
+/// Path of a socket; the file is removed when this value is dropped.
 struct Unlinked(PathBuf);
 
 impl Drop for Unlinked {
@@ -245,7 +248,7 @@ impl Source for Ptp4l {
     }
 }
 
-/// Receives the monitor's messages at once: `ptp4l` would wait for us.
+/// Receives the monitor's messages without delay, because `ptp4l` would block on a full socket.
 fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>>) {
     let mut line = RealtimeLine::default();
     let mut buffer = [0; 1500];
@@ -287,7 +290,7 @@ impl Shared {
         let correction = rounded_down(record.correction_2_16);
         match record.kind {
             TimingKind::Sync => {
-                // It left at T1, and was under way for its correction at least.
+                // The Sync left the master at T1, and was under way for at least its correction.
                 let (_, at) = line.place(clock, record.receipt_ns)?;
                 self.bracket
                     .not_before(at, Instant::from_ns(record.origin_ns) + correction);
@@ -303,11 +306,11 @@ impl Shared {
     }
 }
 
-/// Time for which the scale of the master's seconds is cached; it changes seldom.
+/// Time for which the properties of the master are cached; they change seldom.
 const RETOLD: StdDuration = StdDuration::from_secs(5);
 
-/// Rounds a correction down. With smaller corrections both sides of the bracket are unchanged or
-/// wider.
+/// Converts a correction to nanoseconds, rounded down. A smaller correction leaves each side of the
+/// bracket unchanged or makes it wider.
 fn rounded_down(correction_2_16: i64) -> Duration {
     Duration::from_ns(correction_2_16 >> 16)
 }

@@ -1,4 +1,4 @@
-//! linuxptp's messages: management answers, and the slave event monitor.
+//! Messages of linuxptp: answers of the management socket, and those of the slave event monitor.
 
 use timeloom_wire::message::{Management, ManagementAction};
 use timeloom_wire::tlv::{ManagementTlv, TlvBody, TlvType, TlvWriter};
@@ -9,13 +9,13 @@ use timeloom_wire::{
 /// Pair of timestamps that the slave event monitor reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimingRecord {
-    /// Port of the master.
+    /// Port identity of the master.
     pub(super) master: PortIdentity,
     /// Kind of the event message.
     pub(super) kind: TimingKind,
-    /// Departure of the event message, by its sender's clock.
+    /// Departure of the event message by its sender's clock, in nanoseconds.
     pub(super) origin_ns: i64,
-    /// Arrival, by its receiver's clock.
+    /// Arrival of the event message by its receiver's clock, in nanoseconds.
     pub(super) receipt_ns: i64,
     /// Sum of the correction fields, in 2^-16 ns.
     pub(super) correction_2_16: i64,
@@ -24,9 +24,9 @@ pub(super) struct TimingRecord {
 /// Kind of event message of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimingKind {
-    /// Sync, from the master to us: T1 and T2.
+    /// Sync message from the master to this host, with T1 and T2.
     Sync,
-    /// Delay_Req, from us to the master: T3 and T4.
+    /// Delay_Req message from this host to the master, with T3 and T4.
     DelayReq,
 }
 
@@ -35,10 +35,10 @@ const RX_SYNC_TIMING: TlvType = TlvType(0x8004);
 /// SLAVE_DELAY_TIMING_DATA_NP of linuxptp.
 const DELAY_TIMING: TlvType = TlvType(0x7f00);
 
-/// Decodes the pairs in a packet of the slave event monitor.
+/// Decodes the timestamp pairs in a packet of the slave event monitor.
 ///
 /// # Errors
-/// Fails if it is not such a packet.
+/// Fails if the packet is not from a slave event monitor.
 pub(super) fn parse_timing(packet: &[u8]) -> Result<Vec<TimingRecord>, ParseError> {
     let message = Message::parse(packet)?;
     let mut all = Vec::new();
@@ -70,7 +70,7 @@ pub(super) fn parse_timing(packet: &[u8]) -> Result<Vec<TimingRecord>, ParseErro
     Ok(all)
 }
 
-/// Data sets that are requested.
+/// Data sets that the daemon requests, by their management id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(super) enum DataSet {
@@ -116,21 +116,22 @@ pub(super) fn get(set: DataSet, domain: u8, sequence_id: u16) -> Vec<u8> {
     packet
 }
 
-/// Answers in use.
+/// Content of the answers that the daemon uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DataSetAnswer {
-    /// Hops to the grandmaster.
+    /// Number of hops between the grandmaster and this host.
     Current { steps_removed: u16 },
-    /// Accuracy stated by the grandmaster.
+    /// Value of `clockAccuracy` that the grandmaster announces.
     Parent { accuracy: u8 },
-    /// Scale of its seconds.
+    /// Time scale of the grandmaster.
     TimeProperties {
         utc_offset_s: Option<i16>,
         ptp_timescale: bool,
     },
 }
 
-/// Decodes an answer; `None` if it is not one in use.
+/// Decodes an answer; returns `None` if it does not belong to the request or the daemon does not
+/// use its data set.
 pub(super) fn parse_answer(packet: &[u8], sequence_id: u16) -> Option<DataSetAnswer> {
     let message = Message::parse(packet).ok()?;
     let Body::Management(body) = message.body else {
@@ -149,7 +150,7 @@ pub(super) fn parse_answer(packet: &[u8], sequence_id: u16) -> Option<DataSetAns
             steps_removed: from.u16().ok()?,
         }),
         id if id == DataSet::Parent as u16 => {
-            // Parent's port, statistics, priority 1, then the clock's class.
+            // Skips the parent's port, statistics, priority 1 and the clock's class.
             from.take(10 + 2 + 2 + 4 + 1 + 1).ok()?;
             Some(DataSetAnswer::Parent {
                 accuracy: from.u8().ok()?,
@@ -167,8 +168,8 @@ pub(super) fn parse_answer(packet: &[u8], sequence_id: u16) -> Option<DataSetAns
     }
 }
 
-/// Returns the maximum error of a clock of this `clockAccuracy`, in nanoseconds (IEEE 1588-2019,
-/// table 5); `None` if the value states none.
+/// Returns the maximum error, in nanoseconds, that a value of `clockAccuracy` states (IEEE
+/// 1588-2019, table 5); `None` if the value states none.
 pub(super) fn accuracy_ns(accuracy: u8) -> Option<i64> {
     Some(match accuracy {
         0x17..=0x1d => 1,

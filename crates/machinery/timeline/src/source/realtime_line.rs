@@ -1,5 +1,5 @@
-//! Conversion of recent system-clock timestamps, made by other programs or the kernel, to the core
-//! clock.
+//! Conversion of recent timestamps of the system clock, which the kernel or other programs made, to
+//! the core clock.
 
 use timeloom_clock::{Core, RateError};
 use timeloom_time::{Duration, Instant};
@@ -8,14 +8,14 @@ use super::Untold;
 use crate::LocalClock;
 use crate::local_clock::Pair;
 
-/// Tracks the relation of the system clock to the core clock.
+/// Last known relation of the system clock to the core clock.
 #[derive(Debug, Default)]
 pub(super) struct RealtimeLine {
     last: Option<Pair>,
 }
 
 impl RealtimeLine {
-    /// Returns the bounds of the core clock at the system clock's `stamp_ns`, a moment ago.
+    /// Returns the earliest and latest core instant at which the system clock showed `stamp_ns`.
     ///
     /// # Errors
     /// Fails if the clock was stepped since the last reading, or if the timestamp is in the future
@@ -33,7 +33,7 @@ impl RealtimeLine {
     }
 }
 
-/// Checks that the system clock ran evenly from one reading to the next.
+/// Checks that the system clock was not stepped between two readings.
 pub(crate) fn check_even(last: &Pair, now: &Pair) -> Result<(), Untold> {
     let passed_ns = now.other_ns.saturating_sub(last.other_ns);
     let least = now.before - last.after;
@@ -55,7 +55,7 @@ fn place(pair: &Pair, stamp_ns: i64) -> Result<(Instant<Core>, Instant<Core>), U
             "a time stamp is old, or the system clock was set",
         ));
     }
-    // The other program's reading may be a little after ours.
+    // The other program's reading may be slightly later than ours.
     if age < -Duration::from_ms(1) {
         return Err(Untold::because("a time stamp lies in the future"));
     }
@@ -63,8 +63,8 @@ fn place(pair: &Pair, stamp_ns: i64) -> Result<(Instant<Core>, Instant<Core>), U
     Ok((pair.before - age - slew, pair.after - age + slew))
 }
 
-/// Maximum difference of the system clock's rate from the core clock's: the kernel steers by 500
-/// ppm at most, and the counter's calibration may be 50 off.
+/// Maximum deviation of the system clock's rate from the core clock's. The kernel steers by 500 ppm
+/// at most, and the calibration of the counter may be off by 50 ppm.
 pub(super) const STEERED: RateError = RateError::from_ppb(550_000);
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ pub(super) mod tests {
     fn a_stamp_lies_between_the_two_instants() {
         let now = pair(1_000_000_000, 5_000_000_000);
         let (low, high) = place(&now, 4_999_000_000).unwrap();
-        // A millisecond ago, by the slowest and the fastest system clock.
+        // Core times a millisecond ago, if the system clock ran as slowly or as fast as possible.
         assert!(low.as_ns() <= 998_999_450 && high.as_ns() >= 999_000_650);
         assert!((high - low) < Duration::from_us(2));
         assert!(place(&now, 2_000_000_000).is_err());

@@ -1,8 +1,9 @@
-//! Simulated reference: for trials of a timeline, for tests of sources with wrong statements, and
-//! for programs whose tests need a clock of known faults.
+//! Simulated reference. It is for trials of a timeline, for tests of sources that state wrong
+//! errors, and for programs whose tests need a clock with known faults.
 //!
-//! Its time is a line over the machine's core clock; it answers as if over a path of stated delays.
-//! Nothing waits: the delays are in the timestamps.
+//! The time of the reference is a linear function of the machine's core clock. It answers as if
+//! over a path with the configured delays, but no thread waits: the delays are in the timestamps
+//! only.
 
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ impl Source for Simulated {
     }
 }
 
-/// Returns the reference's true time when the core clock is `core`.
+/// Returns the time of the reference when the core clock is `core`, without its error.
 pub(super) fn truth(config: &SimulatedConfig, core: Instant<Core>) -> Instant<Timeline> {
     let since = core - Instant::ZERO;
     let gained = RateError::from_ppb(config.rate_ppb).over_down(since);

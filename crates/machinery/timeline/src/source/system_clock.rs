@@ -1,4 +1,4 @@
-//! The system clock with the kernel's bound of its error, or with one from the configuration.
+//! The system clock as a source, with a bound of its error from the kernel or the configuration.
 
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
-//! TAI minus UTC, which a timeline of scale `tai` adds to the readings of a UTC source.
+//! TAI minus UTC, which a timeline of the scale `tai` adds to the readings of a UTC source.
 //!
-//! Three sources state it: the kernel (set by chronyd, ptp4l or no daemon; after a leap second a
-//! kernel whose offset was never set states 1), the configuration, and the table of leap seconds. A
-//! wrong second would affect every reading, far outside its interval. An offset is therefore used
-//! only if the table allows it at this date and the kernel and the configuration agree. If the
-//! table disproves one of the two, the other is used and the contradiction is reported.
+//! Three sources state the offset: the kernel, the configuration, and the table of leap seconds.
+//! The kernel's value may be set by chronyd, by ptp4l or not at all; a kernel whose offset was
+//! never set states 1 after a leap second. A wrong second would move every reading far outside its
+//! interval. The daemon therefore uses an offset only if the table allows it at the present date
+//! and the kernel and the configuration agree. If the table disproves one of these two, the daemon
+//! uses the other and reports the contradiction.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,27 +20,27 @@ use timeloom_timeline_protocol::ScaleName;
 use super::Untold;
 use crate::config::TimelineConfig;
 
-/// Conversion from UTC to a timeline. Evaluated for every query, since the kernel may learn the
-/// offset later, and a leap second changes it.
+/// Conversion from UTC to the scale of a timeline. The offset is determined for every query,
+/// because the kernel may learn it later and a leap second changes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FromUtc {
     scale: ScaleName,
     configured_s: Option<i16>,
 }
 
-/// Usable offset.
+/// Offset that may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TaiOffset {
     pub(crate) offset_s: i16,
-    /// Contradiction between the kernel and the configuration, if the table of leap seconds
-    /// disproved the kernel's value.
+    /// Text about the contradiction between the kernel and the configuration, if the table of leap
+    /// seconds disproved the kernel's value.
     pub(crate) contradiction: Option<String>,
 }
 
-/// Statement of an offset by a source outside this daemon.
+/// Offset as stated by a source outside this daemon, such as the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stated {
-    /// `None` if it states nothing.
+    /// TAI minus UTC in seconds; `None` if the source states no offset.
     pub(super) offset_s: Option<i32>,
     pub(super) by: &'static str,
 }
@@ -56,10 +57,10 @@ impl FromUtc {
         self.scale
     }
 
-    /// Returns the offset to add to UTC; zero for a local timeline.
+    /// Returns the duration to add to UTC; zero for a local timeline.
     ///
     /// # Errors
-    /// Fails if no offset is known, or none is credible.
+    /// Fails if no offset is known, or if no stated offset is credible.
     pub(crate) fn now(self) -> Result<Duration, Untold> {
         if self.scale == ScaleName::Local {
             return Ok(Duration::ZERO);
@@ -68,7 +69,7 @@ impl FromUtc {
         Ok(Duration::from_s(offset.offset_s.into()))
     }
 
-    /// Returns the contradiction between the present statements, with all values.
+    /// Returns a text about the contradiction between the present statements, with all values.
     pub(crate) fn contradiction(self) -> Option<String> {
         if self.scale == ScaleName::Local {
             return None;
@@ -80,7 +81,7 @@ impl FromUtc {
         }
     }
 
-    /// Evaluates the kernel's present statement.
+    /// Determines the offset from the kernel's present statement, the configuration and the table.
     pub(crate) fn offset(self) -> Result<TaiOffset, Untold> {
         let kernel = SystemClock::ask().ok().map(|kernel| kernel.tai_offset_s);
         self.judge(Stated {
@@ -89,7 +90,8 @@ impl FromUtc {
         })
     }
 
-    /// Evaluates the present statement of a source other than the kernel.
+    /// Determines the offset from a statement by a source other than the kernel, at the present
+    /// date.
     pub(super) fn judge(self, stated: Stated) -> Result<TaiOffset, Untold> {
         let now = Instant::from_ns(read_ns(ClockId::Realtime));
         judge(stated, self.configured_s, now, &leap_seconds())
@@ -110,7 +112,7 @@ fn judge(
             contradiction: None,
         })
     };
-    // Before 1972 there is no reference for a value.
+    // Before 1972 the table cannot confirm a value.
     let is_possible = |s: i32| {
         let s = i16::try_from(s).ok();
         s.is_some_and(|s| possible.as_ref().is_none_or(|range| range.contains(&s)))
@@ -162,8 +164,8 @@ fn judge(
 /// Table read from a file, with the file's modification time.
 type Known = Option<(SystemTime, Arc<LeapSeconds>)>;
 
-/// Returns the machine's table of leap seconds if it has a valid one, or the built-in table. A
-/// changed file is read again.
+/// Returns the machine's table of leap seconds if it is valid, and the built-in table otherwise.
+/// The file is read again when its modification time changes.
 fn leap_seconds() -> Arc<LeapSeconds> {
     static KNOWN: Mutex<Known> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -194,7 +196,7 @@ fn read_list() -> Option<LeapSeconds> {
 /// Table of leap seconds that the system updates with its time zones.
 const LIST: &str = "/usr/share/zoneinfo/leap-seconds.list";
 
-/// Maximum length of the list, in bytes. It has about five thousand.
+/// Maximum length of the list in bytes. The list has about five thousand bytes.
 const MOST_BYTES: u64 = 256 * 1024;
 
 #[cfg(test)]
@@ -227,7 +229,7 @@ mod tests {
         // Before the first leap second only the configuration is evidence.
         assert_eq!(used(0, Some(37), 5), 37);
         assert_eq!(used(37, Some(37), 5), 37);
-        // Beyond the table's expiry a leap second may have come.
+        // After the table has expired, a further leap second may have been inserted.
         let expired_s = LeapSeconds::built_in().expires().as_ns() / 1_000_000_000;
         assert_eq!(used(38, None, expired_s), 38);
     }

@@ -1,4 +1,4 @@
-//! Thread of a source, so that a slow source delays no other.
+//! Thread per source, so that a slow source does not delay the others.
 
 use std::sync::mpsc::{self, Sender, SyncSender, TrySendError};
 
@@ -8,7 +8,7 @@ use timeloom_timeline_protocol::SourceReport;
 use super::Source;
 use crate::worker::Input;
 
-/// Thread of a source, with its statistics.
+/// Handle of the thread of a source, with the source's statistics.
 pub(crate) struct SourceThread {
     questions: SyncSender<Era>,
     pub(crate) answered_at: Option<timeloom_time::Instant<timeloom_clock::Core>>,
@@ -22,7 +22,8 @@ impl SourceThread {
         mut source: Box<dyn Source>,
         inputs: &Sender<Input>,
     ) -> Self {
-        // One request may wait while another is processed; more would be outdated.
+        // One request may wait while another is processed; further ones would be outdated before
+        // their turn.
         let (questions, inbox) = mpsc::sync_channel::<Era>(1);
         let inputs = inputs.clone();
         std::thread::spawn(move || {
@@ -45,7 +46,8 @@ impl SourceThread {
     pub(crate) fn ask(&mut self, era: Era) {
         match self.questions.try_send(era) {
             Ok(()) => self.report.asked += 1,
-            // Still at the last but one: slow, not dead, and no answer so far.
+            // The thread still processes an earlier request: it is slow but not dead, and this is
+            // not a refusal.
             Err(TrySendError::Full(_)) => {}
             Err(TrySendError::Disconnected(_)) => self.refuse("its adapter has ended"),
         }

@@ -12,7 +12,7 @@ use timeloom_timeline_protocol::{
 use timeloom_timeline_protocol::{ClientError, Connection, Directory, TimelineName};
 use timeloom_traces::Traces;
 
-/// The machine's own clock is the reference: true by definition.
+/// A timeline whose reference is the machine's own clock, which is true by definition.
 const OWN: &str = r#"
     [[timeline]]
     name = "own"
@@ -75,7 +75,7 @@ fn a_client_reads_what_the_daemon_keeps() {
         assert!(file.write_at(&[0; 8], 0).is_err());
         assert!(file.set_len(0).is_err());
     }
-    // A past reading of the counter is converted; one of the future is not.
+    // A past reading of the counter is converted; a future one is refused.
     let past = readers[0].ticks();
     let then = match connection.ask(Ask::Convert { ticks: past }).unwrap() {
         Answer::Stamp(stamp) => stamp.interval.unwrap(),
@@ -106,7 +106,8 @@ fn bindings_are_told_what_changes_and_end_with_their_client() {
     connection.ask(Ask::Subscribe { binding: loose }).unwrap();
     let first = connection.next_event(Duration::from_secs(120)).unwrap();
     assert_eq!(first, Some(Event::Restored { binding: loose }));
-    // No accuracy can be better than the clock's resolution, and the answer states the best one.
+    // No accuracy can be better than the clock's resolution. The answer states the best possible
+    // one.
     let impossible = connection.ask(Ask::Bind(need(0))).unwrap();
     let Answer::Impossible {
         accuracy_ns,
@@ -176,7 +177,7 @@ fn a_disturbance_voids_the_timeline_and_tells_bindings() {
         }
         other => panic!("{other:?}"),
     }
-    // It begins anew: an answer of the new era restores it.
+    // The timeline begins again: an answer of the new era restores the binding.
     assert_eq!(next(&mut connection), Some(Event::Restored { binding }));
     let report = timeline.report().unwrap();
     assert_eq!(report.disturbances, 1);
@@ -202,7 +203,7 @@ fn one_timeline_has_one_daemon_and_a_successor_goes_on_with_its_page() {
     wait_for_status(&of_file, Status::Ok);
     drop(first);
     for reader in [&of_file, &of_memory] {
-        // At once, not after the time that a silent daemon is given.
+        // Readers see this at once, not only after `alive_for`.
         assert_eq!(reader.read().unwrap().status(), Status::DaemonDead);
     }
     let gone = Connection::open(&Directory::new(directory.path()), &own());
@@ -267,14 +268,14 @@ fn idle_connections_keep_nobody_else_out() {
     assert_eq!(page.name, own());
     assert!(PageReader::open(&fd).is_ok());
     bind(&mut late, 1_000_000_000);
-    // A program that was bound before them still is.
+    // A program that was bound before those connections is still bound.
     let answer = bound.ask(Ask::Get { binding }).unwrap();
     assert!(matches!(answer, Answer::Binding(_)), "{answer:?}");
     drop((idle, fd, daemon));
     traces.assert_nothing_left();
 }
 
-/// An idle connection is closed even if its place is not needed.
+/// An idle connection is closed even if no other client needs its place.
 #[test]
 fn a_connection_without_a_binding_ends_after_a_time() {
     let directory = tempfile::tempdir().unwrap();
@@ -291,7 +292,7 @@ fn a_connection_without_a_binding_ends_after_a_time() {
     let ended = unbound.next_event(Duration::from_secs(120));
     assert!(matches!(ended, Err(ClientError::Ended)), "{ended:?}");
     assert!(began.elapsed() >= idle_for);
-    // It was silent for longer than that.
+    // This connection was silent for longer than that, but has a binding.
     let answer = bound.ask(Ask::Get { binding }).unwrap();
     assert!(matches!(answer, Answer::Binding(_)), "{answer:?}");
     drop(daemon);

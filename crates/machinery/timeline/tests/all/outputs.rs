@@ -12,7 +12,7 @@ use timeloom_publish::foreign::ntp_shm::ShmTime;
 use timeloom_publish::{NtpShm, now_ticks};
 use timeloom_timeline::{LocalClock, serve};
 
-/// Unit of shared memory that no other test uses, removed with the test.
+/// Unit of NTP shared memory that no other test uses; it is removed when the test ends.
 struct Unit(u16);
 
 impl Unit {
@@ -27,7 +27,8 @@ impl Drop for Unit {
     }
 }
 
-/// Returns a timeline with this source and these outputs, polled often.
+/// Returns the configuration of a timeline with this source and these outputs, and short poll
+/// intervals.
 fn timeline(name: &str, source: &str, outputs: &str) -> String {
     format!(
         "[[timeline]]\nname = \"{name}\"\ntai_offset_s = 37\n\
@@ -130,7 +131,7 @@ fn version_3_holds_true_time_and_an_offset_has_its_sign() {
     let mut datagram = [0; 64];
     let length = chronyd.recv(&mut datagram).unwrap();
     let offset_s = SockSample::parse(&datagram[..length]).unwrap().offset_s;
-    // The daemon calibrates its counter anew, which for a counter that has run for months makes a
+    // The daemon calibrates its counter anew. For a counter that has run for months, this makes a
     // difference of minutes.
     assert!((offset_s - 100_000.0).abs() < 50_000.0, "{offset_s}");
     let shm = NtpShm::open(unit.0).unwrap();
@@ -186,7 +187,7 @@ fn a_segment_says_when_its_sources_are_lost() {
         "clockbound = \"{}\"\nclockbound_version = 2\nalive_for = \"300 ms\"\nfresh_for = \"1 s\"",
         segment.display()
     );
-    // Its source is another such segment, which is removed.
+    // The source is a segment of the same format, which the test then removes.
     let source = place.path().join("source");
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let theirs = SegmentV2 {
@@ -214,7 +215,7 @@ fn a_segment_says_when_its_sources_are_lost() {
             v2(&segment).filter(|found| found.status == status)
         })
     };
-    // As wide as its source.
+    // The bound is as wide as that of the source.
     let before = expect(ClockStatus::Synchronized);
     assert!(before.bound_ns >= 300_000, "{before:?}");
     std::fs::remove_file(&source).unwrap();
@@ -243,7 +244,7 @@ fn what_cannot_be_written_is_refused_at_the_start() {
     }
     let letter = std::fs::read_to_string(at("letter")).unwrap();
     assert!(letter.starts_with("Dear"));
-    // Two of one daemon, and two daemons.
+    // First two timelines of one daemon, then two daemons.
     let outputs = format!("clockbound_version = 2\nclockbound = \"{}\"", at("shm0"));
     let mistake = |first: &str, second: &str| {
         let text = timeline("a", OWN, first) + &timeline("b", OWN, second);

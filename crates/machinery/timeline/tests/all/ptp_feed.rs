@@ -1,5 +1,6 @@
-//! `timeloom ptp slave` feeds a timeline: by artificial records, and by a signed grandmaster and
-//! slave on a cable. All share one clock, so that the truth is known: it is this machine's time.
+//! Tests that `timeloom ptp slave` feeds a timeline: with artificial records, and with a signed
+//! grandmaster and slave on a virtual cable. All programs share this machine's clock, so true time
+//! is known.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
@@ -20,7 +21,8 @@ use timeloom_timeline::{Daemon, serve};
 
 const TAI_NS: i64 = 37_000_000_000;
 
-/// Starts a daemon in `place` with one timeline, fed at the path returned.
+/// Starts a daemon in `place` with one timeline, and returns it with the path of its feed socket
+/// and a reader.
 fn fed(place: &Path, time_to_live: &str, source: &str) -> (Daemon, PathBuf, PageReader) {
     let feed = place.join("feed");
     let text = format!(
@@ -35,8 +37,8 @@ fn fed(place: &Path, time_to_live: &str, source: &str) -> (Daemon, PathBuf, Page
     (daemon, feed, reader)
 }
 
-/// Returns a Sync that left 30 µs ago and has just arrived, over a link of 20 µs with 10 µs of
-/// correction.
+/// Returns the report of a Sync that left its master 30 µs ago and has just arrived, over a link
+/// delay of 20 µs and with a correction of 10 µs.
 fn record(verdict: &str) -> String {
     let arrival_ns = realtime_ns();
     format!(
@@ -45,7 +47,8 @@ fn record(verdict: &str) -> String {
     )
 }
 
-/// Asserts that an interval of a reading holds this machine's time; returns its width.
+/// Asserts that the interval of a reading contains this machine's time, and returns the interval's
+/// width.
 fn holds_truth(reader: &PageReader) -> Option<i64> {
     let before_ns = realtime_ns() + TAI_NS;
     let stamp = reader.read().unwrap();
@@ -79,10 +82,10 @@ fn accepted_syncs_make_time_and_silence_ends_it() {
         std::thread::sleep(Duration::from_millis(10));
         least_ns = least_ns.min(holds_truth(&reader).unwrap());
     }
-    // Twice the link and the correction whole, and the timestamps: ± 35 µs.
+    // Twice the whole of the link delay and the correction, and the timestamps: ± 35 µs.
     assert!(least_ns >= 60_000, "{least_ns} ns claims too much");
     assert!(least_ns < 2_000_000, "{least_ns} ns");
-    // Without further records the status changes, and the interval ends.
+    // Without further records the status changes at first, and then the interval is lost.
     let lost = wait_for_status(&reader, Status::SourceLost);
     assert!(lost.interval().is_some());
     wait_for("the end of its time", || {
@@ -98,7 +101,8 @@ fn accepted_syncs_make_time_and_silence_ends_it() {
 fn time_that_nobody_vouches_for_is_none() {
     for verdict in ["unsigned", "rejected", "incomplete"] {
         let place = tempfile::tempdir().unwrap();
-        // Authentication is not demanded of other sources; of this one it always is.
+        // This timeline does not demand authentication of its sources; a `ptp` source always needs
+        // it.
         let (daemon, feed, reader) = fed(place.path(), "60 s", "");
         let slave = UnixDatagram::unbound().unwrap();
         for _ in 0..20 {
@@ -110,7 +114,7 @@ fn time_that_nobody_vouches_for_is_none() {
             let _ = slave.send_to(record(verdict).as_bytes(), &feed);
             (reader.read().unwrap().status() == Status::Unauthenticated).then_some(())
         });
-        // Afterwards accepted time counts.
+        // Records that were accepted afterwards count.
         wait_for("time", || {
             let _ = slave.send_to(record("accepted").as_bytes(), &feed);
             holds_truth(&reader)
@@ -140,7 +144,7 @@ fn without_a_word_on_the_scale_and_over_a_file_nothing_is_served() {
     assert_eq!(std::fs::read_to_string(&feed).unwrap(), "data");
 }
 
-/// PTP program that ends with the test.
+/// PTP program in a thread that ends with the test.
 struct Clock {
     wake: Wake,
     thread: Option<JoinHandle<Result<Counters, PtpError>>>,
@@ -156,7 +160,7 @@ impl Clock {
         options.profile.log_sync_interval = -4;
         options.profile.log_announce_interval = -3;
         options.profile.log_delay_interval = -3;
-        // A busy machine must not count as an attack.
+        // Delays on a busy machine must not count as an attack.
         options.jump_bound = timeloom_ptp_io::TimeInterval::from_ns(STAMP_ERROR_NS);
         let names = options
             .auth
@@ -185,7 +189,7 @@ impl Drop for Clock {
     }
 }
 
-/// Error of software timestamps on a machine whose processors are taken away for a while.
+/// Error of software timestamps on a machine that may take the processor from a thread for a while.
 const STAMP_ERROR_NS: i64 = 20_000_000;
 
 fn options(role: Role, keys: Option<&Path>) -> Options {
@@ -199,7 +203,7 @@ fn options(role: Role, keys: Option<&Path>) -> Options {
     options
 }
 
-/// Creates keys for both ends, and the right to lead for one.
+/// Creates keys for both ends, and the right to be grandmaster for one of them.
 fn make_keys(place: &Path) -> [PathBuf; 2] {
     make_authority(place).unwrap();
     let nodes = [("gm", "020000fffe00000a"), ("slave", "020000fffe00000b")];
@@ -248,7 +252,7 @@ fn a_signed_grandmaster_is_time_and_an_unsigned_one_is_not() {
         2 * STAMP_ERROR_NS
     );
     assert!(least_ns < 4 * STAMP_ERROR_NS, "{least_ns} ns");
-    // An unsigned one in its place: the interval grows, and then ends.
+    // An unsigned grandmaster replaces it: the interval grows, and is then lost.
     drop(leader);
     let unsigned = Clock::start(&cable, 0, options(Role::Grandmaster, None), None);
     wait_for("unauthenticated", || {
@@ -259,7 +263,7 @@ fn a_signed_grandmaster_is_time_and_an_unsigned_one_is_not() {
         assert_eq!(reader.read().unwrap().status(), Status::Unauthenticated);
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The signed one again.
+    // The signed grandmaster returns.
     drop(unsigned);
     let _leader = Clock::start(&cable, 0, options(Role::Grandmaster, Some(&gm)), None);
     wait_for_status(&reader, Status::Ok);

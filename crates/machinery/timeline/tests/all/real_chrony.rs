@@ -66,7 +66,7 @@ fn prove(length: Duration) {
     }
     wait_for_status(&reader, Status::Ok);
     let end = Instant::now() + length;
-    // chronyd's confidence grows; the last width is more meaningful than the mean.
+    // chronyd's error estimate shrinks with time, so the last width says more than the mean.
     let (mut samples, mut widths, mut last, mut errors) = (0, 0i64, 0, 0f64);
     while Instant::now() < end {
         let before_ns = realtime_ns() + 37_000_000_000;

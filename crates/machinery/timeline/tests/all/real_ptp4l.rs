@@ -1,5 +1,5 @@
-//! Test with real `ptp4l`s: two in namespaces of one machine share the true clock, so every
-//! nanosecond of offset is error.
+//! Test with real `ptp4l` programs in two namespaces of one machine. They share the true clock, so
+//! every nanosecond of offset is error.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ fn mean_and_deviation(values: &[i64]) -> (f64, f64) {
     (mean, (squares / n).sqrt())
 }
 
-/// Reads for `length` and asserts that every interval holds the truth.
+/// Reads the timeline for `length` and asserts that every interval contains true time.
 fn contains_truth(reader: &PageReader, length: Duration) -> Shown {
     let mut shown = Shown::default();
     let end = Instant::now() + length;
@@ -71,7 +71,7 @@ fn contains_truth(reader: &PageReader, length: Duration) -> Shown {
                 "sample {}: the truth {before_ns}…{after_ns} is not in {earliest}…{latest}",
                 shown.samples
             );
-            // A reading that was interrupted is no measure of the estimate.
+            // A reading during which the thread was interrupted says nothing about the estimate.
             if after_ns - before_ns < 2_000 {
                 shown
                     .errors
@@ -86,7 +86,7 @@ fn contains_truth(reader: &PageReader, length: Duration) -> Shown {
     shown
 }
 
-/// Runs `during` on busy processors and a busy cable.
+/// Runs `during` while other threads load the processors and the cable.
 fn beside_load<T>(cable: &Cable, during: impl FnOnce() -> T) -> T {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     let done = AtomicBool::new(false);
@@ -103,7 +103,7 @@ fn beside_load<T>(cable: &Cable, during: impl FnOnce() -> T) -> T {
             }
         });
         scope.spawn(|| {
-            // Bursts, half of the time.
+            // Bursts of traffic, for half of the time.
             while !done.load(Relaxed) {
                 let burst = Instant::now();
                 while burst.elapsed() < Duration::from_millis(5) {
@@ -130,8 +130,8 @@ fn beside_load<T>(cable: &Cable, during: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Binds with twice the accuracy that the daemon reports as the best possible: then it makes every
-/// effort.
+/// Binds with twice the accuracy that the daemon reports as the best possible, so that the daemon
+/// polls as often as it can.
 fn bind_tightly(connection: &mut Connection) -> i64 {
     wait_for("a binding", || {
         let mut need = Need {
@@ -148,7 +148,7 @@ fn bind_tightly(connection: &mut Connection) -> i64 {
     })
 }
 
-/// Returns the offsets that a `ptp4l` has logged, from the `told`th on.
+/// Returns the offsets in nanoseconds that a `ptp4l` has logged, beginning with number `told`.
 fn offsets_in(log: &Path, told: &mut usize) -> Vec<i64> {
     let text = std::fs::read_to_string(log).unwrap();
     let offset = |line: &str| {
@@ -203,7 +203,7 @@ fn prove(length: Duration) {
         };
         let (error, deviation) = mean_and_deviation(&shown.errors);
         let (width, _) = mean_and_deviation(&shown.widths);
-        // Offsets that plain ptp4l reported meanwhile; the true one is 0.
+        // Offsets that plain `ptp4l` reported in the same time; the true offset is 0.
         let offsets = offsets_in(&directory.path().join("log1"), &mut told);
         let (offset, spread) = mean_and_deviation(&offsets);
         let rms = |mean: f64, deviation: f64| mean.hypot(deviation);

@@ -1,4 +1,4 @@
-//! Every kind of source that needs nothing but this machine, in real daemons.
+//! Tests of every kind of source that needs nothing but this machine, with real daemons.
 
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,8 +14,8 @@ use timeloom_timeline::{Daemon, LocalClock, serve};
 
 const TAI_NS: i64 = 37_000_000_000;
 
-/// The machine's clock as a reference that is off by a millisecond at most, and a page that states
-/// so.
+/// Timeline whose reference is the machine's clock with a stated error of a millisecond; its page
+/// is a source of other timelines.
 const REFERENCE: &str = r#"
     [[timeline]]
     name = "reference"
@@ -30,7 +30,7 @@ fn reader(daemon: &Daemon) -> PageReader {
     PageReader::open(daemon.timelines().next().unwrap().page()).unwrap()
 }
 
-/// Waits for an interval, and asserts that it holds this machine's time; returns its width.
+/// Waits for an interval, asserts that it contains this machine's time, and returns its width.
 fn holds_truth(reader: &PageReader) -> i64 {
     wait_for_status(reader, Status::Ok);
     let mut width_ns = 0;
@@ -83,7 +83,7 @@ fn a_timeline_and_its_vmclock_are_sources_of_others() {
             "narrower than what it comes from: {width_ns}"
         );
     }
-    // Missing pages give no time, and do no harm.
+    // Missing pages give no time, and do not disturb the daemon.
     let place = tempfile::tempdir().unwrap();
     let text = "[[timeline]]\nname = \"x\"\n[[timeline.source]]\ntype = \"vmclock\"\npath = \"/dev/null\"\n";
     let none = serve(&config(place.path(), text)).unwrap();

@@ -1,4 +1,4 @@
-//! A host with a daemon whose true time is known.
+//! Host with a daemon, for tests in which the true time is known.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ use timeloom_timeline_client::Timeline;
 use timeloom_timeline_protocol::TimelineName;
 use timeloom_vm::Relay;
 
-/// The machine's own clock is the reference: it is true by definition.
+/// The machine's own clock is the reference of the tests, so it is exact by definition.
 const OWN: &str = r#"
     [[timeline]]
     name = "own"
@@ -24,7 +24,7 @@ const OWN: &str = r#"
     vouched_error = "0 ns"
 "#;
 
-/// Returns CLOCK_REALTIME as TAI.
+/// Returns CLOCK_REALTIME, converted to TAI, in ns.
 pub(crate) fn tai_ns() -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.unwrap().as_nanos() as i64 + 37_000_000_000
@@ -49,7 +49,7 @@ impl Host {
     pub(crate) fn relay(&self) -> (Relay, OwnedFd) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let names: Vec<TimelineName> = vec!["own".parse().unwrap()];
-        // Slower than any processor, so the unknown part is larger.
+        // No processor is as slow as this rate, so the unknown part is larger than in reality.
         let scale = CoreScale::new(At::ZERO, At::ZERO, Rate::from_ratio(2, 1).unwrap());
         let directory = self.daemon.directory().clone();
         let mut relay = Relay::start(directory, names, scale.into()).unwrap();
@@ -63,7 +63,8 @@ impl Host {
     }
 }
 
-/// Waits for a good reading, then takes many, each of which must contain the true time.
+/// Waits for a reading with an interval, then takes `readings` readings, each of which must contain
+/// the true time.
 pub(crate) fn read_the_truth(timeline: &Timeline, readings: usize) {
     wait_for("a good reading", || {
         let stamp = timeline.read().unwrap();
@@ -73,7 +74,7 @@ pub(crate) fn read_the_truth(timeline: &Timeline, readings: usize) {
         let before_ns = tai_ns();
         let stamp = timeline.read().unwrap();
         let after_ns = tai_ns();
-        // On a busy machine the daemon may be late; then there is no interval.
+        // On a busy machine the daemon may be late, and a reading then has no interval.
         let Some(interval) = stamp.interval() else {
             continue;
         };

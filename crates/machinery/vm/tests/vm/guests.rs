@@ -1,4 +1,4 @@
-//! Tests with guests of real virtual machines: their readings are true under all disturbances.
+//! Tests with guests in real virtual machines: their readings must be true under all disturbances.
 
 use std::net::Shutdown;
 use std::time::Duration;
@@ -14,7 +14,8 @@ fn a_guest_reaches_its_host_by_vsock() {
     let host = Host::new();
     let mut guest = Machine::start_with(&host, "a_guest_by_vsock", Some(Vsock::start()));
     for round in 0..2 {
-        // Until then only the other port could supply answers: there are none.
+        // Until the vsock is connected, answers could only come through the machine's port, which
+        // gives none.
         let way = guest.way();
         if round == 0 {
             assert_eq!(guest.line(), "ready");
@@ -22,7 +23,7 @@ fn a_guest_reaches_its_host_by_vsock() {
         }
         wait_for("an interval", || guest.read().ok());
         (0..200).for_each(|_| drop(guest.read()));
-        // The guest reconnects by itself.
+        // The guest must reconnect by itself.
         way.shutdown(Shutdown::Both).unwrap();
         wait_for("the end of its bindings", || {
             (host.bindings() == 0).then_some(())
@@ -51,7 +52,7 @@ fn guests_read_the_truth_and_a_hostile_one_hurts_nobody() {
         widths[widths.len() - 1]
     );
 
-    // The machine is stopped for a while, so its counter lags: never a wrong time.
+    // The machine is stopped for a while, so its counter lags behind. No reading may be wrong.
     let events = good.watched();
     for _ in 0..3 {
         good.tell_monitor("\"stop\"");
@@ -59,13 +60,13 @@ fn guests_read_the_truth_and_a_hostile_one_hurts_nobody() {
         std::thread::sleep(Duration::from_millis(700));
         good.tell_monitor("\"cont\"");
         events.recv_timeout(PATIENCE).unwrap();
-        // Each of these contains the true time, or has no interval, until the guest has measured
-        // again.
+        // Each of these readings must contain the true time, or have no interval until the guest
+        // has measured again.
         wait_for("an interval again", || good.read().ok());
         (0..100).for_each(|_| drop(good.read()));
     }
 
-    // A second guest writes to the memory, and sends 100,000 invalid messages to the port.
+    // A second guest writes to the shared memory, and sends 100,000 invalid messages to its port.
     let mut hostile = Machine::start(&host, "a_hostile_guest");
     assert_eq!(hostile.line(), "ready");
     wait_for("all of it to be looked at", || {
@@ -77,7 +78,7 @@ fn guests_read_the_truth_and_a_hostile_one_hurts_nobody() {
     (0..200).for_each(|_| drop(good.read()));
     wait_for("an interval beside it", || good.read().ok());
     drop(hostile);
-    // After it is killed, the other guest has no connections any more.
+    // After the well-behaved guest has been killed, none of its bindings may be left.
     drop(good);
     wait_for("the end of its bindings", || {
         (host.bindings() == 0).then_some(())
@@ -108,7 +109,7 @@ fn a_stopped_guest_is_disrupted_until_it_has_measured_again() {
         let readings: Vec<_> = (0..100).map(|_| guest.read()).collect();
         let is_disrupted =
             |said: &Result<_, String>| said.as_ref().is_err_and(|said| said.contains("disrupted"));
-        // A daemon that is delayed on a busy machine is a different case.
+        // A daemon that is late on a busy machine is another case.
         if is_stopped {
             assert!(readings.iter().all(Result::is_err), "{readings:?}");
             assert!(readings.iter().any(is_disrupted), "{readings:?}");
@@ -133,15 +134,15 @@ fn a_guest_that_is_reset_begins_anew() {
         guest.tell_monitor(command);
     }
     events.recv_timeout(PATIENCE).unwrap();
-    // The old connections have ended, and the present ones are its own.
+    // The old connections have ended, and the present ones belong to the new guest.
     assert_eq!(guest.line(), "ready");
     assert_eq!(host.bindings(), 1);
     wait_for("an interval again", || guest.read().ok());
     (0..100).for_each(|_| drop(guest.read()));
 }
 
-/// The contents of a region belong to the host, and QEMU cannot exclude them from a restored state.
-/// QEMU therefore refuses, and names the device.
+/// The content of a region belongs to the host, and QEMU cannot exclude it from a restored state.
+/// QEMU must therefore refuse, and name the device.
 #[test]
 #[ignore = "takes a kernel and minutes: `make test-vm`"]
 fn a_guest_with_a_region_is_neither_saved_nor_migrated() {
@@ -156,7 +157,7 @@ fn a_guest_with_a_region_is_neither_saved_nor_migrated() {
         let refused = guest.monitor_says("\"id\": 1");
         assert!(refused.contains("ivshmem"), "{command}: {refused}");
     }
-    // The machine continues.
+    // The machine must continue to run.
     assert_eq!(guest.line(), "ready");
     wait_for("an interval", || guest.read().ok());
 }

@@ -1,5 +1,5 @@
-//! Programs that run inside a virtual machine: the library, a hostile guest, and a server of its
-//! clock.
+//! Programs that run inside a virtual machine: a user of the library, a hostile guest, and a server
+//! of the machine's clock.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -30,9 +30,9 @@ fn a_guest_by_vsock() {
     serve(|| Link::Vsock);
 }
 
-/// For a machine that is a host of a session: `scripts/vm/ask_time` asks it for its host's
-/// timelines, one name per line. Each is read on another processor than the previous one: a
-/// measurement on one processor must hold on all.
+/// Program for a machine that is a host of a session. `scripts/vm/ask_time` sends the names of its
+/// host's timelines, one on each line. Each timeline is read on another processor than the previous
+/// one, because a measurement on one processor must be valid on all.
 #[test]
 #[ignore = "runs in a virtual machine that `make test-vm` starts"]
 fn a_reader() {
@@ -56,7 +56,7 @@ fn a_reader() {
     });
 }
 
-/// The whole stack in a machine: its own daemon, with a `ptp4l` that receives a master over the
+/// Whole stack in a machine: a daemon of its own, and a `ptp4l` that receives a master over the
 /// machine's network interface. `scripts/vm/ptp` asks for that timeline as `scripts/vm/timelines`
 /// does.
 #[test]
@@ -79,7 +79,7 @@ fn a_ptp_slave() {
     );
     let config: DaemonConfig = timeline.parse().unwrap();
     let _daemon = timeloom_timeline::serve(&config).unwrap();
-    // The daemon adjusts nothing: the machine's clock keeps its initial error.
+    // The daemon does not adjust the machine's clock, which keeps its initial error.
     let settings = format!(
         "[global]\ntime_stamping software\nnetwork_transport L2\nfree_running 1\n\
          slaveOnly 1\nlogMinDelayReqInterval -3\ntx_timestamp_timeout 200\n\
@@ -100,7 +100,7 @@ fn a_ptp_slave() {
     slave.wait().unwrap();
 }
 
-/// Answers each client, line by line.
+/// Answers the lines of each client, one at a time, with the result of `to`.
 fn answer(listener: &TcpListener, mut to: impl FnMut(&str) -> String) {
     for stream in listener.incoming().flatten() {
         let mut answers = stream.try_clone().unwrap();
@@ -112,7 +112,7 @@ fn answer(listener: &TcpListener, mut to: impl FnMut(&str) -> String) {
     }
 }
 
-/// Returns the agent, once it has found the host.
+/// Starts an agent, and returns it once it has found the host.
 fn started(link: impl Fn() -> Link) -> Agent {
     let region = wait_for("the region", || devices::region().ok());
     wait_for("the way to the host", || {
@@ -130,7 +130,7 @@ fn opened(name: &str) -> Timeline {
     timeline
 }
 
-/// Formats a reading as a line: begin and end of its interval, if any, and its status.
+/// Formats a reading as a line: begin and end of its interval, if it has one, and its status.
 fn reading(timeline: &Timeline) -> String {
     let stamp = timeline.read().unwrap();
     match stamp.interval() {
@@ -144,7 +144,7 @@ fn reading(timeline: &Timeline) -> String {
     }
 }
 
-/// Reads the host's timeline for clients at the port `test`.
+/// Reads the host's timelines for clients at the port `test`.
 fn serve(link: impl Fn() -> Link) {
     let agent = started(link);
     let timeline = opened("own");
@@ -154,7 +154,7 @@ fn serve(link: impl Fn() -> Link) {
     asked.write_all(b"ready\n").unwrap();
     let mut byte = [0];
     loop {
-        // The port has no peer yet, or no longer.
+        // The port has no peer, either not yet or not any more.
         if asked.read(&mut byte).unwrap_or(0) == 0 {
             std::thread::sleep(std::time::Duration::from_millis(5));
             continue;
@@ -184,8 +184,8 @@ fn a_hostile_guest() {
     }
 }
 
-/// For a machine that is a host of a session: `scripts/vm/ask` sends it lines, and compares the
-/// answers with the session's clock.
+/// Program for a machine that is a host of a session. `scripts/vm/ask` sends lines to it, and
+/// compares the answers with the session's clock.
 #[test]
 #[ignore = "runs in a virtual machine that `make test-vm` starts"]
 fn a_clock() {
@@ -200,8 +200,8 @@ fn a_clock() {
     });
 }
 
-/// Reads the clock of each processor, several times: a thread moves from one to the next, so no
-/// clock may be behind the previous one.
+/// Reads the clock of each processor several times. A thread moves from one processor to the next,
+/// so no clock may be behind the previous one.
 fn clocks() -> Vec<(usize, i64)> {
     let around = processors();
     let mut said = Vec::new();
@@ -214,7 +214,7 @@ fn clocks() -> Vec<(usize, i64)> {
     said
 }
 
-/// Returns the processors that this thread may use.
+/// Returns the numbers of the processors that this thread may use.
 fn processors() -> Vec<usize> {
     let all = sched_getaffinity(None).unwrap();
     (0..CpuSet::MAX_CPU)
@@ -222,7 +222,7 @@ fn processors() -> Vec<usize> {
         .collect()
 }
 
-/// Restricts this thread to these processors.
+/// Restricts this thread to the given processors.
 fn pin(processors: &[usize]) {
     let mut set = CpuSet::new();
     for &processor in processors {
@@ -231,5 +231,5 @@ fn pin(processors: &[usize]) {
     sched_setaffinity(None, &set).unwrap();
 }
 
-/// Directory in which programs inside connect to the agent.
+/// Directory in which programs in the machine connect to the agent.
 const TIMELINES: &str = "/run/timelines";

@@ -1,4 +1,4 @@
-//! A real virtual machine: QEMU's emulation with Debian's kernel.
+//! Real virtual machine: QEMU's emulation, with Debian's kernel.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,10 +12,10 @@ use timeloom_vm::{Relay, VSOCK_PORT, monitor, qemu};
 
 use crate::common::{Host, tai_ns, wait_for};
 
-/// A running machine; it is killed when the value is dropped.
+/// Machine that is running; it is killed when the value is dropped.
 pub(crate) struct Machine {
     emulator: Child,
-    /// Device of its vsock, if it has one.
+    /// Device for its vsock, if it has one.
     vsock: Option<Vsock>,
     relay: Arc<Mutex<Relay>>,
     asked: BufReader<UnixStream>,
@@ -29,8 +29,8 @@ impl Drop for Machine {
     }
 }
 
-/// A vsock device in user space (rust-vmm's vhost-device-vsock), for QEMU if the host's kernel has
-/// none. It forwards connections to a port of the host to a socket named after that port.
+/// Vsock device in user space (rust-vmm's vhost-device-vsock), for a host whose kernel has none. It
+/// forwards a connection to a port of the host to a Unix socket that is named after the port.
 pub(crate) struct Vsock {
     device: Child,
     listener: UnixListener,
@@ -86,7 +86,7 @@ fn file(name: &str) -> String {
 }
 
 impl Machine {
-    /// Starts a machine that runs the test of this name inside.
+    /// Starts a machine in which the test `inside` runs.
     pub(crate) fn start(host: &Host, inside: &str) -> Self {
         Self::start_with(host, inside, None)
     }
@@ -145,8 +145,8 @@ impl Machine {
         self.relay.lock().unwrap()
     }
 
-    /// Waits for the guest's vsock connection and passes it to the relay; returns a second handle
-    /// of it.
+    /// Waits for the guest's vsock connection, and passes it to the relay. Returns a second handle
+    /// of the connection.
     pub(crate) fn way(&self) -> UnixStream {
         let vsock = self.vsock.as_ref().expect("it was started with one");
         let (way, _) = vsock.listener.accept().unwrap();
@@ -161,8 +161,8 @@ impl Machine {
         line.trim_end().to_owned()
     }
 
-    /// Makes the guest read once. Its answer must contain an instant between the question and the
-    /// answer, or have no interval; returns the width of the interval.
+    /// Lets the guest read its timeline once. The reading must have no interval, or an interval
+    /// with an instant between question and answer. Returns the width of the interval.
     pub(crate) fn read(&mut self) -> Result<i64, String> {
         let before_ns = tai_ns();
         self.asked.get_mut().write_all(b"r").unwrap();
@@ -180,12 +180,12 @@ impl Machine {
         Ok(latest - earliest)
     }
 
-    /// Reads the emulator's output up to a line that contains `text`, which is returned.
+    /// Reads the emulator's output up to a line that contains `text`, and returns that line.
     pub(crate) fn monitor_says(&mut self, text: &str) -> String {
         let patience = Some(Duration::from_secs(300));
         self.monitor.set_read_timeout(patience).unwrap();
         let mut line = Vec::new();
-        // Byte by byte: the rest belongs to another reader.
+        // Reads byte by byte, because the bytes after the line belong to another reader.
         loop {
             let mut byte = [0];
             self.monitor.read_exact(&mut byte).unwrap();
@@ -205,16 +205,18 @@ impl Machine {
         self.monitor.write_all(line.as_bytes()).unwrap();
     }
 
-    /// Required before the first command.
+    /// Opens the monitor, which is required before the first command.
     pub(crate) fn open_monitor(&mut self) {
         self.tell_monitor("\"qmp_capabilities\"");
         self.monitor_says("\"return\"");
     }
 
-    /// From now on the relay, and the returned receiver, are notified of displacements of the
-    /// machine's counter. The emulator must not have received a command before.
+    /// Watches the emulator's monitor. From now on, displacements of the machine's counter are
+    /// reported to the relay and to the returned receiver. No command may have been sent to the
+    /// emulator before.
     pub(crate) fn watched(&mut self) -> Receiver<()> {
-        // Before the thread does it: its own command then returns an error, which is not an event.
+        // Opened here, before the thread opens it. The thread's own command then gets an error,
+        // which is not an event.
         self.open_monitor();
         let (relay, stream) = (self.relay.clone(), self.monitor.try_clone().unwrap());
         let (seen, events) = channel();

@@ -1,5 +1,5 @@
-//! Tests of timelines in virtual machines: without a machine in [`short`], with real ones in
-//! [`guests`], inside which [`inside`] runs.
+//! Tests of timelines in virtual machines. Those in [`short`] need no machine; those in [`guests`]
+//! use real machines, in which [`inside`] runs.
 
 mod common;
 mod guests;

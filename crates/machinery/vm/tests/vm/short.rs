@@ -1,6 +1,6 @@
-//! Relay and agent without a machine between them: a pair of sockets serves as the port, and the
-//! region's memory as the PCI device. Both sides have the same counter, so the guest's measurement
-//! must contain zero, and its readings the true time.
+//! Tests of relay and agent without a machine between them. A pair of sockets takes the place of
+//! the port, and the region's memory that of the PCI device. Both sides have the same counter, so
+//! the guest's measurement must contain zero, and its readings the true time.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -60,7 +60,7 @@ fn a_guest_binds_and_reads_the_truth_and_what_it_had_ends_with_it() {
     let first = told.recv_timeout(Duration::from_secs(120)).unwrap();
     assert_eq!(first, Change::Restored);
     assert_eq!(host.bindings(), 1);
-    // The counter may have been displaced: no reading is good until the next measurement.
+    // The counter may have been displaced, so no reading may be good before the next measurement.
     guest.relay.displace();
     assert_eq!(timeline.read().unwrap().status(), Status::Disrupted);
     read_the_truth(&timeline, 1_000);
@@ -98,7 +98,7 @@ fn a_guest_whose_way_to_the_host_breaks_takes_it_anew() {
         let _binding = wait_for("a binding", || timeline.bind(need).ok());
         read_the_truth(&timeline, 1_000);
         assert_eq!(host.bindings(), 1);
-        // As if the device between them were restarted.
+        // The link is cut as if the device between the two were restarted.
         way.shutdown(std::net::Shutdown::Both).unwrap();
         wait_for("the end of its bindings", || {
             (host.bindings() == 0).then_some(())
@@ -120,13 +120,13 @@ fn a_silent_guest_loses_its_bindings_and_its_channel_serves_the_next() {
     };
     let bind = r#"{"say":"ask","connection":1,"timeline":"own","request":
         {"id":1,"ask":"bind","below_ns":500000000,"above_ns":500000000,"resolution_ns":1}}"#;
-    // Messages before a hello do not count: they may be another guest's.
+    // Messages before a hello must be ignored, because they may come from another guest.
     say(&mut port, bind);
     say(&mut port, r#"{"say":"hello","nonce":7,"version":1}"#);
     say(&mut port, bind);
     wait_for("a binding", || (host.bindings() == 1).then_some(()));
-    // Half a message, and then the next guest: its messages are read, and the old guest's
-    // connections end.
+    // Half a message, and then the next guest. Its messages must be read, and the connections of
+    // the old guest must end.
     port.write_all(br#"{"say":"ask","connection":2,"timel"#)
         .unwrap();
     port.write_all(&[0]).unwrap();
@@ -136,7 +136,7 @@ fn a_silent_guest_loses_its_bindings_and_its_channel_serves_the_next() {
     });
     say(&mut port, bind);
     wait_for("a binding again", || (host.bindings() == 1).then_some(()));
-    // Now it sends nothing any more.
+    // From here on the guest sends nothing.
     wait_for("the end of the second one's", || {
         (host.bindings() == 0).then_some(())
     });
@@ -158,7 +158,7 @@ fn a_hostile_guest_hurts_only_itself() {
         .unwrap();
     let hello = b"\0{\"say\":\"hello\",\"nonce\":7,\"version\":1}\0";
     port.write_all(hello).unwrap();
-    // 100,000 invalid messages, of five kinds, one of them very long without an end.
+    // 100,000 invalid messages of five kinds, one of them very long and without an end.
     let kinds: [&[u8]; 5] = [
         b"\0x\0",
         b"\0{\"say\":\"beat\",\"sequence\":-1}\0",
@@ -170,7 +170,7 @@ fn a_hostile_guest_hurts_only_itself() {
         port.write_all(kinds[turn % 5]).unwrap();
     }
     port.write_all(&vec![b'z'; 3 * MOST_FRAME_BYTES]).unwrap();
-    // More connections and bindings than allowed, with answers that it never reads.
+    // More connections and bindings than are allowed, with answers that the guest never reads.
     port.write_all(b"\0").unwrap();
     for number in 0..200 {
         let bind = format!(
@@ -190,7 +190,7 @@ fn a_hostile_guest_hurts_only_itself() {
     } = stats;
     assert!(bindings <= 40, "four on each of ten: {bindings}");
     assert!(connections <= 10, "{connections}");
-    // The other guest keeps its connections, and reads the true time.
+    // The other guest must keep its connections, and read the true time.
     assert!(binding.requirement().is_ok());
     read_the_truth(&timeline, 5_000);
     assert_eq!(good.relay.stats().malformed, 0);

@@ -1,5 +1,5 @@
-//! Parts of an agreement that can still matter: for the search of all orders (`explore::canonical`,
-//! which gives the reasons).
+//! Reduction of an agreement to the parts that can still have an effect, for the exhaustive search.
+//! `explore::canonical` gives the reasons.
 
 use timeloom_time::{Duration, Instant};
 
@@ -8,7 +8,8 @@ use crate::hosts::{HostId, Hosts};
 use crate::record::{Record, Resumed, Stage};
 
 impl Agreement {
-    /// Returns the pause up to which no record is used any more; `None` before the host takes part.
+    /// Returns the greatest pause number whose records no step uses any more; `None` before the
+    /// host takes part in the run.
     fn behind(&self) -> Option<u64> {
         match self.stage {
             Own::Joining => None,
@@ -17,14 +18,15 @@ impl Agreement {
         }
     }
 
-    /// Forgets all that no step uses any more, if no host joins late.
+    /// Removes all knowledge that no step uses any more, provided that no host joins late.
     pub(crate) fn without_old_knowledge(&mut self) {
         if let Some(behind) = self.behind() {
             self.peers.retain(|_, record| record.pause > behind);
         }
-        // Used only for a record that asks to join.
+        // A step uses this only for a record that asks to join.
         self.present = Hosts::NONE;
-        // Sent only while it runs, and until it knows the instant of the stop.
+        // The end of the last pause is sent only while the host runs, and until it knows the
+        // instant of the next stop.
         let is_said = matches!(self.stage, Own::Running | Own::Proposing | Own::Closing(_));
         if !is_said && self.stage != Own::Joining {
             self.resumed = NOTHING;
@@ -69,20 +71,20 @@ impl Agreement {
         }
     }
 
-    /// Forgets all knowledge of other hosts.
+    /// Removes all records of other hosts.
     pub(crate) fn know_nothing(&mut self) {
         self.peers.clear();
         self.present = Hosts::NONE;
     }
 
-    /// Returns the known record of `other`.
+    /// Returns the last known record of `other`.
     pub(crate) fn knows(&self, other: HostId) -> Option<&Record> {
         self.peers.get(&other)
     }
 
-    /// Returns the records that a member may have sent in this host's pause before this one:
-    /// stopped, with the line held or not, at that ballot or an older one; and before that, on its
-    /// way to the stop.
+    /// Returns the records that a host with record `said` may have sent before in its current
+    /// pause: stopped, at the same or an older ballot, with or without a hold; and before that,
+    /// closing and bound.
     pub(crate) fn supposes(&self, said: &Record) -> Vec<Record> {
         let (Stage::Standing { at } | Stage::Ready { at, .. }) = said.stage else {
             return Vec::new();
@@ -114,7 +116,7 @@ impl Agreement {
         all
     }
 
-    /// Returns an agreement that has not begun.
+    /// Returns the agreement of this host as it is before joining a run.
     pub(crate) fn anew(&self) -> Self {
         Self::joining(self.me, self.on_silence)
     }

@@ -8,7 +8,7 @@ use crate::hosts::Hosts;
 use crate::record::{Record, Resumed, Stage, Why};
 
 impl Agreement {
-    /// Running → Proposing, for a claim of this or another host.
+    /// Moves from Running to Proposing, if this host or another requests the line.
     pub(super) fn begin(&mut self) -> bool {
         let ceilings = self.others().filter_map(|(_, record)| {
             let record = record.filter(|record| record.pause > self.pause)?;
@@ -29,7 +29,7 @@ impl Agreement {
         true
     }
 
-    /// Closing → Bound, when all ceilings are known or a record names the instant.
+    /// Moves from Closing to Bound, when all ceilings are known or a record contains the instant.
     pub(super) fn bind(&mut self, ceiling: Instant<Virtual>) -> bool {
         let at = self.told(|record| match record.stage {
             _ if record.pause != self.pause => None,
@@ -57,7 +57,7 @@ impl Agreement {
         Some(ceilings.fold(own, Instant::max))
     }
 
-    /// Standing: grants a claim, or votes for resuming.
+    /// Grants the claim of this host in Standing, or moves to Ready with a vote for resuming.
     pub(super) fn grant_or_vote(
         &mut self,
         at: Instant<Virtual>,
@@ -71,7 +71,8 @@ impl Agreement {
         let all_stand = stages
             .iter()
             .all(|record| matches!(record.stage, Stage::Standing { .. } | Stage::Ready { .. }));
-        // A host that has voted already claims again: allow it to.
+        // Another host that has voted already claims the line again: its claim must be granted
+        // first.
         let regrets = stages.iter().any(|record| {
             record.holds && record.ballot == newest && matches!(record.stage, Stage::Ready { .. })
         });
@@ -95,7 +96,8 @@ impl Agreement {
         true
     }
 
-    /// Ready → Running, when all are ready or a record says how the pause ended.
+    /// Moves from Ready to Running, when all hosts are ready or a record contains the end of the
+    /// pause.
     pub(super) fn go_on(
         &mut self,
         at: Instant<Virtual>,
@@ -144,7 +146,8 @@ impl Agreement {
         true
     }
 
-    /// Returns the end of this host's current pause, if that record contains it.
+    /// Returns the end of this host's current pause and the members after it, if `record` contains
+    /// them.
     fn ended(&self, record: &Record) -> Option<(Resumed, Hosts)> {
         match record.stage {
             Stage::Running(resumed) if record.pause == self.pause => {
@@ -158,7 +161,7 @@ impl Agreement {
     }
 
     fn run(&mut self, resumed: Resumed, members: Hosts) {
-        // Reports of this pause are no longer needed.
+        // Records of this pause and earlier ones are no longer needed.
         let pause = self.pause;
         self.peers
             .retain(|host, record| members.contains(*host) && record.pause > pause);
@@ -175,7 +178,7 @@ impl Agreement {
         }
     }
 
-    /// Joining → Running, once a member's record lists this host.
+    /// Moves from Joining to Running, once a member's record lists this host as a member.
     pub(super) fn join(&mut self) -> bool {
         let mine = |record: &&Record| record.members.contains(self.me);
         let told = self

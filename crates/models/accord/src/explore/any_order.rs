@@ -1,42 +1,46 @@
-//! A network that keeps every record ever sent: which records arrive, when, in which order and how
-//! often is open.
+//! Network that keeps every record ever sent, and may deliver any of them at any time, in any order
+//! and any number of times.
 //!
-//! So it may lose, delay, duplicate and reorder records, as often as it likes. A host of this
-//! network remembers nothing, since it may receive every record again: in every state it receives
-//! at most one record of each other host, of any age, and then takes a step
-//! ([`Stations::in_any_order`]). The hosts' knowledge is not part of a state. That makes this
-//! network's states far fewer than those of a network in order, whose hosts each have received
-//! different records.
+//! Such a network can lose, delay, duplicate and reorder records without limit. A host in it
+//! remembers nothing, since it may receive every record again: in every state it receives at most
+//! one record of each other host, of any age, and then takes a step ([`Stations::in_any_order`]).
+//! The hosts' knowledge is not part of a state. The unordered network therefore has far fewer
+//! states than an ordered one, in which hosts have received different records.
 //!
-//! **Nothing is missed** of the behaviour of a network in order, with any losses and delays
-//! ([`Network::InOrder`](super::search::Network::InOrder)). Take a state there, and the state here
-//! with the same hosts apart from their knowledge:
+//! **Nothing is missed** of the behaviour of an ordered network with any losses and delays
+//! ([`Network::InOrder`](super::search::Network::InOrder)). Take a state of the ordered network,
+//! and the state of the unordered network with the same hosts apart from their knowledge:
 //!
-//! - Every record that a host knows there was sent, so it can be received here.
-//! - Receiving it is *silent* here: it changes only the host's knowledge. For the host there knows
-//!   at least as much, and has taken every step that it could. A step requires that something is
-//!   known ([`Agreement`](crate::Agreement) has no step that requires that something is not known),
-//!   so with less knowledge there are no more steps.
-//! - So any next step of the host there is possible here after it has silently received the records
-//!   that it knows there. Both lead to the same state, and send the same record.
-//! - A quiescent state there is a state here in which every host silently receives the newest
-//!   record of every other.
+//! - Every record that a host knows in the ordered network was sent, so it can be received in the
+//!   unordered one.
+//! - Receiving that record is *silent* in the unordered network: it changes only the host's
+//!   knowledge. In the ordered network the host knows at least as much, and has taken every step
+//!   that it could. A step requires that something is known ([`Agreement`](crate::Agreement) has no
+//!   step that requires that something is not known), so a host with less knowledge has no
+//!   additional steps.
+//! - So every next step of the host in the ordered network is possible in the unordered one, after
+//!   the host has silently received the records that it knows in the ordered one. Both steps lead
+//!   to the same state and send the same record.
+//! - A quiescent state of the ordered network corresponds to a state of the unordered one in which
+//!   every host silently receives the newest record of every other host.
 //!
 //! **Records kept.** Each record is kept once for each receiver, in the form in which the receiver
 //! would remember it ([`super::canonical`]). Two more rules merge histories that differ only in how
-//! often a host released and claimed the line, while another received nothing:
+//! often a host released and claimed the line while another host received nothing:
 //!
-//! - *Supposed.* A host that is stopped in the receiver's pause may have reported so before, at
-//!   every older ballot, with and without a claim. All of these records are added, sent or not.
-//!   Additional records that may arrive rule out no event.
-//! - *Votes.* A vote of a ballot that a third host has left for a newer one without a vote can
-//!   never be counted, since ballots only grow. Its remaining content is that its sender is stopped
-//!   at that ballot, which is supposed. A vote whose sender claims the line again counts as the
-//!   vote before it, and makes a stopped host go on to the next ballot; where a host has sent that
-//!   next ballot already, receiving that does the same.
+//! - *Supposed records.* A host that is stopped in the receiver's pause may have reported so
+//!   before, at every older ballot, with and without a claim. All of these records are added, sent
+//!   or not. Additional records cannot rule out any event.
+//! - *Votes.* A vote can never be counted if a third host has left its ballot for a newer one
+//!   without a vote, since ballots only grow. The only other content of the vote is that its sender
+//!   is stopped at that ballot, and this record is supposed anyway. A vote whose sender claims the
+//!   line again counts like the vote before it, and makes a stopped host move to the next ballot;
+//!   if a host has sent a record of that next ballot already, receiving that record has the same
+//!   effect.
 //!
-//! `any_order_has_all_states_of_in_order` compares the two networks. More can happen here than
-//! there, so a violation here need not be one there; there are none.
+//! The test `any_order_has_all_states_of_in_order` compares the two networks. The unordered network
+//! permits more behaviour than the ordered one, so a violation in it need not be a violation in the
+//! ordered one; no violations occur in either.
 
 use super::HOSTS;
 use super::stations::{Event, Local, Outcome, Stations};
@@ -44,7 +48,7 @@ use super::table::Set;
 use crate::record::{Record, Stage};
 
 impl Stations {
-    /// Returns the possible events of a host to which all records of the pools may arrive.
+    /// Returns the possible events of `host`, if every record of `pools` may arrive.
     pub(super) fn in_any_order(&mut self, host: u32, pools: [Vec<u32>; HOSTS]) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         let mut known = Set::default();
@@ -72,7 +76,7 @@ impl Stations {
         outcomes
     }
 
-    /// Returns the states that a host reaches by silent receiving alone.
+    /// Returns the states that a host reaches by receiving records silently and nothing else.
     fn by_silence(&mut self, host: u32, pools: &[Vec<u32>; HOSTS]) -> Vec<u32> {
         let mut found = vec![host];
         let mut next = 0;
@@ -88,7 +92,8 @@ impl Stations {
         found
     }
 
-    /// Returns true if receiving these records leaves the host unchanged.
+    /// Returns true if no event is possible at the host, or if receiving these records changes
+    /// nothing but its knowledge.
     pub(super) fn rests_with(&mut self, mut host: u32, newest: [u32; HOSTS]) -> bool {
         if !self.host(host).acts() {
             return true;
@@ -105,8 +110,8 @@ impl Stations {
         true
     }
 
-    /// Reduces the records of one host to the form that the receiver remembers:
-    /// [`super::canonical`].
+    /// Adds the supposed records to those of host `from`, and replaces each record by the form that
+    /// the receiver `host` remembers: see [`super::canonical`].
     pub(super) fn make_canonical(&mut self, host: u32, from: usize, pool: &mut Vec<u32>) {
         let mut kept = Vec::with_capacity(pool.len());
         let supposed = pool.iter().flat_map(|it| {
@@ -136,7 +141,8 @@ impl Stations {
 }
 
 impl Stations {
-    /// Removes votes whose effect the supposed records have too: see above.
+    /// Removes votes whose effect the supposed records have too; the module's documentation
+    /// explains it.
     pub(super) fn drop_votes(&self, pools: &mut [Vec<u32>; HOSTS]) {
         let all = pools.clone();
         let said = |of: usize| all[of].iter().map(|it| self.record(*it));
@@ -164,14 +170,15 @@ impl Stations {
 }
 
 impl Record {
-    /// Returns true if both report a host stopped in the same pause, with the same hosts heard.
+    /// Returns true if both records report a host stopped in the same pause, with the same members
+    /// and silent hosts.
     fn is_beside(&self, other: &Self) -> bool {
         let stands = matches!(self.stage, Stage::Standing { .. } | Stage::Ready { .. });
         stands && self.pause == other.pause && self.silent == other.silent
     }
 }
 
-/// Returns all records that may arrive, with their senders.
+/// Iterates over all records that may arrive, each with the index of its sender.
 fn records(pools: &[Vec<u32>; HOSTS]) -> impl Iterator<Item = (usize, u32)> {
     let pools = pools.iter().enumerate();
     pools.flat_map(|(from, pool)| pool.iter().map(move |record| (from, *record)))

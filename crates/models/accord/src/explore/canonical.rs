@@ -1,34 +1,35 @@
 //! Merging of states that behave alike.
 //!
-//! Each rule replaces a state by one from which exactly the same can happen and be observed, so a
-//! search that visits only the replacements misses nothing. The reasons, rule by rule:
+//! Each rule replaces a state by another from which exactly the same events and observations can
+//! follow, so a search that visits only the replacements misses nothing. These are the rules with
+//! their reasons:
 //!
-//! - **Old knowledge.** A step tests another's record only for being of the own pause or of a later
-//!   one; while a host runs, only for a later one. Pauses only grow, so older records are never
-//!   used again ([`Agreement::without_old_knowledge`]).
-//! - **Needless knowledge.** A stopped host uses a record of its pause for three facts: the other
-//!   is stopped, the other holds the line, and its vote, if that is of the newest ballot. It has
-//!   taken over any newer ballot that it knows. So an older vote counts as standing, an older
-//!   ballot as none, and a ceiling as nothing. No stopped host reports the end of the previous
-//!   pause.
-//! - **Old news.** A record that would leave its receiver unchanged contains facts that the
-//!   receiver knows already, or does not use any more. Both stay so: its knowledge of a host is
-//!   replaced only by later records of that host, and pauses only grow. So neither the time of the
-//!   record's arrival nor its loss matters.
+//! - **Old knowledge.** A step uses a record of another host only if it is of the host's current
+//!   pause or a later one; while the host runs, only if it is of a later one. Pauses only grow, so
+//!   older records are never used again ([`Agreement::without_old_knowledge`]).
+//! - **Needless knowledge.** A stopped host uses a record of its pause for three facts: that the
+//!   sender is stopped, that the sender holds the line, and the sender's vote, if it has the newest
+//!   ballot. The host itself has adopted the newest ballot that it knows. So a vote with an older
+//!   ballot counts like Standing, an older ballot like none, and a ceiling like no record. No
+//!   stopped host reports the end of the previous pause.
+//! - **Old news.** A record that would leave its receiver unchanged contains only facts that the
+//!   receiver knows already, or does not use any more. This stays so: the receiver's knowledge of a
+//!   host is replaced only by later records of that host, and pauses only grow. So neither the
+//!   arrival time of such a record nor its loss has an effect.
 //! - **Crashed hosts.** No host queries or observes a crashed host. Its records stay under way.
-//! - **Stopped hosts.** Nothing arrives at a host that has stopped for good, and it does nothing.
-//! - **Complete reports.** Each host reports once the instant of a pause and once its end. When all
-//!   hosts that can have reported have done so, no host is left to contradict.
-//! - **Numbers.** Pauses, virtual instants and instants of the timeline are compared with each
-//!   other, the greatest is taken, and the next one is counted from them. The rules of the world
-//!   ([`Host::soonest`], [`Host::close`]) give each pause the instants of the one before, 10 later.
-//!   So a state in which all hosts have the same number of additional past pauses differs from
-//!   another by that shift alone. While a host is still in the first pauses nothing is shifted,
-//!   since zero means the start.
+//! - **Stopped hosts.** A host that has stopped for good receives nothing and does nothing.
+//! - **Complete reports.** Each host reports the instant of a pause once and its end once. When all
+//!   hosts that can report have done so, no host is left that could contradict.
+//! - **Numbers.** Pauses, virtual instants and timeline instants are only compared with each other,
+//!   the greatest is taken, and the next one is derived from it. The rules of the world
+//!   ([`Host::soonest`], [`Host::close`]) place the instants of each pause 10 after those of the
+//!   previous one. So two states that differ only in the number of past pauses, equally on all
+//!   hosts, behave alike. Nothing is shifted while a host is still in the first pauses, because
+//!   there zero means the start.
 //!
-//! That holds if all hosts are there from the start. A joiner uses more of old records: its scope
-//! is searched state by state. `states_that_are_merged_go_on_alike` compares both ways of searching
-//! in scopes that are small enough.
+//! The rules hold if all hosts take part from the start. A joiner uses more of the old records, so
+//! a scope with a joiner is searched state by state. The test `states_that_are_merged_go_on_alike`
+//! compares both ways of searching in scopes that are small enough.
 
 use timeloom_time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ use super::world::{Agreed, Agreements};
 use crate::agreement::Order;
 use crate::record::{Record, Resumed, Stage};
 
-/// Number to which pauses are reduced, at which instants are not yet zero.
+/// Pause number to which later pauses are reduced: the first at which no instant is zero.
 pub(super) const FIRST: u64 = 2;
 
 impl Agreed {
@@ -54,7 +55,7 @@ impl Agreed {
 
 impl Resumed {
     pub(crate) fn shift(&mut self, span: Duration) {
-        // An unused value stays zero.
+        // Zero stands for an unused value, which is not shifted.
         if self.at != Instant::ZERO {
             (self.from, self.at) = (self.from - span, self.at - span);
         }

@@ -1,4 +1,4 @@
-//! Host of a world: its agreement, its clock, and a program that holds the line.
+//! Host of a searched world: its agreement, its clock, and a program that holds the line.
 
 use std::collections::VecDeque;
 
@@ -11,35 +11,35 @@ use crate::agreement::{Agreement, Order};
 use crate::hosts::Hosts;
 use crate::record::{Record, Resumed, Stage};
 
-/// Event at a host, other than receiving a record.
+/// Event at a host other than the arrival of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A program requests the line.
     Claim,
     /// The program releases the line.
     Release,
-    /// The ceiling comes, with the clock this far beyond the minimum.
+    /// The host sets its ceiling, with its clock this far beyond the required minimum.
     Close(i8),
-    /// The clock has reached the ceiling, or resumes.
+    /// The clock reaches the ceiling, or the host resumes.
     Act,
-    /// The host has not heard this crashed host for too long.
+    /// The host counts this crashed host as silent.
     Lost(u8),
 }
 
-/// Agreed instant that a host reports.
+/// Agreed instant that a host reports, to be compared with other hosts' reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Said {
-    /// Instant at which all hosts stop in the pause of this number.
+    /// Pause number, and virtual instant at which all hosts stop in that pause.
     Stands(u64, Instant<Virtual>),
-    /// End of that pause.
+    /// Pause number, and instants at which that pause ends.
     Ended(u64, Resumed),
 }
 
-/// Result of a step, besides the host's record.
+/// Result of a step, apart from the host's new record.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) said: Vec<Said>,
-    /// The host has set its ceiling: some host must be requesting the line.
+    /// The host has set its ceiling, so some host must be requesting the line.
     pub(super) closed: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Done {
 pub(super) struct Host {
     index: usize,
     agreement: Agreement,
-    /// Orders given and not yet carried out.
+    /// Orders of the agreement that have not been carried out yet.
     orders: VecDeque<Order>,
     requests: usize,
     asks: bool,
@@ -57,7 +57,7 @@ pub(super) struct Host {
     crashed: bool,
 }
 
-/// Properties of a host that the world needs.
+/// Properties of a host that are visible to the world around it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     pub(super) crashed: bool,
@@ -69,9 +69,9 @@ pub(super) struct Facts {
     pub(super) shows: Instant<Virtual>,
     pub(super) members: Hosts,
     pub(super) pause: u64,
-    /// Number of its record.
+    /// Number of the host's record in the table of records.
     pub(super) record: u32,
-    /// Least pause number in the host's knowledge and in the records under way to it.
+    /// Smallest pause number among the records that the host knows and those under way to it.
     pub(super) least: u64,
 }
 
@@ -104,7 +104,7 @@ impl Host {
         self.agreement.record()
     }
 
-    /// Returns true if any event is possible at the host.
+    /// Returns true if any event other than the arrival of a record is possible at the host.
     pub(super) fn acts(&self) -> bool {
         !self.crashed && !self.agreement.is_stopped()
     }
@@ -113,7 +113,7 @@ impl Host {
         self.crashed
     }
 
-    /// Returns true if the host accepts records of `other`.
+    /// Returns true if the host accepts records from `other`.
     pub(super) fn hears(&self, other: usize) -> bool {
         self.acts() && !self.agreement.silent().contains(id(other))
     }
@@ -123,7 +123,7 @@ impl Host {
         self.hears(other) && self.agreement.members().contains(id(other))
     }
 
-    /// Returns the properties visible to others. `record` is the number of its record.
+    /// Returns the host's properties for the world. `record` is the number of its record.
     pub(super) fn facts(&self, record: u32) -> Facts {
         let least = match self.crashed {
             true => u64::MAX,
@@ -149,13 +149,13 @@ impl Host {
         matches!(self.agreement.record().stage, Stage::Joining)
     }
 
-    /// Returns the possible events, other than receiving records and missing hosts.
+    /// Returns the possible events, other than arriving records and silent hosts.
     pub(super) fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         if !self.acts() {
             return steps;
         }
-        // A joining host waits for a pause of the others.
+        // A joining host makes no request before it takes part.
         if self.requests > 0 && !self.asks && !self.waits() {
             steps.push(Step::Claim);
         }
@@ -195,7 +195,7 @@ impl Host {
         Ok(done)
     }
 
-    /// Receives a record of another host.
+    /// Delivers a record of another host to the agreement.
     pub(super) fn hear(&mut self, from: usize, said: Record, slow: bool) -> Result<Done, Wrong> {
         let soonest = self.soonest();
         let mut done = Done::default();
@@ -209,7 +209,8 @@ impl Host {
         self.orders.clear();
     }
 
-    /// Returns an instant that differs from host to host: the last host's is the latest.
+    /// Returns the instant at which the host could resume. It differs from host to host; that of
+    /// the last host is the latest.
     fn soonest(&self) -> Instant<Timeline> {
         let pause = self.agreement.record().pause as i64;
         Instant::from_ns(10 * pause + self.index as i64)
@@ -257,12 +258,12 @@ impl Host {
         Ok(())
     }
 
-    /// Takes over the agreement's orders, and carries out those that take no time.
+    /// Takes the agreement's orders, and carries out those that take no time.
     pub(super) fn settle(&mut self, slow: bool, done: &mut Done) -> Result<(), Wrong> {
         self.take_orders()?;
         while !slow && self.is_under_orders() {
             match self.orders.front() {
-                // Each host's clock shows a different time.
+                // The clock of each host shows a different time.
                 Some(Order::Close { .. }) => {
                     self.close((self.index as i64 + 1) % 3 * 2, done)?;
                 }
@@ -298,20 +299,22 @@ impl Host {
         self.agreement.know_nothing();
     }
 
-    /// Returns the known record of `other`.
+    /// Returns the last known record of `other`.
     pub(super) fn knows(&self, other: usize) -> Option<&Record> {
         self.agreement.knows(id(other))
     }
 
-    /// Returns all records that a host may have sent before this one.
+    /// Returns all records that a host may have sent before `said`, in the same pause.
     pub(super) fn supposes(&self, said: &Record) -> Vec<Record> {
         self.agreement.supposes(said)
     }
 
-    /// Replaces the host by the representative of all that behave alike: [`super::canonical`].
+    /// Replaces the host by the representative of all hosts that behave alike: see
+    /// [`super::canonical`].
     pub(super) fn make_canonical(&mut self) {
         if self.crashed {
-            // The past is forgotten, except that it asked.
+            // A crashed host's past has no effect any more, except that the host requested the
+            // line.
             self.agreement = self.agreement.anew();
             self.orders.clear();
             (self.requests, self.runs, self.shows) = (0, false, Instant::ZERO);

@@ -1,13 +1,14 @@
 //! Exhaustive search over every order of events of a few hosts.
 //!
-//! A world consists of hosts, each with its [`Agreement`](crate::Agreement), a clock and programs
-//! that hold the line. The possible next events are a list; every entry is tried in every reachable
-//! state, each state once. Every record sent may arrive at any time, or never.
+//! A world consists of hosts, each with its [`Agreement`](crate::Agreement), a clock, and programs
+//! that hold the line. Every state of the world has a list of possible next events. The search
+//! tries each of these events in every reachable state, and visits each state once. Every record
+//! that was sent may arrive at any time, or never.
 //!
-//! Three measures make that fast enough: the hosts' knowledge is not part of a state
+//! Three measures make the search fast enough: the hosts' knowledge is not part of a state
 //! ([`any_order`]), states that behave alike are merged ([`canonical`]), and a step is computed
-//! once for each host and the records under way to it ([`stations`]). The first two are compared
-//! with searches without them.
+//! once for each host with the records that are under way to it ([`stations`]). The first two
+//! measures are checked against searches without them.
 
 mod any_order;
 mod canonical;
@@ -23,24 +24,24 @@ use crate::hosts::HostId;
 /// Number of hosts.
 const HOSTS: usize = 3;
 
-/// Deliberate flaw, to check that the search finds it.
+/// Deliberate error in the protocol, to check that the search finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Flaw {
-    /// Grants a hold as soon as the host itself is stopped.
+    /// A hold is granted as soon as the host itself is stopped.
     GrantEarly,
-    /// Votes for resuming although a host holds the line.
+    /// A host votes for resuming although a host holds the line.
     VoteWhileHeld,
-    /// Resumes at the instant that the host itself named.
+    /// A host resumes at the instant that it named itself, not at the latest instant of all.
     OwnGo,
-    /// Stops at the host's own ceiling.
+    /// A host stops at its own ceiling, not at the latest ceiling of all.
     OwnCeiling,
-    /// Counts votes that were cast before a new claim.
+    /// Votes count although they were cast before a new claim.
     OldVotes,
-    /// Excludes a silent host without agreement of the others.
+    /// A host excludes a silent host without the agreement of the others.
     ViewNotAgreed,
 }
 
-/// Violation, in words.
+/// Description of a violated invariant.
 type Wrong = String;
 
 fn id(index: usize) -> HostId {

@@ -1,4 +1,4 @@
-//! The search: depth first, each state once, with the path to a violation.
+//! Depth-first search that visits each state once, and reports the path to a violation.
 
 use super::table::{Map, Mixer, Set};
 use super::world::{World, Worlds};
@@ -9,36 +9,37 @@ use std::hash::Hasher;
 /// Parameters of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope {
-    /// Number of claims, by host.
+    /// Number of claims of each host.
     pub(super) requests: [usize; HOSTS],
-    /// Number of hosts that crash.
+    /// Maximum number of hosts that crash.
     pub(super) crashes: usize,
-    /// The last host joins later.
+    /// True if the last host joins late, rather than taking part from the start.
     pub(super) joins: bool,
     pub(super) network: Network,
-    /// Clocks and processes take time to obey.
+    /// True if clocks and processes take time to obey an order.
     pub(super) slow: bool,
     pub(super) on_silence: OnSilence,
-    /// Maximum number of events in a row.
+    /// Maximum number of events on a path.
     pub(super) depth: usize,
     pub(super) flaw: Option<Flaw>,
-    /// Visits states that behave alike once ([`super::canonical`]). Not for scopes with a joiner,
-    /// which uses more of the others' records.
+    /// True if states that behave alike are visited once ([`super::canonical`]). Not possible with
+    /// a joiner, which uses more of the others' records.
     pub(super) merges: bool,
 }
 
-/// Delivery of records.
+/// Model of the delivery of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Network {
-    /// The newest records of one host to another may arrive, at most this many, until a newer one
-    /// has arrived; older ones are lost.
+    /// Records arrive in the order of sending, with gaps. Only this many of the newest records from
+    /// one host to another may still arrive; older ones are lost.
     InOrder(usize),
-    /// All records ever sent may arrive at any time, any number of times ([`super::any_order`]).
+    /// All records that were ever sent may arrive at any time, any number of times
+    /// ([`super::any_order`]).
     AnyOrder,
 }
 
 impl Network {
-    /// Adds a sent record to the queue.
+    /// Adds a record that was sent to the queue of records under way.
     pub(super) fn carry(self, queue: &mut Vec<u32>, record: u32) {
         match self {
             Self::InOrder(most) => {
@@ -54,13 +55,14 @@ impl Network {
     }
 }
 
-/// States found.
+/// Number of states that the search found.
 pub(super) struct Found {
     pub(super) worlds: Worlds,
     visited: VisitedStates,
 }
 
-/// Tries every order. Returns the states, or the violation and the events that led to it.
+/// Tries every order of events. Returns the states, or the violation with the events that led to
+/// it.
 pub(super) fn search(scope: Scope) -> Result<Found, String> {
     assert!(!(scope.merges && scope.joins), "joiners are not merged");
     let remembers = scope.network != Network::AnyOrder;
@@ -109,8 +111,8 @@ pub(super) fn search(scope: Scope) -> Result<Found, String> {
     Ok(Found { worlds, visited })
 }
 
-/// State, with the number of events tried: all events of the hosts before this one, and so many of
-/// this one.
+/// State on the current path, with the position of the next event to try: the host, and the index
+/// within the list of that host's events.
 struct Visit {
     world: World,
     host: u8,
@@ -141,8 +143,8 @@ impl Found {
         self.visited.len()
     }
 
-    /// Returns all states of another search, each as its representative in the worlds of this one;
-    /// without the hosts' knowledge and the records under way, if `bare`.
+    /// Returns all states of another search, each replaced by its representative in the worlds of
+    /// this search. If `bare` is true, the hosts' knowledge and the records under way are left out.
     pub(super) fn adopt(&mut self, other: &Self, bare: bool) -> Set<u128> {
         let mut known = Map::default();
         let worlds = other.all();
@@ -154,13 +156,13 @@ impl Found {
         worlds.collect()
     }
 
-    /// Returns all states.
+    /// Iterates over all states that were visited.
     pub(super) fn all(&self) -> impl Iterator<Item = u128> {
         self.visited.parts.iter().flatten().copied()
     }
 }
 
-/// States by their numbers, in parts, so that growth copies no more than one part.
+/// Set of states by number. It is divided into parts, so that growing copies one part at a time.
 struct VisitedStates {
     parts: Vec<Set<u128>>,
     count: usize,
@@ -194,6 +196,6 @@ impl VisitedStates {
 
 const PARTS: usize = 64;
 
-/// Interval of the progress output, in states, so that an interrupted search has shown its
-/// progress.
+/// Number of states between two lines of progress. An interrupted search then shows how far it
+/// came.
 const SAID_EVERY: usize = 1_000_000;

@@ -1,8 +1,8 @@
-//! Stations: a host, and the records of other hosts that are under way to it.
+//! Stations: a station is a host together with the records of other hosts that are under way to it.
 //!
-//! Each event happens at one station, and changes other stations only through the record that its
+//! Each event happens at one station, and affects other stations only through the record that its
 //! host sends. So the outcomes of a station are computed once, for all worlds that contain it, and
-//! a world is the numbers of its stations.
+//! a world consists of the numbers of its stations.
 
 use timeloom_time::Duration;
 
@@ -15,29 +15,29 @@ use crate::record::Record;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Station {
     pub(super) host: u32,
-    /// Records that may still arrive, by sending host. The newest is last, in networks that keep
-    /// the order.
+    /// Records that may still arrive, by sending host. In networks that keep the order, the newest
+    /// record is last.
     pub(super) queues: [u32; HOSTS],
 }
 
-/// Result of a step of a host.
+/// Result of a step of a single host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Local {
     pub(super) host: u32,
-    /// New record of the host, if the step changed it.
+    /// New record of the host; `None` if the step did not change the record.
     pub(super) record: Option<u32>,
-    /// Agreed instants that the host reports.
+    /// Number of the report of agreed instants that the host makes.
     pub(super) said: u32,
     pub(super) closed: bool,
     pub(super) wrong: Option<u32>,
-    /// The step changed only the host's knowledge.
+    /// The step changed nothing but the host's knowledge.
     pub(super) is_silent: bool,
 }
 
-/// Possible event at a station, with its result.
+/// Possible event at a station, and its result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
-    /// The host before the event, including its knowledge.
+    /// The host before the event, including what it has received for the event.
     pub(super) before: u32,
     pub(super) event: Event,
     pub(super) next: u32,
@@ -47,14 +47,14 @@ pub(super) struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Step(Step),
-    /// The host receives this record of another host.
+    /// A record (second number) of another host (first number) arrives.
     Hear(u8, u32),
     /// The host crashes.
     Crash,
 }
 
 impl Event {
-    /// Returns the host that must have crashed before this event can happen.
+    /// Returns the host that must have crashed before this event can happen; `None` if none must.
     pub(super) fn misses(self) -> Option<usize> {
         match self {
             Self::Step(Step::Lost(other)) => Some(other.into()),
@@ -124,13 +124,13 @@ impl Stations {
         self.wrongs.get(wrong)
     }
 
-    /// Returns the numbers of records, hosts, queues and stations.
+    /// Returns the sizes of the tables of records, hosts, queues and stations.
     pub(super) fn sizes(&self) -> [usize; 4] {
         let (records, hosts) = (self.records.len(), self.hosts.len());
         [records, hosts, self.queues.len(), self.stations.len()]
     }
 
-    /// Returns the initial hosts, their records and the instants agreed by these.
+    /// Returns the numbers of the initial stations and of the reports that their hosts make.
     pub(super) fn start(&mut self) -> Result<([u32; HOSTS], [u32; HOSTS]), Wrong> {
         let mut records = Vec::new();
         let (mut hosts, mut said) = ([0; HOSTS], [0; HOSTS]);
@@ -168,7 +168,8 @@ impl Stations {
         self.hosts.number(host)
     }
 
-    /// Returns the station of this host, without queued records that have no effect on it.
+    /// Returns the station of this host, without those records in `queues` that have no effect on
+    /// it.
     pub(super) fn enter(&mut self, host: u32, mut queues: [Vec<u32>; HOSTS]) -> u32 {
         let it = self.hosts.get(host);
         if it.is_crashed() || (self.scope.merges && !it.acts()) {
@@ -189,7 +190,7 @@ impl Stations {
         self.keep(Station { host, queues })
     }
 
-    /// Returns the number of a record.
+    /// Returns the number of a record in the table of records.
     pub(super) fn number(&mut self, record: Record) -> u32 {
         self.records.number(record)
     }
@@ -230,12 +231,12 @@ impl Stations {
         number
     }
 
-    /// Returns the station's queues.
+    /// Returns the queues of records under way to a station, by sending host.
     pub(super) fn queues(&self, station: Station) -> [Vec<u32>; HOSTS] {
         station.queues.map(|queue| self.queues.get(queue).clone())
     }
 
-    /// Returns the result of a step of a host.
+    /// Returns the result of `step` at `host`.
     pub(super) fn step(&mut self, host: u32, step: Step) -> Local {
         self.after(host, |host, slow| host.happen(step, slow))
     }
@@ -272,7 +273,7 @@ impl Stations {
         }
     }
 
-    /// Returns the result of receiving that record from another host.
+    /// Returns the result when `record` of the host `from` arrives at `host`.
     pub(super) fn hear(&mut self, host: u32, from: usize, record: u32) -> Local {
         let key = (host, from as u8, record);
         if let Some(local) = self.heard.get(&key) {
@@ -284,14 +285,14 @@ impl Stations {
         local
     }
 
-    /// Returns the host after a crash.
+    /// Returns the number of the host after a crash.
     pub(super) fn crash(&mut self, host: u32) -> u32 {
         let mut host = self.hosts.get(host).clone();
         host.crash();
         self.enter_host(host)
     }
 
-    /// Adds a record of another host to those under way to a station.
+    /// Adds a record of the host `from` to those under way to a station.
     pub(super) fn push(&mut self, station: u32, from: usize, record: u32) -> u32 {
         let key = (station, from as u8, record);
         if let Some(station) = self.pushed.get(&key) {
@@ -305,7 +306,8 @@ impl Stations {
         next
     }
 
-    /// Returns the station with all pause numbers reduced by `by` and all instants by `span`.
+    /// Returns the station with all its pause numbers reduced by `by`, and all its instants by
+    /// `span`.
     pub(super) fn shift(&mut self, station: u32, by: u64, span: Duration) -> u32 {
         if let Some(station) = self.shifted.get(&(station, by)) {
             return *station;
@@ -327,8 +329,8 @@ impl Stations {
         next
     }
 
-    /// Returns the representative here of a station of another scope; without its host's knowledge
-    /// and the records under way to it, if `bare`.
+    /// Returns the representative, in these tables, of a station of another scope. If `bare` is
+    /// true, the host's knowledge and the records under way are left out.
     pub(super) fn adopt(&mut self, other: &Self, station: u32, bare: bool) -> u32 {
         let station = other.get(station);
         let mut host = other.hosts.get(station.host).clone();
@@ -345,8 +347,8 @@ impl Stations {
         self.enter(host, queues)
     }
 
-    /// Returns true if nothing is left to be done at the station, given the newest records of all
-    /// hosts.
+    /// Returns true if no event remains at the station once the newest records of all hosts have
+    /// arrived.
     pub(super) fn is_idle(&mut self, station: u32, newest: [u32; HOSTS]) -> bool {
         let Station { host, queues } = self.get(station);
         let it = self.hosts.get(host);
@@ -359,7 +361,7 @@ impl Stations {
                 }
     }
 
-    /// Describes the event in words, for the report.
+    /// Describes an event in words, for the report of a violation.
     pub(super) fn story(&self, host: usize, outcome: &Outcome) -> String {
         let before = self.hosts.get(outcome.before);
         let known = (0..HOSTS).filter_map(|other| Some((other, before.knows(other)?)));
@@ -372,7 +374,7 @@ impl Stations {
         format!("  host {host}, which knows {known:?}: {event}; says {says:?}\n")
     }
 
-    /// Returns the possible events of a station.
+    /// Returns the possible events of a station, with their results.
     pub(super) fn outcomes(&mut self, station: u32) -> &[Outcome] {
         let at = station as usize;
         if self.outcomes[at].is_none() {
@@ -402,7 +404,7 @@ impl Stations {
         outcomes
     }
 
-    /// Returns the events that are possible at a host whatever is under way to it.
+    /// Returns the events that are possible at a host whatever records are under way to it.
     pub(super) fn steps(&mut self, host: u32) -> Vec<(Event, Local)> {
         let it = self.hosts.get(host);
         let lost = (0..HOSTS).filter(|other| it.awaits(*other));
@@ -448,7 +450,7 @@ impl Stations {
 }
 
 impl Local {
-    /// Returns a result without a new record.
+    /// Returns the result of an event that leaves the record as it is.
     fn quiet(host: u32) -> Self {
         Self {
             host,
@@ -461,5 +463,5 @@ impl Local {
     }
 }
 
-/// Number of the empty report.
+/// Number of the report that contains nothing.
 pub(super) const NOTHING: u32 = 0;

@@ -1,4 +1,5 @@
-//! Table of values by number. Each value is stored once; other tables refer to it by number.
+//! Table that numbers values: each value is stored once, and other tables refer to it by its
+//! number.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -22,7 +23,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Hash + Eq> Table<T> {
-    /// Returns the number of this value, assigning one if it is new.
+    /// Returns the number of a value; a new value gets the next free number.
     pub(super) fn number(&mut self, value: T) -> u32 {
         if let Some(number) = self.numbers.get(&value) {
             return *number;
@@ -43,7 +44,7 @@ impl<T: Hash + Eq> Table<T> {
     }
 }
 
-/// A multiplicative hash of whole words.
+/// Multiplicative hash function over whole words.
 pub(super) struct Mixer(pub(super) u64);
 
 impl Default for Mixer {

@@ -1,10 +1,10 @@
-//! The scopes that are searched.
+//! Scopes that are searched exhaustively.
 
 use super::Flaw;
 use super::search::{Found, Network, Scope, search};
 use crate::agreement::OnSilence;
 
-/// Every record sent may arrive at any time, or never.
+/// Scope in which every record that was sent may arrive at any time, or never.
 const ANY: Scope = Scope {
     requests: [1, 1, 0],
     crashes: 0,
@@ -17,18 +17,18 @@ const ANY: Scope = Scope {
     merges: true,
 };
 
-/// Only the newest record of each host may arrive, or be lost.
+/// Scope in which only the newest record of each host may arrive, or be lost.
 const NEWEST: Scope = Scope {
     network: Network::InOrder(1),
     ..ANY
 };
 
-/// All records ever sent may arrive, in order, with any gaps.
+/// Network in which all records that were sent may arrive, in order, with any gaps.
 const LATE: Network = Network::InOrder(usize::MAX);
 
 const ONE: [usize; 3] = [1, 0, 0];
 
-/// After a crash the others go on, or stop.
+/// Scope in which the other hosts go on after a crash, or stop.
 const RELEASES: Scope = Scope {
     crashes: 1,
     on_silence: OnSilence::Release,
@@ -51,14 +51,14 @@ fn found(scope: Scope) -> Found {
     }
 }
 
-/// Checks a scope and returns its number of states, which must not be zero.
+/// Searches a scope without a violation and returns its number of states, which must not be zero.
 fn holds(scope: Scope) -> usize {
     found(scope).len()
 }
 
-/// Checks that merging misses nothing: an unmerged search of a scope reaches exactly the states
-/// that represent those of the merged search. In a network without order, more records are supposed
-/// than were sent, so there may be more states.
+/// Checks that merging misses nothing: the states of an unmerged search, each replaced by its
+/// representative, are exactly those of the merged search. In the unordered network there may be
+/// more states, because more records are supposed than were sent.
 fn merges_alike(scope: Scope) {
     let mut merged = found(scope);
     let each = found(Scope {
@@ -75,7 +75,7 @@ fn merges_alike(scope: Scope) {
     assert!(bare || more == 0, "{scope:?}: {more} of {}", all.len());
 }
 
-/// Checks that the unordered network has every state of an ordered one, apart from the hosts'
+/// Checks that the unordered network reaches every state of an ordered one, apart from the hosts'
 /// knowledge.
 fn has_all_states_of(network: Network, scope: Scope) {
     let mut any = found(scope);
@@ -137,7 +137,7 @@ fn slow_clocks_in_every_order() {
     assert!(holds(slow([1, 1, 0])) > 1_000);
 }
 
-/// The third host joins two that are running or paused.
+/// The third host joins while the two others are running or paused.
 #[test]
 fn a_late_joiner_in_every_order() {
     let scope = Scope {
@@ -148,13 +148,13 @@ fn a_late_joiner_in_every_order() {
     assert!(holds(scope) > 10_000);
 }
 
-/// Each search finds its flaw, in a scope that holds without the flaw (above).
+/// Each search finds its flaw, in a scope that has no violation without the flaw (see above).
 #[test]
 fn mistakes_are_found() {
-    // Some of them never end.
+    // Some of the flawed searches never end without a limit.
     let depth = 40;
     let one = of(ANY, ONE);
-    // A fast host would be stopped again before the check.
+    // A host that obeys at once would be stopped again before the check.
     let slow = slow(ONE);
     for (flaw, scope, says) in [
         (Flaw::GrantEarly, one, "runs while another holds"),
@@ -189,10 +189,10 @@ fn mistakes_are_found() {
     }
 }
 
-/// Two hosts with different views resume at two instants, or only one of them resumes.
+/// Violations to expect if two hosts with different views resume at two instants, or only one does.
 const VIEWS: &str = "of pause|it stands, and nobody holds";
 
-/// Two hosts claim, a third observes; records are lost at random.
+/// Two hosts claim the line and a third does not; any record may be lost.
 #[test]
 fn two_requests_of_three_hosts_in_every_order() {
     assert!(holds(ANY) > 1_000);
@@ -204,46 +204,46 @@ fn one_request_of_each_of_three_hosts() {
     assert!(holds(of(ANY, [1, 1, 1])) > 1_000);
 }
 
-/// Two claims of one host, one of another.
+/// One host claims twice, another host once.
 #[test]
 fn three_requests_of_two_of_three_hosts() {
     assert!(holds(of(ANY, [2, 1, 0])) > 1_000);
 }
 
-/// One claim of each of two hosts, and a crash, after which the others go on.
+/// Two hosts claim once each, and one host crashes; the others then go on.
 #[test]
 fn two_requests_with_a_crash_that_releases() {
     assert!(holds(of(RELEASES, [1, 1, 0])) > 1_000);
 }
 
-/// One claim of each of two hosts, and a crash, after which all stop.
+/// Two hosts claim once each, and one host crashes; all others then stop.
 #[test]
 fn two_requests_with_a_crash_that_stops() {
     assert!(holds(of(STOPS, [1, 1, 0])) > 1_000);
 }
 
-/// Two claims of each host.
+/// Each host claims twice.
 #[test]
 #[ignore = "takes long: make search-accord"]
 fn two_requests_of_each_of_three_hosts() {
     assert!(holds(of(ANY, [2, 2, 2])) > 100_000);
 }
 
-/// Two claims of each host, and a crash anywhere, after which the others go on.
+/// Each host claims twice, and any host crashes at any time; the others then go on.
 #[test]
 #[ignore = "takes long: make search-accord"]
 fn two_requests_of_each_and_a_crash_that_releases() {
     assert!(holds(of(RELEASES, [2, 2, 2])) > 100_000);
 }
 
-/// Two claims of each host, and a crash anywhere, after which all stop.
+/// Each host claims twice, and any host crashes at any time; all others then stop.
 #[test]
 #[ignore = "takes long: make search-accord"]
 fn two_requests_of_each_and_a_crash_that_stops() {
     assert!(holds(of(STOPS, [2, 2, 2])) > 100_000);
 }
 
-/// Two claims of each host, with slow clocks.
+/// Each host claims twice, with slow clocks.
 #[test]
 #[ignore = "takes long: make search-accord"]
 fn two_requests_of_each_with_slow_clocks() {

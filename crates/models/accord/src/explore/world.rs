@@ -1,4 +1,4 @@
-//! The world that is searched: stations, agreed instants, and the invariants.
+//! World that is searched: stations, agreed instants, and the invariants.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::{HOSTS, Wrong, id};
 use crate::hosts::Hosts;
 use crate::record::Resumed;
 
-/// State, by the numbers of its parts.
+/// State of the world, as the numbers of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
     pub(super) stations: [u32; HOSTS],
@@ -32,7 +32,7 @@ impl World {
         a | b << 32 | c << 64 | u128::from(self.agreed) << 96 | u128::from(self.crashes) << 120
     }
 
-    /// Returns the state of this number.
+    /// Returns the state that [`Self::number`] has encoded.
     pub(super) fn of(number: u128) -> Self {
         let word = |at: u32| (number >> at) as u32;
         Self {
@@ -43,18 +43,18 @@ impl World {
     }
 }
 
-/// Instants of each pause and of its end, as first reported. Kept for as long as a host is still in
-/// that pause.
+/// Instants at which each pause begins and ends, as first reported by any host. They are kept while
+/// any host is still in that pause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Agreed {
     pub(super) stands: Agreements<Instant<Virtual>>,
     pub(super) ends: Agreements<Resumed>,
 }
 
-/// Agreed values, by pause, and the hosts that have reported them.
+/// Agreed values: the number of the pause, the value, and the hosts that have reported it.
 pub(super) type Agreements<T> = VecDeque<(u64, T, Hosts)>;
 
-/// Records that this host reports the value as agreed.
+/// Records that `host` reports a value as agreed; fails if another host has reported another value.
 fn agreed<T: Copy + PartialEq + std::fmt::Debug>(
     told: &mut Agreements<T>,
     host: usize,
@@ -83,11 +83,12 @@ fn forget_of<T>(told: &mut Agreements<T>, host: usize) {
     told.retain(|(_, _, who)| !who.is_empty());
 }
 
-/// Inputs of a change of the agreed values: the number of the previous values, the number of the
-/// report, the reporting host, its crash, the least pause of any host, and the hosts that act.
+/// Inputs that determine a change of the agreed values: the number of the previous values, the
+/// number of the report, the reporting host, true if that host crashed, the smallest pause number
+/// of any host, and the hosts at which events are possible.
 type Account = (u32, u32, u8, bool, u64, Hosts);
 
-/// Worlds of one scope.
+/// All worlds of one scope, with the tables of their parts.
 pub(super) struct Worlds {
     pub(super) stations: Stations,
     agreed: Table<Agreed>,
@@ -128,13 +129,13 @@ impl Worlds {
         world.stations.map(|station| self.stations.facts(station))
     }
 
-    /// Returns the event at this place in the host's list, if there is one.
+    /// Returns the event at index `place` of the host's list; `None` past the end of the list.
     pub(super) fn outcome(&mut self, world: &World, host: usize, place: usize) -> Option<Outcome> {
         let outcomes = self.stations.outcomes(world.stations[host]);
         outcomes.get(place).copied()
     }
 
-    /// Returns true if the event can happen.
+    /// Returns true if the event can happen in this world.
     pub(super) fn may(&self, world: &World, outcome: &Outcome) -> bool {
         match outcome.event {
             Event::Crash => world.crashes > 0,
@@ -144,7 +145,7 @@ impl Worlds {
         }
     }
 
-    /// Applies the event.
+    /// Applies an event of `host` to the world, and checks the invariants.
     pub(super) fn happen(
         &mut self,
         world: &World,
@@ -172,8 +173,8 @@ impl Worlds {
         Ok(self.shifted(next))
     }
 
-    /// Returns the agreed values after this host reports or crashes, without values that no host
-    /// needs any more.
+    /// Returns the agreed values after `host` has reported or crashed, without the values that no
+    /// host can contradict any more.
     fn account(
         &mut self,
         world: &World,
@@ -187,7 +188,7 @@ impl Worlds {
         let least = least.unwrap_or(0).saturating_sub(1);
         let acts = |at: &usize| !facts[*at].crashed && !facts[*at].stopped;
         let acting: Hosts = (0..HOSTS).filter(acts).map(id).collect();
-        // A host that reports nothing and stays has no effect, whatever its number.
+        // A host that reports nothing and does not crash has no effect, so its number is left out.
         let who = match said == NOTHING && !is_gone {
             true => 0,
             false => host as u8,
@@ -204,7 +205,7 @@ impl Worlds {
             }
         }
         if is_gone {
-            // Values that only the crashed host knew bind no other host.
+            // Values that only the crashed host has reported do not bind any other host.
             forget_of(&mut all.stands, host);
             forget_of(&mut all.ends, host);
         }
@@ -259,8 +260,9 @@ impl Worlds {
         world
     }
 
-    /// Returns the representative here of a world of another scope; without the hosts' knowledge
-    /// and the records under way, if `bare`. `known` maps stations of that scope to those here.
+    /// Returns the representative, in these worlds, of a world of another scope. If `bare` is true,
+    /// the hosts' knowledge and the records under way are left out. `known` maps that scope's
+    /// stations to stations here.
     pub(super) fn adopt(
         &mut self,
         other: &Self,
@@ -294,7 +296,7 @@ impl Worlds {
         Ok(())
     }
 
-    /// Returns true if the world stays as it is until a host claims, releases or crashes.
+    /// Returns true if no event remains other than a claim, a release or a crash.
     pub(super) fn is_at_rest(&mut self, world: &World) -> bool {
         let gone = self.facts(world).map(|it| it.crashed);
         let newest = self.facts(world).map(|it| it.record);
@@ -308,7 +310,7 @@ impl Worlds {
         })
     }
 
-    /// Checks the invariants of a state in which nothing more happens by itself.
+    /// Checks the invariants of a world in which no event remains.
     pub(super) fn rests(&self, world: &World) -> Result<(), Wrong> {
         let facts = self.facts(world);
         let alive = || facts.iter().filter(|host| !host.crashed);

@@ -1,4 +1,4 @@
-//! Elapsed time with sub-nanosecond resolution.
+//! Elapsed time with a resolution finer than a nanosecond.
 
 use core::ops::{Add, Sub};
 
@@ -6,25 +6,23 @@ use timeloom_time::{Duration, Rate};
 
 /// Elapsed time of a counter, in 64.64 fixed-point nanoseconds.
 ///
-/// The paper keeps `age_time_ns` in whole nanoseconds; then every frequency
-/// change loses up to one. With the fraction kept, a change loses 2^-64 ns per
-/// cycle counted, and a counter beyond 1 GHz still gives different ages for
-/// different cycles.
+/// The paper keeps `age_time_ns` in whole nanoseconds; every frequency change then loses up to one
+/// nanosecond. With the fraction kept, a change loses at most 2^-64 ns per counted cycle, and a
+/// counter above 1 GHz still gives different ages for different cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Age(u128);
 
 impl Age {
-    /// Age of zero.
+    /// Zero elapsed time.
     pub const ZERO: Self = Self(0);
 
-    /// Returns the time of `cycles` cycles of this period. Exact: a 64-bit count times a 64.64
-    /// period below 2^20 ns fits 128 bits for the 63-bit counts used here only while the age is
-    /// below 2^64 ns (584 years), beyond which it saturates.
+    /// Returns the time of `cycles` cycles with this `period`. The product is exact as long as it
+    /// is below 2^64 ns (584 years), and saturates there.
     pub const fn of_cycles(cycles: u64, period: Rate) -> Self {
         Self(period.to_bits().saturating_mul(cycles as u128))
     }
 
-    /// Returns a length of time as an age; 0 if it is negative.
+    /// Converts a length of time; a negative length becomes 0.
     pub fn from_duration(length: Duration) -> Self {
         Self((length.as_ns().max(0) as u128) << 64)
     }
@@ -34,12 +32,12 @@ impl Age {
         Self(self.0 / of)
     }
 
-    /// Returns whole nanoseconds, rounded down; saturates at 292 years.
+    /// Returns the age in whole nanoseconds, rounded down; saturates at 292 years.
     pub fn as_duration(self) -> Duration {
         Duration::from_ns(i64::try_from(self.0 >> 64).unwrap_or(i64::MAX))
     }
 
-    /// Returns whole nanoseconds, rounded up; saturates at 292 years.
+    /// Returns the age in whole nanoseconds, rounded up; saturates at 292 years.
     pub fn as_duration_up(self) -> Duration {
         let ceiling = self.0.saturating_add(u128::from(u64::MAX)) >> 64;
         Duration::from_ns(i64::try_from(ceiling).unwrap_or(i64::MAX))
@@ -55,7 +53,7 @@ impl Add for Age {
 
 impl Sub for Age {
     type Output = Self;
-    /// Returns zero if `other` is greater: an age is never negative.
+    /// Returns the difference; zero if `other` is greater, since an age is never negative.
     fn sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }

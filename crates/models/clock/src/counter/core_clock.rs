@@ -1,11 +1,11 @@
-//! Clock of one core.
+//! Clock of one processor core.
 
 use timeloom_time::{Duration, Rate};
 
 use super::{Age, CycleCounter, Frequency, Rvec, Widener};
 
-/// A core's RVEC with the state that it depends on: the extension of the counter, the frequency
-/// in force, and the two moments of a frequency change (`rvec_cpu_freq_change_pre` and `_pos` in
+/// RVEC clock of a core, with the state that it needs: the extension of the counter, the frequency
+/// in force, and the begin and end of a frequency change (`rvec_cpu_freq_change_pre` and `_pos` in
 /// the paper's Figure 7).
 #[derive(Clone, Debug)]
 pub struct CoreClock {
@@ -19,25 +19,25 @@ pub struct CoreClock {
 /// Frequency change under way.
 #[derive(Clone, Copy, Debug)]
 struct Switch {
-    /// Longest possible duration of a cycle until the change is done.
+    /// Longest possible duration of a cycle until the change is complete, in ns.
     slowest: Rate,
     next: Rate,
     since_count: u64,
 }
 
-/// A core's time with its uncertainty.
+/// Reading of a core's clock, with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CoreTime {
-    /// Time counted since the clock was created. True elapsed time is not less, if the reported
-    /// frequencies are correct.
+    /// Time counted since the clock was created. True elapsed time is not less, provided that the
+    /// reported frequencies are correct.
     pub age: Age,
-    /// Upper bound of true elapsed time minus `age` (rounded up): time that may have been lost in
-    /// frequency changes and while the core was idle.
+    /// Upper bound of true elapsed time minus `age` (rounded up): the time that may not have been
+    /// counted during frequency changes and while the core was idle.
     pub missing: Duration,
 }
 
 impl CoreClock {
-    /// Returns a clock of age zero on `counter`, which runs at `frequency`.
+    /// Returns a clock with age zero on `counter`, whose core runs at `frequency`.
     pub fn new(counter: &impl CycleCounter, frequency: Frequency) -> Self {
         let widener = Widener::new(counter.cycles(), counter.width_bits());
         Self {
@@ -49,13 +49,13 @@ impl CoreClock {
         }
     }
 
-    /// Returns the time that a cycle currently counts for.
+    /// Returns the time for which a cycle currently counts, in ns.
     pub(super) fn period(&self) -> Rate {
         self.period
     }
 
-    /// Returns the core's time. Also maintains the extension of the counter: call it at least twice
-    /// per wrap.
+    /// Returns the core's time. The call also tracks wraps of the counter, so it must be made at
+    /// least twice per wrap.
     pub fn read(&mut self, counter: &impl CycleCounter) -> CoreTime {
         let count = self.widener.extend(counter.cycles());
         let missing = match self.switching {
@@ -70,9 +70,9 @@ impl CoreClock {
 
     /// Begins a change from the frequency in force to `next`.
     ///
-    /// Until [`Self::handle_change_end`] a cycle may have the period of either frequency. It is
-    /// counted with the *shorter* period: readings during the switch and after it then agree, the
-    /// clock never has to step back, and the error is one-sided and stated.
+    /// Until [`Self::handle_change_end`], a cycle may have the period of either frequency. The
+    /// clock counts each cycle with the *shorter* period. Readings during the change and after it
+    /// then agree, the clock never has to step back, and the error has one sign and a known bound.
     pub fn handle_change_begin(&mut self, counter: &impl CycleCounter, next: Frequency) {
         self.handle_change_end(counter);
         let count = self.widener.extend(counter.cycles());
@@ -87,7 +87,7 @@ impl CoreClock {
         });
     }
 
-    /// Ends the change: the core runs at its new frequency. Does nothing without a change under
+    /// Ends the change: the core now runs at its new frequency. Has no effect if no change is under
     /// way.
     pub fn handle_change_end(&mut self, counter: &impl CycleCounter) {
         let Some(switch) = self.switching.take() else {
@@ -99,9 +99,9 @@ impl CoreClock {
         self.period = switch.next;
     }
 
-    /// Adds the time `slept` during which the counter was stopped, measured by a timer that does
-    /// not stop and has this `resolution`. (The paper's platform keeps counting; most counters of
-    /// core cycles halt with the core.)
+    /// Adds the time `slept` during which the counter was stopped. `slept` was measured by a timer
+    /// that does not stop; `resolution` is that timer's resolution. (The counter of the paper's
+    /// platform does not stop, but most counters of core cycles stop with the core.)
     pub fn handle_wake(&mut self, slept: Duration, resolution: Duration) {
         let certain = Age::from_duration(slept - resolution);
         self.rvec.add_uncounted(certain);
@@ -110,7 +110,8 @@ impl CoreClock {
 }
 
 impl Switch {
-    /// Returns the maximum loss from counting with `period` since the switch began.
+    /// Returns the greatest possible loss since the change began, if each cycle since then was
+    /// counted with `period`.
     fn missing(&self, count: u64, period: Rate) -> Age {
         let cycles = count.saturating_sub(self.since_count);
         Age::of_cycles(cycles, self.slowest) - Age::of_cycles(cycles, period)

@@ -1,8 +1,9 @@
-//! RVEC clock of a host whose core changes frequency, as a line from one change to the next.
+//! RVEC clock of a host whose core changes frequency, as a straight line between two changes.
 //!
-//! The chain is the paper's: the core counts cycles in its crystal's time ([`SimulatedCore`]), a
-//! driver reports changes, and [`CoreClock`] converts the cycles to time that never steps back.
-//! Between two changes that is a straight line, which a clock page can represent.
+//! The chain is that of the paper: the core counts cycles while its oscillator measures time
+//! ([`SimulatedCore`]), a driver reports frequency changes, and [`CoreClock`] converts the cycles
+//! to time that never steps back. Between two changes the result is a straight line, which a clock
+//! page can represent.
 
 use timeloom_time::{Duration, Rate};
 
@@ -12,32 +13,32 @@ use super::{Age, CoreClock, Frequency, SimulatedCore};
 /// Source of a core's frequency changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FrequencySource {
-    /// List of changes.
+    /// The changes of a list.
     Trace(FrequencyTrace),
-    /// A governor under load.
+    /// The decisions of a governor under a simulated load.
     Governor(Governor),
-    /// Caller that reports each change ([`DrivenClock::handle_frequency`]); the value is the
+    /// Changes that the caller reports with [`DrivenClock::handle_frequency`]; the value is the
     /// initial frequency.
     Told(Frequency),
 }
 
-/// Core whose cycles a host counts.
+/// Core whose cycles the kernel of a host counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CycleOptions {
     /// Source of the frequency changes.
     pub source: FrequencySource,
-    /// Duration of a change. The core runs at the old frequency for half of it and at the new for
-    /// the other half; the clock is not told the middle.
+    /// Duration of a change. The core runs at the old frequency for the first half and at the new
+    /// one for the second half; the clock is told the begin and the end, but not the middle.
     pub switch: Duration,
 }
 
-/// The clock. Instants are lengths of its crystal's time since the start.
+/// RVEC clock driven by an oscillator. All instants are lengths of oscillator time since the start.
 #[derive(Clone, Debug)]
 pub struct DrivenClock {
     core: SimulatedCore,
     clock: CoreClock,
     source: Source,
-    /// True frequency of the core.
+    /// Actual frequency of the core, which may differ from the frequency that the clock assumes.
     frequency: Frequency,
     switch: Duration,
     now: Duration,
@@ -56,20 +57,22 @@ enum Source {
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Steady,
-    /// The core still runs at the old frequency.
+    /// First half of a change: the core still runs at the old frequency.
     First {
         next: Frequency,
         middle: Duration,
         end: Duration,
     },
-    /// The core runs at the new frequency, and the clock is not told yet.
+    /// Second half of a change: the core runs at the new frequency, and the clock has not been told
+    /// that the change is complete.
     Second {
         end: Duration,
     },
 }
 
-/// Lead of the shown time over the RVEC clock: readers used an old line for a moment after a
-/// change, and no reader may see a step back. It shrinks by a sixteenth of each nanosecond.
+/// Lead of the displayed time over the RVEC clock. It arises if readers use an old line for a
+/// moment after a change, because no reader may see the clock step back. The lead decreases by 1/16
+/// ns per nanosecond.
 #[derive(Clone, Copy, Debug)]
 struct Lead {
     ahead: Age,
@@ -77,7 +80,7 @@ struct Lead {
 }
 
 impl DrivenClock {
-    /// Returns the clock at the zero of its crystal's time. `seed` is a governor's.
+    /// Returns the clock at oscillator time zero. `seed` determines the load of a governor.
     pub fn new(options: &CycleOptions, seed: u64) -> Self {
         let (first, source) = match &options.source {
             FrequencySource::Trace(trace) => {
@@ -94,8 +97,8 @@ impl DrivenClock {
             }
             FrequencySource::Told(first) => (*first, Source::Told),
         };
-        // Wider than the paper's counter, which an operating system must read every two seconds;
-        // here the counter is not read while nothing changes.
+        // The paper's counter has 32 bits, and an operating system must read it every two seconds.
+        // This one is wider, because the model does not read it while nothing changes.
         let core = SimulatedCore::with_width(0, 64);
         let mut made = Self {
             clock: CoreClock::new(&core, first),
@@ -115,7 +118,7 @@ impl DrivenClock {
         made
     }
 
-    /// Returns the time of the next change of the line by itself, if any.
+    /// Returns the oscillator time at which the line next changes without a call; `None` for never.
     pub fn next_change(&mut self) -> Option<Duration> {
         let change = match self.phase {
             Phase::Steady => self.planned.map(|change| change.at.max(self.now)),
@@ -125,7 +128,7 @@ impl DrivenClock {
         change.into_iter().chain(self.lead_end()).min()
     }
 
-    /// Advances the clock to `now`, with all changes on the way.
+    /// Advances the clock to oscillator time `now`, and carries out all changes until then.
     pub fn advance(&mut self, now: Duration) {
         while let Some(at) = self.next_change().filter(|at| *at <= now) {
             self.pass(at);
@@ -134,14 +137,14 @@ impl DrivenClock {
         self.pass(now);
     }
 
-    /// Returns the time shown at the instant of the last advance, since the start.
+    /// Returns the displayed time since the start, as of the last advance.
     pub fn shown(&mut self) -> Duration {
         let age = self.age();
         (age + self.lead_at(age)).as_duration()
     }
 
-    /// Returns the rate from there on, against the crystal: 1, except during a change and while a
-    /// lead is removed.
+    /// Returns the rate of displayed time per oscillator time from the last advance on. It is 1,
+    /// except during a change and while a lead is removed.
     pub fn rate(&mut self) -> Rate {
         let rate = self.counting_rate();
         let age = self.age();
@@ -152,13 +155,13 @@ impl DrivenClock {
         }
     }
 
-    /// Returns the maximum lag behind the crystal's time, rounded up: the time that changes may
-    /// have hidden. The clock is never ahead.
+    /// Returns the greatest possible lag behind oscillator time, rounded up: the time that
+    /// frequency changes may have hidden. The clock is never ahead of oscillator time.
     pub fn missing(&mut self) -> Duration {
         self.clock.read(&self.core).missing
     }
 
-    /// Changes the core to `next`; if a change is under way, this one follows it.
+    /// Changes the core's frequency to `next`, now or after the change that is under way.
     pub fn handle_frequency(&mut self, next: Frequency) {
         self.planned = Some(FrequencyChange {
             at: self.now,
@@ -169,7 +172,7 @@ impl DrivenClock {
         }
     }
 
-    /// Records that readers saw the clock this much ahead of its value.
+    /// Records that readers saw the clock ahead of its value by `ahead`.
     pub fn absorb(&mut self, ahead: Duration) {
         let age = self.age();
         self.lead = Lead {
@@ -181,7 +184,7 @@ impl DrivenClock {
     fn pass(&mut self, to: Duration) {
         if to > self.now {
             let length_ns = (to - self.now).as_ns() as u128;
-            // In pieces that fit into 64 bits of picoseconds.
+            // Advance in pieces that fit into 64 bits of picoseconds.
             let mut left_ns = length_ns;
             while left_ns > 0 {
                 let piece_ns = left_ns.min(1 << 50);
@@ -193,7 +196,7 @@ impl DrivenClock {
         }
     }
 
-    /// Carries out the changes that are due.
+    /// Carries out the changes that are due at the present instant.
     fn change(&mut self) {
         match self.phase {
             Phase::Steady => {
@@ -249,7 +252,7 @@ impl DrivenClock {
         self.clock.read(&self.core).age
     }
 
-    /// Returns the nanoseconds that the clock counts per nanosecond of its crystal.
+    /// Returns the nanoseconds that the RVEC clock counts per nanosecond of oscillator time.
     fn counting_rate(&self) -> Rate {
         let hz = u128::from(self.frequency.as_hz());
         Rate::from_bits(self.clock.period().to_bits() * hz / 1_000_000_000)
@@ -259,7 +262,7 @@ impl DrivenClock {
         self.lead.ahead - (age - self.lead.since).part(GIVEN_BACK)
     }
 
-    /// Returns the time at which no lead is left.
+    /// Returns the oscillator time at which no lead is left; `None` without a lead.
     fn lead_end(&mut self) -> Option<Duration> {
         if self.lead.ahead == Age::ZERO {
             return None;
@@ -272,7 +275,8 @@ impl DrivenClock {
     }
 }
 
-/// A sixteenth, 6 %: faster than leads accumulate, and far from stopping the clock.
+/// Fraction of the rate (1/16, 6 %) by which the clock slows down to remove a lead. Leads are
+/// removed faster than they accumulate, and the clock does not come close to stopping.
 const GIVEN_BACK: u128 = 16;
 
 #[cfg(test)]
@@ -294,7 +298,7 @@ mod tests {
             clock.advance(at);
             seen.push((at, (clock.rate().as_f64() * 1e6).round() / 1e6));
         }
-        // Until the middle of the switch each cycle lasts as long as it is counted.
+        // Until the middle of the change, each cycle lasts as long as the clock assumes.
         assert_eq!(seen, [(us(1_000), 1.0), (us(1_025), 0.5), (us(1_050), 1.0)]);
         clock.advance(us(2_000));
         let behind = us(2_000) - clock.shown();
@@ -302,7 +306,7 @@ mod tests {
             (behind - Duration::from_ns(12_500)).as_ns().abs() <= 2,
             "{behind}"
         );
-        // The clock can only know that none of the switch's cycles was a short one.
+        // The clock knows only that none of the change's cycles may have been a short one.
         assert!(
             clock.missing() >= behind && clock.missing() <= us(38),
             "{}",
@@ -361,11 +365,11 @@ mod tests {
                 let shown = clock.shown();
                 prop_assert!(shown > last, "{} after {}", shown, last);
                 prop_assert!(shown <= now, "{} at {}", shown, now);
-                // The last cycle may not be counted yet.
+                // The cycle in progress may not be counted yet.
                 let most = shown + clock.missing() + Duration::from_ns(5);
                 prop_assert!(now <= most, "{} at {}, {}", shown, now, clock.missing());
                 last = shown;
-                // Readers saw a late line, which runs no faster than the crystal.
+                // Readers used an old line, which runs no faster than the oscillator.
                 let ahead = Duration::from_ns(ahead_ns).min(now - shown);
                 clock.absorb(ahead);
                 last = last.max(clock.shown() - Duration::from_ns(1));

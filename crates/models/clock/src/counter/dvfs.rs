@@ -1,11 +1,11 @@
 //! The RVEC paper's experiments on a simulated core.
 //!
-//! *The clock readings* (Figures 8–13) need no board. The cost of a read and its precision (Tables
-//! 3–5) are *measured* here as in the paper: a block of work with a read in it, or between two
-//! reads, is run many times on the simulated counter, and the clock readings are averaged. A
-//! simulated core cannot know the cost of a read in cycles. So each table is given the cycles of
-//! *another* one ([`AT_400_MHZ`], [`AT_800_MHZ`]), and is then compared with its own: a read costs
-//! cycles, not time.
+//! The experiments on *clock readings* (Figures 8–13) need no board. The cost of a read and its
+//! precision (Tables 3–5) are *measured* as in the paper: a block of work with one read in it, or
+//! between two reads, runs many times on the simulated counter, and the clock readings are
+//! averaged. A simulated core cannot know how many cycles a read costs. Each table is therefore
+//! simulated with the cycles of *another* table ([`AT_400_MHZ`], [`AT_800_MHZ`]) and compared with
+//! its own figures: a read costs a number of cycles, not a length of time.
 
 pub mod iterations;
 
@@ -14,16 +14,16 @@ use timeloom_time::Duration;
 use super::{CoreClock, CycleCounter, Frequency, Sample, SimulatedCore, Trace, replay};
 use crate::noise::Noise;
 
-/// Clock of the paper's tables.
+/// Clocks that the paper's tables compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoardClock {
-    /// Raw counter, 32 bits of cycles.
+    /// The raw counter: 32 bits of cycles.
     Ccnt,
-    /// RVEC on the raw counter.
+    /// The RVEC clock over the raw counter.
     Rvec,
-    /// CLOCK_MONOTONIC over the board's timer of 1 MHz (STC).
+    /// CLOCK_MONOTONIC over the board's 1 MHz timer (STC).
     Monotonic,
-    /// CLOCK_REALTIME over the same timer.
+    /// CLOCK_REALTIME over the board's 1 MHz timer (STC).
     Realtime,
 }
 
@@ -31,7 +31,7 @@ impl BoardClock {
     /// All clocks, in the order of the tables.
     pub const ALL: [Self; 4] = [Self::Ccnt, Self::Rvec, Self::Monotonic, Self::Realtime];
 
-    /// Returns the clock's name in the tables.
+    /// Returns the clock's name as printed in the tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ccnt => "CCNT",
@@ -42,70 +42,69 @@ impl BoardClock {
     }
 }
 
-/// Cost of work on the paper's board, in cycles, from one of its tables.
+/// Cost of work on the paper's board in cycles, derived from one of the paper's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Block of instructions without a read in it.
+    /// Cycles of the block of instructions, without a read of a clock in it.
     pub block: u64,
-    /// One read of each of [`BoardClock::ALL`].
+    /// Cycles of one read of each clock, in the order of [`BoardClock::ALL`].
     pub reads: [u64; 4],
 }
 
-/// Table 4 in cycles: the block of 341.679 µs, and the overheads, times 400 MHz.
+/// Table 4 in cycles: its times (the block's 341.679 µs, and the overheads) multiplied by 400 MHz.
 pub const AT_400_MHZ: Work = Work {
     block: 136_672,
     reads: [1_081, 3_201, 2_075, 2_050],
 };
 
-/// Table 3 in cycles: the block of 170.354 µs, and the overheads, times 800 MHz.
+/// Table 3 in cycles: its times (the block's 170.354 µs, and the overheads) multiplied by 800 MHz.
 pub const AT_800_MHZ: Work = Work {
     block: 136_283,
     reads: [1_066, 3_318, 2_202, 2_127],
 };
 
-/// Variation of the same work from run to run on that board: the coefficient of variation of
-/// another loop (section 4.2.1: 18.33 of 361.91).
+/// Relative standard deviation of the same work from run to run. It is that of another loop on the
+/// paper's board (section 4.2.1: 18.33 of 361.91).
 const VARIATION: f64 = 0.0506;
 
-/// Row of Tables 3 and 4: running the block with one read of a clock in it.
+/// Row of Tables 3 and 4: cost of the block with one read of a clock in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostRow {
     /// Name of the clock.
     pub clock: &'static str,
     /// Mean time of block and read, in microseconds.
     pub mean_us: f64,
-    /// Standard deviation of that time, in microseconds.
+    /// Standard deviation of the time of block and read, in microseconds.
     pub deviation_us: f64,
-    /// Time beyond that of the block alone in its own runs, in microseconds.
+    /// Mean time of block and read minus the mean time of the block alone, in microseconds.
     pub overhead_us: f64,
-    /// Time beyond that of the block alone, in percent of the block.
+    /// The same difference, in percent of the time of the block alone.
     pub overhead_percent: f64,
 }
 
-/// Row of Table 5: the duration of the block as measured with a clock.
+/// Row of Table 5: duration of the block as measured by a clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrecisionRow {
     /// Name of the clock.
     pub clock: &'static str,
     /// Mean of the measured durations, in microseconds.
     pub mean_us: f64,
-    /// Standard deviation of that, in microseconds.
+    /// Standard deviation of the measured durations, in microseconds.
     pub deviation_us: f64,
-    /// Mean of the absolute error against true time, in nanoseconds, which the paper could not
-    /// know.
+    /// Mean absolute error of the measured durations, in nanoseconds. The paper could not measure
+    /// it; here true time is known.
     pub error_ns: f64,
 }
 
-/// Figures 9 and 11: a hundred stretches of 1.108 s at 800 MHz. The raw counter
-/// wraps every 5.4 s, RVEC does not.
+/// Simulates Figures 9 and 11: a hundred intervals of 1.108 s at 800 MHz. The raw counter wraps
+/// every 5.4 s; RVEC does not wrap.
 pub fn wrap() -> Vec<Sample> {
     let trace = run(&vec!["1.108 s 800 MHz"; 100].join("\n"));
     replay(&trace, Duration::from_ms(1_108))
 }
 
-/// Figures 12 and 13: from 800 to 400 MHz in the middle of the work, with a
-/// switch of 50 µs. RVEC's slope doubles per cycle of work, the raw counter's
-/// does not.
+/// Simulates Figures 12 and 13: a change from 800 to 400 MHz in the middle of the work, which takes
+/// 50 µs. The slope of RVEC per cycle of work doubles; that of the raw counter does not.
 pub fn change() -> Vec<Sample> {
     let trace = run("1 ms 800 MHz\n50 us to 400 MHz\n2 ms 400 MHz");
     replay(&trace, Duration::from_us(10))
@@ -115,8 +114,8 @@ fn run(text: &str) -> Trace {
     text.parse().expect("a trace that is written here")
 }
 
-/// Tables 3 and 4 as the paper measures them: the block alone, and the block with a
-/// read of each clock in its middle, `runs` times each at `frequency`, timed by the
+/// Simulates Tables 3 and 4 as the paper measures them: the block alone, and the block with a read
+/// of each clock in its middle. Each runs `runs` times at `frequency` and is timed by the raw
 /// counter.
 pub fn costs(frequency: Frequency, work: &Work, runs: u32, seed: u64) -> Vec<CostRow> {
     let mut board = Board::new(frequency, *work, seed);
@@ -139,9 +138,9 @@ pub fn costs(frequency: Frequency, work: &Work, runs: u32, seed: u64) -> Vec<Cos
     BoardClock::ALL.map(row).to_vec()
 }
 
-/// Table 5 as the paper measures it: the block between two reads of a clock, `runs` times at
-/// `frequency`, and the difference of the two readings. Part of that difference is the cost of the
-/// reads themselves.
+/// Simulates Table 5 as the paper measures it: the block between two reads of a clock, `runs` times
+/// at `frequency`. The result is the difference between the two readings, which includes a part of
+/// the cost of the reads themselves.
 pub fn precision(frequency: Frequency, work: &Work, runs: u32, seed: u64) -> Vec<PrecisionRow> {
     let mut board = Board::new(frequency, *work, seed);
     let row = |clock: BoardClock| {
@@ -165,20 +164,20 @@ pub fn precision(frequency: Frequency, work: &Work, runs: u32, seed: u64) -> Vec
     BoardClock::ALL.map(row).to_vec()
 }
 
-/// The board: a core that executes cycles, with the clocks on it.
+/// Simulated board: a core that executes cycles, with the clocks on it.
 struct Board {
     core: SimulatedCore,
     rvec: CoreClock,
     frequency: Frequency,
     work: Work,
-    /// True time.
+    /// True time, in picoseconds.
     truth_ps: u64,
     noise: Noise,
-    /// Length of the current block, relative to the mean.
+    /// Length of the current block, divided by the mean length.
     length: f64,
 }
 
-/// Reading of a clock, in the clock's own unit, with its instant.
+/// Reading of a clock in the clock's own unit, with the true time of the reading.
 #[derive(Clone, Copy)]
 struct Look {
     shown: i64,
@@ -206,10 +205,11 @@ impl Board {
         self.truth_ps += length_ps;
     }
 
-    /// Executes a part of the block; the block's length is drawn at its beginning.
+    /// Executes a part of the block. The length of the block is drawn at random when the block
+    /// begins.
     fn execute_block(&mut self, part: core::ops::Range<f64>) {
         if part.start == 0.0 {
-            // The scheduler ensures that no wrap of the counter is missed.
+            // The paper's scheduler reads the counter often enough that no wrap is missed.
             self.rvec.read(&self.core);
             self.length = 1.0 + VARIATION * self.noise.normal();
         }
@@ -217,7 +217,7 @@ impl Board {
         self.execute(cycles as u64);
     }
 
-    /// Reads a clock: half of the cost comes before the reading, half after.
+    /// Reads a clock. Half of the read's cycles are executed before the value is taken, half after.
     fn read(&mut self, clock: BoardClock) -> Look {
         let cycles = self.work.reads[clock as usize];
         self.execute(cycles / 2);
@@ -234,7 +234,7 @@ impl Board {
         look
     }
 
-    /// Returns the time between two readings of a clock, in nanoseconds.
+    /// Returns the time between two readings of `clock`, in nanoseconds.
     fn between_ns(&self, clock: BoardClock, before: Look, after: Look) -> f64 {
         match clock {
             BoardClock::Ccnt => {
@@ -248,8 +248,8 @@ impl Board {
         }
     }
 
-    /// Returns the duration of the block with a read in its middle, or none, in microseconds of the
-    /// counter.
+    /// Returns the duration of the block in microseconds, as measured by the raw counter: with a
+    /// read of `clock` in its middle, or without a read for `None`.
     fn time_block(&mut self, clock: Option<BoardClock>) -> f64 {
         let begun = self.look_at_counter();
         self.execute_block(0.0..0.5);
@@ -261,7 +261,7 @@ impl Board {
         self.between_ns(BoardClock::Ccnt, begun, ended) / 1e3
     }
 
-    /// Reads the counter from outside, at no cost.
+    /// Returns the value of the raw counter without executing cycles for the read.
     fn look_at_counter(&self) -> Look {
         Look {
             shown: self.core.cycles() as i64,
@@ -302,11 +302,11 @@ mod tests {
         let samples = change();
         let last = samples.last().unwrap();
         assert_eq!(last.truth, Duration::from_us(3_050));
-        // 25 µs of the switch ran at half the speed that they are counted with.
+        // For 25 µs of the change, the core ran at half the speed that the clock assumed.
         let (age, missing) = (last.rvec.age.as_duration(), last.rvec.missing);
         assert_eq!(age, Duration::from_ns(3_037_500));
         assert!(age + missing >= last.truth, "{missing}");
-        // The raw counter lost half of everything since the change.
+        // Since the change, the raw counter has lost half of the time.
         assert_eq!(
             last.raw,
             Duration::from_ns(1_000_000 + 25_000 + 12_500 + 1_000_000)
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn what_is_measured_at_one_frequency_follows_from_the_cost_at_the_other() {
-        // Overheads of Tables 3 and 4 in microseconds.
+        // Overheads in Tables 3 and 4, in microseconds.
         for (mhz, work, paper) in [
             (800, AT_400_MHZ, [1.333, 4.148, 2.753, 2.659]),
             (400, AT_800_MHZ, [2.702, 8.002, 5.188, 5.125]),
@@ -333,8 +333,8 @@ mod tests {
         }
     }
 
-    /// A measurement knows the block only through the clock: two reads of a slower clock measure
-    /// more of themselves, and one of 1 MHz is off by its granularity.
+    /// The block is measured only by the clock itself. A slower clock includes more of its own
+    /// reads in the measurement, and a 1 MHz clock is off by its resolution.
     #[test]
     fn a_block_between_two_reads_is_longer_by_what_they_cost() {
         let rows = precision(Frequency::from_mhz(800), &AT_400_MHZ, 20_000, 1);

@@ -1,4 +1,4 @@
-//! Frequency changes of a core: from a list, or from a governor under load.
+//! Frequency changes of a core, from a list or from a governor under a simulated load.
 
 use core::fmt;
 use core::str::FromStr;
@@ -11,26 +11,29 @@ use crate::noise::Noise;
 /// Change of a core's frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrequencyChange {
-    /// Time since the start, by the crystal that drives the core.
+    /// Oscillator time of the change since the start.
     pub at: Duration,
-    /// Frequency from then on.
+    /// Frequency from that time on.
     pub to: Frequency,
 }
 
-/// List of changes, the first at 0, in order. As text, one a line: `0 s 800 MHz`, `1.5 s 400 MHz`;
-/// blank lines and `#` comments are skipped. After the last change the frequency stays.
+/// List of frequency changes in ascending order; the first is at 0. After the last change the
+/// frequency stays.
+///
+/// The text format has one change per line: `0 s 800 MHz`, `1.5 s 400 MHz`. Blank lines and
+/// comments that begin with `#` are skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrequencyTrace {
     changes: Vec<FrequencyChange>,
 }
 
-/// Error in a list of changes: the line, counted from 1, the reason and the fix.
+/// Error in a list of changes: the line, the reason and the fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrequencyTraceError {
-    /// The line; 0 for the list as a whole.
+    /// Number of the line, counted from 1; 0 for the list as a whole.
     pub line: usize,
-    /// Description of the error. It does not quote the file: a file of another kind may contain
-    /// secrets.
+    /// Description of the error. It does not quote the file, because a file of another kind may
+    /// contain secrets.
     pub reason: String,
     /// Fix to suggest to the user.
     pub fix: &'static str,
@@ -51,7 +54,7 @@ impl FrequencyTrace {
     /// Maximum size of a list, in bytes.
     pub const MOST_BYTES: usize = 16 << 20;
 
-    /// Returns the changes; never empty.
+    /// Returns the changes in ascending order; there is at least one.
     pub fn changes(&self) -> &[FrequencyChange] {
         &self.changes
     }
@@ -128,12 +131,12 @@ fn change(text: &str) -> Result<FrequencyChange, (String, &'static str)> {
     Ok(FrequencyChange { at, to })
 }
 
-/// Minimum distance of changes. No processor's governor decides more often.
+/// Minimum time between two changes. No processor's governor decides more often.
 const CLOSEST: Duration = Duration::from_us(100);
 const LONGEST: Duration = Duration::from_s(10 * 365 * 86_400);
 const LIKE_THIS: &str = "write one change a line, as in `1.5 s 800 MHz`";
 
-/// Error of a text that is not a core's frequency.
+/// Error for a text that is not a core's frequency.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a core's frequency: write 1 MHz to 100 GHz, as in `800 MHz`, `1.2 GHz` or \
@@ -144,7 +147,8 @@ pub struct FrequencyError(String);
 impl FromStr for Frequency {
     type Err = FrequencyError;
 
-    /// Decimal number, optional blank, kHz, MHz or GHz; exact to the hertz.
+    /// Parses a decimal number, an optional space, and kHz, MHz or GHz. The result must be a whole
+    /// number of hertz.
     fn from_str(text: &str) -> Result<Self, FrequencyError> {
         let parsed = || {
             let units = [("kHz", 3), ("MHz", 6), ("GHz", 9)];
@@ -183,30 +187,30 @@ impl fmt::Display for Frequency {
 /// Policy of a governor (Linux, Documentation/admin-guide/pm/cpufreq.rst).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The highest frequency if the core was busy for more than 80 % of the last interval, else in
-    /// proportion to the busy time.
+    /// The highest frequency if the core was busy for more than 80 % of the last interval;
+    /// otherwise a frequency in proportion to the busy time.
     Ondemand,
-    /// The lowest frequency that exceeds the load's demand by a quarter.
+    /// The lowest available frequency that is at least 1.25 times the load's demand.
     Schedutil,
 }
 
-/// Governor and its simulated load.
+/// Governor with its simulated load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Governor {
-    /// Policy.
+    /// Policy by which the governor chooses a frequency.
     pub policy: Policy,
-    /// Available frequencies, ascending, not empty.
+    /// Available frequencies in ascending order; at least one.
     pub frequencies: Vec<Frequency>,
-    /// Share of time with heavy work, 0 to 1: heavy work needs 0.6 to 1 of the core's capacity at
-    /// its highest frequency, light work up to 0.2.
+    /// Share of time with heavy work, 0 to 1. Heavy work needs 0.6 to 1 of the core's capacity at
+    /// its highest frequency; light work needs up to 0.2.
     pub load: f64,
-    /// Mean duration of a period of constant weight.
+    /// Mean duration of a period in which the kind of work (heavy or light) does not change.
     pub burst: Duration,
-    /// Sampling interval.
+    /// Time between two decisions of the governor.
     pub sampling: Duration,
 }
 
-/// Running governor: one seed, one sequence of changes.
+/// Running governor. A seed determines its sequence of changes.
 #[derive(Clone, Debug)]
 pub(super) struct Governed {
     governor: Governor,
@@ -217,7 +221,7 @@ pub(super) struct Governed {
 }
 
 impl Governed {
-    /// Starts at the lowest frequency.
+    /// Returns the governor at the lowest frequency.
     pub(super) fn new(governor: Governor, seed: u64) -> Self {
         let current = governor.frequencies.first().copied();
         Self {
@@ -233,7 +237,8 @@ impl Governed {
         self.current
     }
 
-    /// Returns the next change; after many samples without one, a change to the same frequency.
+    /// Returns the next change. After [`MOST_LOOKS`] decisions without a change, returns a change
+    /// to the same frequency.
     pub(super) fn next(&mut self) -> FrequencyChange {
         for _ in 0..MOST_LOOKS {
             self.at += self.governor.sampling;
@@ -261,7 +266,7 @@ impl Governed {
             return self.current;
         };
         let (lowest, highest) = (lowest.as_hz() as f64, highest.as_hz() as f64);
-        // A burst ends with this probability within an interval.
+        // A period of constant work ends within a sampling interval with this probability.
         if self.noise.chance(sampling.as_s_f64() / burst.as_s_f64()) {
             self.heavy = self.noise.chance(*load);
         }
@@ -286,7 +291,7 @@ impl Governed {
     }
 }
 
-/// Number of samples after which an unchanged frequency is reported.
+/// Number of decisions without a change after which the unchanged frequency is returned.
 const MOST_LOOKS: u32 = 1_000;
 
 #[cfg(test)]
@@ -342,7 +347,7 @@ mod tests {
                     .windows(2)
                     .all(|pair| pair[0].at < pair[1].at)
             );
-            // Time at the highest frequency: longer for heavier work.
+            // Time spent at the highest frequency, which must be longer for heavier work.
             let highest = |load| {
                 let all = changes(&governor(policy, load), 7);
                 let at_highest = |pair: &&[FrequencyChange]| pair[0].to.as_hz() == 1_200_000_000;
@@ -352,7 +357,7 @@ mod tests {
             };
             assert!(highest(0.1) < highest(0.9), "{policy:?}");
         }
-        // With a single frequency there is no change, and the call returns in finite time.
+        // With a single frequency there are no changes; the call must still return in finite time.
         let fixed = Governor {
             frequencies: vec![Frequency::from_mhz(600)],
             ..governor(Policy::Ondemand, 0.5)

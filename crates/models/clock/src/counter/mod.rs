@@ -1,23 +1,22 @@
 //! Conversion of cycle counters to time that is strictly increasing and precise (the SIP property
 //! of the RVEC paper), although cores change frequency, counters wrap and tasks migrate.
 //!
-//! The chain, with a file for each link:
+//! The chain has a file for each link:
 //!
-//! 1. [`Widener`]: a narrow hardware counter extended to 63 bits.
-//! 2. [`Rvec`]: `base_count` and `age_time`, the paper's Figures 1 and 3.
-//! 3. [`CoreClock`]: one per core; it follows frequency changes and idling.
-//! 4. [`TaskClock`]: one per task; it counts in the *time* of the core it runs
-//!    on, so a frequency change touches one record per core and none per task.
-//! 5. [`DrivenClock`]: such a clock as the line that a host's programs read, over changes from a
-//!    list ([`FrequencyTrace`]) or by a [`Governor`].
-//! 6. [`Strict`] and [`SharedStrict`]: strictly increasing readings, per thread or per process, for
-//!    a counter finer than a nanosecond or cores that disagree.
+//! - [`Widener`] extends a narrow hardware counter to 63 bits.
+//! - [`Rvec`] contains `base_count` and `age_time`, the paper's Figures 1 and 3.
+//! - [`CoreClock`] is the clock of one core; it follows frequency changes and idle periods.
+//! - [`TaskClock`] is the clock of one task. It counts the *time* of the core on which the task
+//!   runs, so a frequency change updates one record per core and none per task.
+//! - [`DrivenClock`] is the clock that a host's programs read, as a line between two frequency
+//!   changes. The changes come from a list ([`FrequencyTrace`]) or from a [`Governor`].
+//! - [`Strict`] and [`SharedStrict`] make readings strictly increasing, per thread or per process.
+//!   They are needed for counters finer than a nanosecond and for cores whose clocks disagree.
 //!
-//! [`replay()`] runs the chain over a trace, and [`dvfs`] repeats the paper's
-//! experiments with it.
+//! [`replay()`] runs the chain over a trace, and [`dvfs`] repeats the paper's experiments with it.
 //!
-//! [`SimulatedCore`] is the back end that needs no hardware: a counter driven by
-//! a [`Trace`] of frequencies, switches and idling.
+//! [`SimulatedCore`] is the counter that needs no hardware: a [`Trace`] of frequencies, changes and
+//! idle periods drives it.
 
 mod age;
 mod core_clock;
@@ -48,22 +47,22 @@ pub use widen::Widener;
 
 use timeloom_time::Rate;
 
-/// Hardware counter of cycles. Back ends that access hardware are in `timeloom-publish`; this crate
-/// has a simulated one.
+/// Hardware counter of cycles. Implementations that access hardware are in `timeloom-publish`; this
+/// crate has a simulated one.
 pub trait CycleCounter {
-    /// Returns the number of bits of the counter before it wraps: 1 … 64.
+    /// Returns the width of the counter in bits, 1 … 64; the counter wraps at 2^width.
     fn width_bits(&self) -> u32;
 
-    /// Returns the counter's value, in cycles, in the low [`Self::width_bits`] bits.
+    /// Returns the counter's value in cycles, in the low [`Self::width_bits`] bits.
     fn cycles(&self) -> u64;
 }
 
-/// Frequency in whole hertz, never zero.
+/// Frequency in whole hertz; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frequency(core::num::NonZeroU64);
 
 impl Frequency {
-    /// Returns `hz` hertz; `None` for 0.
+    /// Returns a frequency of `hz` hertz; `None` for 0.
     pub const fn from_hz(hz: u64) -> Option<Self> {
         match core::num::NonZeroU64::new(hz) {
             Some(hz) => Some(Self(hz)),
@@ -71,10 +70,10 @@ impl Frequency {
         }
     }
 
-    /// Returns `mhz` megahertz.
+    /// Returns a frequency of `mhz` megahertz.
     ///
     /// # Panics
-    /// Panics for 0 and beyond 1.8 * 10^13.
+    /// Panics if `mhz` is 0 or above 1.8 * 10^13.
     pub const fn from_mhz(mhz: u64) -> Self {
         match Self::from_hz(mhz * 1_000_000) {
             Some(frequency) => frequency,
@@ -87,7 +86,7 @@ impl Frequency {
         self.0.get()
     }
 
-    /// Returns the nanoseconds per cycle, rounded down to 2^-64 ns.
+    /// Returns the nanoseconds per cycle, rounded down to a multiple of 2^-64 ns.
     pub const fn period(self) -> Rate {
         match Rate::from_ratio(1_000_000_000, self.0.get()) {
             Some(period) => period,

@@ -1,29 +1,29 @@
-//! Replay of a trace on a core's clocks.
+//! Replay of a trace of core activity on a core's clocks.
 
 use timeloom_time::Duration;
 
 use super::{CoreClock, CoreTime, CycleCounter, Frequency, SimulatedCore, Stage, StageKind, Trace};
 
-/// Clock readings of a core at one instant of a replay.
+/// Readings of a core's clocks at one instant of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// True time since the replay began.
     pub truth: Duration,
-    /// Counter value, in cycles, at the counter's width.
+    /// Value of the counter in cycles, at the counter's width.
     pub raw_cycles: u64,
-    /// Raw counter converted to time without regard to wraps and changes: cycles times the *first*
-    /// period.
+    /// Raw counter converted to time without regard to wraps and frequency changes: its cycles
+    /// times the period of the *first* frequency.
     pub raw: Duration,
-    /// RVEC.
+    /// Reading of the RVEC clock.
     pub rvec: CoreTime,
 }
 
-/// Runs a 32-bit counter and its RVEC clock through `trace`, and samples both at
-/// the beginning, every `every`, and at the end of each stage.
+/// Runs a 32-bit counter and its RVEC clock through `trace`. Takes a sample at the beginning, every
+/// `every` of true time, and at the end of each stage.
 ///
-/// The clock is informed of changes as by a driver. When an idle core wakes, the idle time comes
-/// from a timer of 1 MHz (the paper's STC). A trace that begins without a frequency begins at 800
-/// MHz.
+/// As on real hardware, a driver informs the clock of frequency changes. When an idle core wakes
+/// up, its idle time is measured by a 1 MHz timer (the paper's STC). A trace whose first stage has
+/// no frequency starts at 800 MHz.
 ///
 /// # Panics
 /// Panics if `every` is not positive, or so long that a wrap could be missed.

@@ -1,11 +1,11 @@
-//! The RVEC structure.
+//! The RVEC structure: a counter value with the time counted up to it.
 
 use timeloom_time::Rate;
 
 use super::Age;
 
-/// `base_count` and `age_time`: a value of the counter, and the time counted up to it (paper,
-/// section 3 and Figure 5).
+/// The fields `base_count` and `age_time` of the paper (section 3 and Figure 5): a value of the
+/// counter, and the time counted up to that value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rvec {
     base_count: u64,
@@ -13,7 +13,7 @@ pub struct Rvec {
 }
 
 impl Rvec {
-    /// Creates the structure at the counter value `count`, with an age of zero.
+    /// Returns the structure with base `count` and an age of zero.
     pub const fn new(count: u64) -> Self {
         Self {
             base_count: count,
@@ -21,21 +21,21 @@ impl Rvec {
         }
     }
 
-    /// Returns the age at the counter value `count`, if each cycle since `base_count` took `period`
-    /// (the paper's Figure 3). A count before the base gives the age at the base: time does not go
-    /// back.
+    /// Returns the age at counter value `count`, if each cycle since `base_count` took `period`
+    /// (the paper's Figure 3). A count before `base_count` gives the age at `base_count`, so that
+    /// time does not go back.
     pub fn read(&self, count: u64, period: Rate) -> Age {
         self.age_time + Age::of_cycles(count.saturating_sub(self.base_count), period)
     }
 
-    /// Adds the time up to `count` at `period`, so that later cycles may have another period (the
-    /// paper's Figure 1).
+    /// Moves the base to `count`, and adds the time of the cycles up to there at `period`. Later
+    /// cycles may then have another period (the paper's Figure 1).
     pub fn consolidate(&mut self, count: u64, period: Rate) {
         self.age_time = self.read(count, period);
         self.base_count = self.base_count.max(count);
     }
 
-    /// Adds time during which the counter did not count.
+    /// Adds time during which the counter was stopped.
     pub fn add_uncounted(&mut self, time: Age) {
         self.age_time = self.age_time + time;
     }
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn the_example_of_figures_2_and_3() {
-        // 4 cycles at 800 MHz are 5 ns; 4 more at 400 MHz make 15 ns.
+        // 4 cycles at 800 MHz take 5 ns; with 4 more cycles at 400 MHz the sum is 15 ns.
         let (fast, slow) = (
             Frequency::from_mhz(800).period(),
             Frequency::from_mhz(400).period(),

@@ -1,13 +1,13 @@
-//! Simulated core.
+//! Simulated cycle counter of a core.
 
 use super::{CycleCounter, Frequency};
 
-/// Cycle counter of a core in a model with known true time: 32 bits wide like the ARM1176's CCNT,
-/// so that it wraps every 5.4 s at 800 MHz.
+/// Cycle counter of a simulated core, whose true time is known. By default it has 32 bits like the
+/// ARM1176's CCNT, and wraps every 5.4 s at 800 MHz.
 #[derive(Clone, Debug)]
 pub struct SimulatedCore {
-    /// Cycles so far in units of 10^-12 cycles (hertz times picoseconds), so that no step is
-    /// rounded.
+    /// Cycles so far, in units of 10^-12 cycles (hertz times picoseconds), so that advancing never
+    /// rounds.
     progress: u128,
     width_bits: u32,
 }
@@ -26,8 +26,8 @@ impl SimulatedCore {
         }
     }
 
-    /// Advances true time by `length_ps` picoseconds at a frequency; `None` for an idle core, whose
-    /// counter is stopped.
+    /// Advances true time by `length_ps` picoseconds. The core runs at `frequency`; `None` is an
+    /// idle core, whose counter is stopped.
     pub fn advance(&mut self, length_ps: u64, frequency: Option<Frequency>) {
         let hz = frequency.map_or(0, Frequency::as_hz);
         self.progress += u128::from(length_ps) * u128::from(hz);
@@ -44,5 +44,5 @@ impl CycleCounter for SimulatedCore {
     }
 }
 
-/// Hertz times picoseconds in a cycle.
+/// Units of `progress` per cycle.
 const PER_CYCLE: u128 = 1_000_000_000_000;

@@ -1,32 +1,32 @@
-//! Strictly increasing readings.
+//! Strictly increasing clock readings.
 
 use core::sync::atomic::AtomicI64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use timeloom_time::{Duration, Instant, Scale};
 
-/// Reading moved to strictly after the one before.
+/// Clock reading, moved forward if needed to be later than the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StrictTime<S: Scale> {
-    /// Instant later than every reading given before.
+    /// Instant that is later than all previous readings.
     pub at: Instant<S>,
-    /// Distance by which `at` was moved from the clock's reading. An interval around the reading
-    /// must be widened by this.
+    /// Distance from the clock's reading to `at`; zero if the reading was not moved. An error
+    /// interval around the reading must be widened by this distance.
     pub moved: Duration,
 }
 
-/// Strictly increasing readings for one thread: `max(last + 1 ns, now)`.
+/// Generator of strictly increasing readings for one thread: `max(last + 1 ns, now)`.
 ///
-/// Whole nanoseconds of a counter beyond 1 GHz repeat by arithmetic alone, so
-/// strictness needs a memory; this one belongs to one thread and costs an
-/// addition and a comparison.
+/// A counter above 1 GHz gives the same whole nanosecond for several cycles, so strict order
+/// requires the last reading to be remembered. This type belongs to one thread and costs an
+/// addition and a comparison per reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Strict<S: Scale> {
     last: Instant<S>,
 }
 
 impl<S: Scale> Strict<S> {
-    /// Returns the state before the first reading.
+    /// Returns a generator that has given no reading yet.
     pub fn new() -> Self {
         Self {
             last: Instant::from_ns(i64::MIN),
@@ -50,12 +50,11 @@ impl<S: Scale> Default for Strict<S> {
     }
 }
 
-/// Strictly increasing readings for all users of the object: the threads of a process, or of a host
-/// if it lies in shared memory (it is one 64-bit word).
+/// Generator of strictly increasing readings for all users of the object: the threads of a process,
+/// or of a host if the object (one 64-bit word) is in shared memory.
 ///
-/// One compare-and-swap on one word gives every reading a place in that word's
-/// single order of changes; nothing else is published through it, so no ordering
-/// with other memory is needed.
+/// A compare-and-swap on one word gives every reading a place in that word's single modification
+/// order. No other data is published through the word, so no ordering with other memory is needed.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct SharedStrict {
@@ -63,7 +62,7 @@ pub struct SharedStrict {
 }
 
 impl SharedStrict {
-    /// Returns the state before the first reading.
+    /// Returns a generator that has given no reading yet.
     pub const fn new() -> Self {
         Self {
             last_ns: AtomicI64::new(i64::MIN),
@@ -72,8 +71,8 @@ impl SharedStrict {
 
     /// Returns `now`, or one nanosecond after the last reading of any user if that is later.
     ///
-    /// `now` must have been read after the caller decided to call, else an old value is moved
-    /// needlessly; that only widens the interval.
+    /// Callers should read `now` immediately before the call. A reading taken earlier is moved
+    /// forward needlessly, which only widens its interval.
     pub fn next<S: Scale>(&self, now: Instant<S>) -> StrictTime<S> {
         let now_ns = now.as_ns();
         let mut last_ns = self.last_ns.load(Relaxed);
@@ -119,13 +118,14 @@ mod tests {
 
     #[test]
     fn two_threads_never_get_the_same_or_an_earlier_reading() {
-        // The clock is coarse on purpose, so that nearly every reading collides.
+        // The clock is coarse on purpose, so that nearly every reading must be moved.
         let shared = SharedStrict::new();
         let handed_over = AtomicI64::new(i64::MIN);
         let run = || {
             let mut own = Vec::with_capacity(20_000);
             for turn in 0..20_000i64 {
-                // Readings that the other thread handed over must be before this thread's next one.
+                // Readings that the other thread has handed over must be before this thread's next
+                // reading.
                 let seen = handed_over.load(core::sync::atomic::Ordering::Acquire);
                 let reading = shared.next(Instant::<Core>::from_ns(turn / 64)).at.as_ns();
                 assert!(reading > seen, "{reading} after {seen} of the other thread");

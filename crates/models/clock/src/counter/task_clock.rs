@@ -1,17 +1,18 @@
-//! Clock of one task.
+//! Clock of one task, which counts execution time.
 
 use super::Age;
 
-/// A task's RVEC. Its base is not a cycle count but the *age of the core* at the dispatch. So when
-/// that core changes frequency only the core's own record is updated; the paper keeps two levels of
-/// records just to avoid an update that cascades over all tasks (section 3.1, Figure 6).
+/// RVEC clock of a task. Its base is not a cycle count but the *age of the core* when the task was
+/// dispatched. A frequency change of the core therefore updates only the core's own record. (The
+/// paper has two levels of records for the same reason: to avoid updates of all tasks; section 3.1,
+/// Figure 6.)
 ///
-/// The time is execution time: it is stopped while the task waits for a core. Because each stay on
-/// a core is measured by that core alone, the cores' ages need not agree, and migration cannot step
-/// the clock.
+/// The clock counts execution time: it is stopped while the task waits for a core. Each period on a
+/// core is measured by that core alone, so the ages of different cores need not agree, and a
+/// migration cannot step the clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TaskClock {
-    /// The core's age when the task was dispatched; `None` off the core.
+    /// Age of the core when the task was dispatched; `None` while the task is not running.
     base: Option<Age>,
     age_time: Age,
 }
@@ -22,20 +23,20 @@ impl TaskClock {
         Self::default()
     }
 
-    /// Starts the task on a core that now has this age.
+    /// Starts the task on a core whose age is now `core`.
     pub fn handle_dispatch(&mut self, core: Age) {
         self.handle_preempt(core);
         self.base = Some(core);
     }
 
-    /// Stops the task on its core, which now has this age.
+    /// Stops the task on its core, whose age is now `core`.
     pub fn handle_preempt(&mut self, core: Age) {
         self.age_time = self.read(core);
         self.base = None;
     }
 
-    /// Returns the task's time; `core` is the current age of the core it runs on, and is ignored
-    /// while it runs on none.
+    /// Returns the task's execution time. `core` is the present age of the core on which the task
+    /// runs; it is ignored while the task is not running.
     pub fn read(&self, core: Age) -> Age {
         match self.base {
             Some(base) => self.age_time + (core - base),

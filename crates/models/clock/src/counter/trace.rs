@@ -1,4 +1,4 @@
-//! Activity of a simulated core, as data.
+//! Trace of the activity of a simulated core.
 
 use core::str::FromStr;
 
@@ -6,56 +6,58 @@ use timeloom_time::{Duration, ParseTimeError};
 
 use super::Frequency;
 
-/// Period of a core's activity.
+/// Interval with one kind of activity of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// Length in true time.
+    /// Length of the interval, in true time.
     pub length: Duration,
-    /// Activity of the core.
+    /// Activity of the core in the interval.
     pub kind: StageKind,
 }
 
 /// Activity of a core during a [`Stage`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageKind {
-    /// The core runs at this frequency. If the stage before ran at another one, the change between
-    /// them takes no time.
+    /// The core runs at this frequency. If the previous stage had another frequency, the change
+    /// between the two takes no time.
     Run(Frequency),
-    /// The core is changing to this frequency; half of the stage runs at the old frequency and half
-    /// at the new, and the clock is not told the middle.
+    /// The core changes to this frequency: for half of the stage it runs at the old frequency, and
+    /// for half at the new one. The clock is told the begin and the end, but not the middle.
     Switch(Frequency),
-    /// The core idles and its counter is stopped.
+    /// The core is idle, and its counter is stopped.
     Idle,
 }
 
-/// List of stages. As text, one stage a line: `2 s 800 MHz`, `50 us to 400 MHz`, `10 ms idle`;
-/// blank lines and `#` comments are skipped.
+/// Sequence of stages.
+///
+/// The text format has one stage per line: `2 s 800 MHz`, `50 us to 400 MHz`, `10 ms idle`. Blank
+/// lines and comments that begin with `#` are skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Trace {
     /// The stages in order.
     pub stages: Vec<Stage>,
 }
 
-/// Error in a trace: the line, counted from 1, and the reason.
+/// Error in the text of a trace: the line and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {fault}")]
 pub struct TraceError {
-    /// Line with the error.
+    /// Number of the line with the error, counted from 1.
     pub line: usize,
     /// Reason.
     pub fault: StageFault,
 }
 
-/// Reason why a line is no stage.
+/// Reason for which a line is not a stage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StageFault {
-    /// The line has none of the three forms.
+    /// The line is in none of the three formats.
     #[error("write `2 s 800 MHz`, `50 us to 400 MHz` or `10 ms idle`")]
     Form,
-    /// The frequency is not one that a core could have.
+    /// The frequency is outside of the range of a core's frequency.
     #[error("`{0}` is not 1 … 100000 MHz")]
     Frequency(String),
-    /// The length of time is invalid.
+    /// The length of time cannot be parsed.
     #[error(transparent)]
     Length(#[from] ParseTimeError),
     /// The length of time is negative.

@@ -1,11 +1,11 @@
 //! Extension of a narrow counter to 63 bits.
 
-/// Extends an n-bit counter to 63 bits, as the kernel's `cnt32_to_63` does for
-/// the paper's CCNT (section 3.1): at 1 GHz, 32 bits wrap every 4.3 s.
+/// Extends an n-bit counter to 63 bits, as the kernel's `cnt32_to_63` does for the paper's CCNT
+/// (section 3.1). At 1 GHz, 32 bits wrap every 4.3 s.
 ///
-/// It must read the counter at least twice per wrap (in the paper, in the scheduler). A value up to
-/// half a wrap *behind* the last one counts as an earlier reading of another context, not as a
-/// wrap: it is extended downwards and does not move the state.
+/// The counter must be extended at least twice per wrap (in the paper, the scheduler does so). A
+/// value up to half a wrap *behind* the last one is taken for an earlier reading of another
+/// context, not for a wrap: the count for it is less, and the state does not change.
 #[derive(Clone, Copy, Debug)]
 pub struct Widener {
     last: u64,
@@ -13,7 +13,7 @@ pub struct Widener {
 }
 
 impl Widener {
-    /// Starts at `raw`, the value of a counter of `width_bits` bits.
+    /// Returns the state for a counter of `width_bits` bits with the present value `raw`.
     ///
     /// # Panics
     /// Panics if `width_bits` is not 2 … 64.
@@ -29,17 +29,17 @@ impl Widener {
         }
     }
 
-    /// Returns the 63-bit count for the current value of the counter.
+    /// Returns the 63-bit count for `raw`, the counter's present value.
     pub fn extend(&mut self, raw: u64) -> u64 {
         let count = self.peek(raw);
         self.last = self.last.max(count);
         count
     }
 
-    /// Like [`Self::extend`], without moving the state.
+    /// Returns the same count as [`Self::extend`] without changing the state.
     pub fn peek(&self, raw: u64) -> u64 {
-        // Shifted to the top, the difference of two n-bit numbers wraps as an
-        // i64 does, and the arithmetic shift back extends its sign.
+        // Shifted to the top of the word, the difference of two n-bit numbers wraps as an i64 does.
+        // The arithmetic shift back then extends its sign.
         let moved = raw.wrapping_sub(self.last) << self.unused_bits;
         let step = (moved as i64) >> self.unused_bits;
         self.last.saturating_add_signed(step) & (u64::MAX >> 1)
@@ -60,7 +60,7 @@ mod tests {
             let mut truth = u64::from(start) & mask;
             let mut widener = Widener::new(truth, width);
             for step in steps {
-                // Half a wrap at most, and not beyond 63 bits in all.
+                // Half a wrap at most, so that the count stays within 63 bits.
                 truth += (step * (mask.min(1 << 50) as f64)) as u64;
                 prop_assert_eq!(widener.extend(truth & mask), truth);
             }

@@ -1,4 +1,4 @@
-//! Clock around the discipline.
+//! The kernel's clocks, whose rate and steps the NTP discipline determines.
 
 use timeloom_time::{Core, Duration, Instant, Rate, Utc};
 
@@ -6,40 +6,40 @@ use super::ntp::{FREQ_SCALE, Ntp, SCALE, USER_TICKS_PER_S};
 use super::timex::{Errno, Timex, modes};
 use crate::scale::Monotonic;
 
-/// Start values of a clock.
+/// Initial values of a kernel's clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelClockOptions {
-    /// CLOCK_MONOTONIC_RAW at the start.
+    /// Initial value of CLOCK_MONOTONIC_RAW.
     pub raw: Instant<Core>,
-    /// CLOCK_MONOTONIC at the start.
+    /// Initial value of CLOCK_MONOTONIC.
     pub monotonic: Instant<Monotonic>,
-    /// CLOCK_REALTIME at the start; not before `monotonic`, since no kernel has been up since
-    /// before 1970.
+    /// Initial value of CLOCK_REALTIME. It must not be before `monotonic`, since no kernel has been
+    /// running since before 1970.
     pub realtime: Instant<Utc>,
-    /// TAI minus UTC in seconds.
+    /// TAI minus UTC, in seconds.
     pub tai_s: i32,
-    /// The kernel's ticks per second (CONFIG_HZ), which affects rounding.
+    /// Timer ticks per second (CONFIG_HZ); affects the rounding of rates.
     pub ticks_per_s: u32,
 }
 
-/// CLOCK_MONOTONIC as a line over CLOCK_MONOTONIC_RAW.
+/// CLOCK_MONOTONIC as a linear function of CLOCK_MONOTONIC_RAW.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MonotonicLine {
-    /// Start of the line.
+    /// CLOCK_MONOTONIC_RAW at the start of the line.
     pub raw0: Instant<Core>,
     /// CLOCK_MONOTONIC at the start of the line, in units of 2^-32 ns.
     pub monotonic0_32: i128,
-    /// Units of 2^-32 ns per raw second.
+    /// Slope: units of 2^-32 ns of CLOCK_MONOTONIC per second of CLOCK_MONOTONIC_RAW.
     pub per_s_32: i128,
 }
 
 impl MonotonicLine {
-    /// Returns CLOCK_MONOTONIC at `raw`, rounded down.
+    /// Returns CLOCK_MONOTONIC when CLOCK_MONOTONIC_RAW is `raw`, rounded down.
     pub fn at(&self, raw: Instant<Core>) -> Instant<Monotonic> {
         Instant::from_ns((self.at_32(raw) >> SCALE) as i64)
     }
 
-    /// Returns the nanoseconds per raw nanosecond.
+    /// Returns the nanoseconds of CLOCK_MONOTONIC per nanosecond of CLOCK_MONOTONIC_RAW.
     pub fn rate(&self) -> Rate {
         Rate::from_bits(((self.per_s_32 as u128) << SCALE) / NS_PER_S as u128)
     }
@@ -61,34 +61,34 @@ impl MonotonicLine {
     }
 }
 
-/// Result of a successful call.
+/// Result of a successful `adjtimex`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adjusted {
-    /// Return value of the call: one of [`super::state`].
+    /// Return value of the system call: one of [`super::state`].
     pub state: i32,
-    /// True if REALTIME was stepped.
+    /// True if the call stepped CLOCK_REALTIME.
     pub stepped: bool,
 }
 
-/// CLOCK_MONOTONIC, CLOCK_REALTIME and CLOCK_TAI of one kernel, over its
+/// CLOCK_MONOTONIC, CLOCK_REALTIME and CLOCK_TAI of one kernel, as functions of its
 /// CLOCK_MONOTONIC_RAW.
 ///
-/// Every method takes `now` on the raw scale, which must never go back.
+/// The argument `now` of every method is CLOCK_MONOTONIC_RAW, and must never decrease.
 #[derive(Clone, Debug)]
 pub struct KernelClock {
     ntp: Ntp,
     ticks_per_s: u32,
     line: MonotonicLine,
-    /// REALTIME minus MONOTONIC.
+    /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
     realtime_offset_ns: i64,
-    /// Current second of REALTIME.
+    /// Present second of CLOCK_REALTIME.
     second: i64,
-    /// Number of steps and leap seconds so far.
+    /// Number of steps and leap seconds of CLOCK_REALTIME so far.
     discontinuities: u64,
 }
 
 impl KernelClock {
-    /// Returns an unsynchronised clock that runs at the rate of its oscillator.
+    /// Returns unsynchronised clocks that run at the rate of CLOCK_MONOTONIC_RAW.
     pub fn new(options: &KernelClockOptions) -> Self {
         let ntp = Ntp::new(options.ticks_per_s, options.tai_s);
         let mut clock = Self {
@@ -107,7 +107,7 @@ impl KernelClock {
         clock
     }
 
-    /// Returns the line in force since the last call that took an instant.
+    /// Returns CLOCK_MONOTONIC as a line, as of the last call with an argument `now`.
     pub fn line(&self) -> MonotonicLine {
         self.line
     }
@@ -122,17 +122,18 @@ impl KernelClock {
         self.realtime_ahead() + Duration::from_s(self.ntp.tai_s.into())
     }
 
-    /// Returns the number of discontinuities of REALTIME: steps and leap seconds.
+    /// Returns the number of steps and leap seconds of CLOCK_REALTIME so far.
     pub fn discontinuities(&self) -> u64 {
         self.discontinuities
     }
 
-    /// Returns the instant at which the line or the offset may next change by itself.
+    /// Returns the raw instant at which the line or the offset may next change without a call;
+    /// `None` for never.
     pub fn next_wake(&self) -> Option<Instant<Core>> {
         self.ntp.is_moving().then(|| self.next_second())
     }
 
-    /// Begins all seconds up to `now`.
+    /// Processes the beginnings of all seconds of CLOCK_REALTIME up to `now`.
     pub fn advance(&mut self, now: Instant<Core>) {
         loop {
             let at = self.next_second();
@@ -151,10 +152,11 @@ impl KernelClock {
         }
     }
 
-    /// `clock_settime(CLOCK_REALTIME)`: seconds and nanoseconds, not validated.
+    /// Executes `clock_settime(CLOCK_REALTIME)`. The arguments are seconds and nanoseconds as a
+    /// program passed them.
     ///
     /// # Errors
-    /// Fails as the call does, with its checks in the same order.
+    /// Fails with the error of the system call. The checks are made in the kernel's order.
     pub fn set(
         &mut self,
         now: Instant<Core>,
@@ -172,10 +174,11 @@ impl KernelClock {
         self.step_to(now, s * NS_PER_S + part_ns)
     }
 
-    /// `adjtimex`. Fills `timex` unless it fails.
+    /// Executes `adjtimex`, and fills `timex` if the call succeeds.
     ///
     /// # Errors
-    /// Fails as the call does, with its checks in the same order; nothing has changed then.
+    /// Fails with the error of the system call, and changes nothing. The checks are made in the
+    /// kernel's order.
     pub fn adjust(
         &mut self,
         now: Instant<Core>,
@@ -211,8 +214,8 @@ impl KernelClock {
         Ok(Adjusted { state, stepped })
     }
 
-    /// Moves CLOCK_MONOTONIC and CLOCK_REALTIME forward by `ahead`: the effect of a change of rate
-    /// that came late.
+    /// Moves CLOCK_MONOTONIC and CLOCK_REALTIME forward by `ahead`, the lead that readers saw
+    /// because a change of rate took effect late.
     pub fn absorb(&mut self, now: Instant<Core>, ahead: Duration) {
         self.advance(now);
         self.begin_line(now);
@@ -238,7 +241,7 @@ impl KernelClock {
         self.line.at(now).as_ns() + self.realtime_offset_ns
     }
 
-    /// Returns the start of the next second of REALTIME.
+    /// Returns the raw instant at which the next second of CLOCK_REALTIME begins.
     fn next_second(&self) -> Instant<Core> {
         let realtime_ns = i128::from(self.second + 1) * i128::from(NS_PER_S);
         self.line
@@ -255,7 +258,7 @@ impl KernelClock {
     }
 }
 
-/// Carries out the kernel's checks before a change.
+/// Checks the arguments of `adjtimex` as the kernel does.
 fn validate(timex: &Timex, privileged: bool) -> Result<(), Errno> {
     let asked = |mode: u32| timex.modes & mode != 0;
     let permitted = privileged.then_some(()).ok_or(Errno::NotPermitted);
@@ -294,5 +297,6 @@ fn validate(timex: &Timex, privileged: bool) -> Result<(), Errno> {
 }
 
 const NS_PER_S: i64 = 1_000_000_000;
-/// The kernel leaves thirty years until its 64-bit nanoseconds end.
+/// Greatest second to which the clock can be set. The kernel stays thirty years below the end of
+/// its 64-bit nanoseconds.
 const MOST_SETTABLE_S: i64 = i64::MAX / NS_PER_S - 30 * 365 * 86_400;

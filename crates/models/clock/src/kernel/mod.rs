@@ -1,17 +1,18 @@
-//! Clock of a Linux kernel, as steered by `adjtimex` and related calls.
+//! Clocks of a Linux kernel, steered by `adjtimex` and related system calls.
 //!
 //! A kernel counts an oscillator (CLOCK_MONOTONIC_RAW, here the scale [`Core`](crate::Core)) and
-//! derives CLOCK_MONOTONIC from it by a rate that the NTP discipline sets, at every second of
-//! CLOCK_REALTIME at the earliest; CLOCK_REALTIME is CLOCK_MONOTONIC plus an offset that only a
-//! step or a leap second changes. [`Ntp`](ntp::Ntp) is the discipline, [`KernelClock`] the clock
-//! around it.
+//! derives CLOCK_MONOTONIC from the count. The NTP discipline sets the rate of CLOCK_MONOTONIC, at
+//! most once in each second of CLOCK_REALTIME. CLOCK_REALTIME is CLOCK_MONOTONIC plus an offset
+//! that only a step or a leap second changes. [`Ntp`](ntp::Ntp) is the discipline, and
+//! [`KernelClock`] contains the clocks.
 //!
-//! The behaviour is that of Linux (adjtimex(2), RFC 5905 appendix A.5 as Linux deviates from it),
-//! including return values, error numbers and the order of the checks. `tests/all/kernel_trace.rs`
-//! compares it with a recording of a real kernel. Two things are left out: pulse-per-second
-//! discipline, and the delay of a new rate until the kernel's next tick, a few milliseconds.
+//! The behaviour is that of Linux (adjtimex(2); RFC 5905, appendix A.5, with Linux's deviations),
+//! including return values, error numbers and the order of checks. `tests/all/kernel_trace.rs`
+//! compares it with a recording of a real kernel. Two things are not modelled: the pulse-per-second
+//! discipline, and the delay of a few milliseconds until a new rate takes effect at the kernel's
+//! next tick.
 //!
-//! Used by the guest supervisor, for the clock of each host.
+//! The guest supervisor uses this model for the clocks of each host.
 
 mod clock;
 mod ntp;

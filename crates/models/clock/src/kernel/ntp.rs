@@ -1,20 +1,20 @@
-//! The NTP discipline: computes the length of the next second.
+//! The kernel's NTP discipline, which computes the length of each second.
 //!
-//! All lengths are in units of 2^-32 ns per tick, as in the kernel, whose rounding errors are
-//! visible in the results of `adjtimex`.
+//! All lengths are in units of 2^-32 ns per tick, as in the kernel, because the kernel's rounding
+//! errors are visible in the results of `adjtimex`.
 
 use super::timex::{Timex, modes, state, status};
 
-/// State of the NTP discipline of one clock.
+/// State of the NTP discipline of one kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Ntp {
     ticks_per_s: i64,
     tick_us: i64,
-    /// Length of a tick in the current second.
+    /// Length of a tick in the present second, in units of 2^-32 ns.
     pub(super) tick_length: i64,
     base_length: i64,
     leap: i32,
-    /// The REALTIME second at which the leap takes effect.
+    /// Second of CLOCK_REALTIME at which the pending leap second takes effect.
     next_leap_s: i64,
     status: i32,
     offset: i64,
@@ -51,7 +51,8 @@ impl Ntp {
         ntp
     }
 
-    /// Resets the discipline after a step of the clock: earlier measurements no longer count.
+    /// Resets the discipline after a step of the clock, because earlier measurements are no longer
+    /// valid.
     pub(super) fn clear(&mut self) {
         self.slew_us = 0;
         self.status |= status::UNSYNC;
@@ -63,8 +64,8 @@ impl Ntp {
         self.next_leap_s = i64::MAX;
     }
 
-    /// Returns true if the length of a second, or the count of seconds, may change by itself at the
-    /// next second.
+    /// Returns true if the length of a second, or the number of the second, may change at the next
+    /// second without a call.
     pub(super) fn is_moving(&self) -> bool {
         self.tick_length != self.base_length
             || self.slew_us != 0
@@ -73,8 +74,8 @@ impl Ntp {
             || self.status & (status::INS | status::DEL) != 0
     }
 
-    /// Begins the second of REALTIME with this number. Returns the number of seconds that a leap
-    /// adds to the count.
+    /// Begins second number `second` of CLOCK_REALTIME. Returns the seconds that a leap second adds
+    /// to that number: −1, 0 or 1.
     pub(super) fn begin_second(&mut self, second: i64) -> i64 {
         let leap = self.advance_leap(second);
         self.max_error_us += MAX_FREQUENCY_NS / 1000;
@@ -90,7 +91,7 @@ impl Ntp {
             let most = ((MAX_SLEW_US * 1000) << SCALE) / self.ticks_per_s;
             self.tick_length += step_us.signum() * most;
         } else {
-            // A tick's share is in whole nanoseconds here.
+            // The share of one tick is rounded to whole nanoseconds here, as in the kernel.
             self.tick_length += (step_us * 1000 / self.ticks_per_s) << SCALE;
         }
         self.slew_us -= step_us;
@@ -138,8 +139,9 @@ impl Ntp {
         self.leap = state::OK;
     }
 
-    /// Carries out the part of `adjtimex` that concerns the discipline, already validated. `now_s`
-    /// and `now_part_ns` are REALTIME. Fills `timex` and returns the call's value.
+    /// Carries out the part of `adjtimex` that concerns the discipline; the arguments have been
+    /// checked. `now_s` and `now_part_ns` are CLOCK_REALTIME. Fills `timex` and returns the system
+    /// call's value.
     pub(super) fn adjust(&mut self, timex: &mut Timex, now_s: i64, now_part_ns: i64) -> i32 {
         if timex.modes & modes::ADJTIME != 0 {
             let before = self.slew_us;
@@ -162,8 +164,8 @@ impl Ntp {
         if self.status & (status::UNSYNC | status::CLOCKERR) != 0 {
             result = state::ERROR;
         }
-        // The inverse of the scale is rounded up, so that what was set in whole
-        // units reads back the same.
+        // The inverse of the scale is rounded up, so that a frequency that was set in whole units
+        // is read back unchanged.
         let inverse = (1i128 << (FREQ_INVERSE_SHIFT + SCALE)) / i128::from(FREQ_SCALE) + 1;
         let freq = i128::from(self.freq >> FREQ_INVERSE_SHIFT) * inverse;
         timex.freq = shift_right(freq as i64, SCALE);
@@ -183,8 +185,9 @@ impl Ntp {
         self.look_at_leap(timex, now_s, result)
     }
 
-    /// Corrects the answer for a leap second that the count of seconds does not include yet (the
-    /// kernel counts at its ticks). This model counts at once, so only the last line can apply.
+    /// Corrects the result for a leap second that is due but not in the count of seconds yet. A
+    /// kernel counts seconds at its ticks, so there all cases occur. This model counts a second
+    /// when it begins, so only the case of the state OOP can occur.
     fn look_at_leap(&self, timex: &mut Timex, now_s: i64, result: i32) -> i32 {
         if now_s < self.next_leap_s {
             return result;
@@ -257,7 +260,7 @@ impl Ntp {
         self.status |= wanted & !status::READ_ONLY;
     }
 
-    /// Processes a new phase offset: the loop filter.
+    /// Updates the loop filter with a new phase offset.
     fn update_offset(&mut self, offset: i64, now_s: i64) {
         if self.status & status::PLL == 0 {
             return;
@@ -302,7 +305,7 @@ impl Ntp {
     }
 }
 
-/// Arithmetic shift right that rounds towards zero.
+/// Shifts right and rounds towards zero.
 fn shift_right(value: i64, by: u32) -> i64 {
     if value < 0 {
         -(-value >> by)
@@ -311,7 +314,7 @@ fn shift_right(value: i64, by: u32) -> i64 {
     }
 }
 
-/// Fractional bits of a nanosecond.
+/// Number of fractional bits of a nanosecond.
 pub(super) const SCALE: u32 = 32;
 const SHIFT_PLL: i64 = 2;
 const SHIFT_FLL: u32 = 2;
@@ -323,9 +326,9 @@ const MIN_SINCE_S: i64 = 256;
 const MAX_SINCE_S: i64 = 2048;
 const MAX_SLEW_US: i64 = 500;
 const MAX_TAI_S: i64 = 100_000;
-/// Error bound (16 s) beyond which a clock counts as unsynchronised.
+/// Error bound (16 s) above which a clock counts as unsynchronised.
 const PHASE_LIMIT_US: i64 = (MAX_PHASE_NS / 1000) << 5;
-/// Factor of `timex.freq`: from ppm with 16 fractional bits to ns/s with 32.
+/// Conversion factor of `timex.freq`: from ppm with 16 fractional bits to ns/s with 32.
 pub(super) const FREQ_SCALE: i64 = 1000 << (SCALE - 16);
 const FREQ_INVERSE_SHIFT: u32 = 19;
 pub(super) const USER_TICKS_PER_S: i64 = 100;

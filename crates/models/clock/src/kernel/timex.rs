@@ -1,35 +1,35 @@
 //! Types and constants of adjtimex(2).
 
-/// `struct timex`, as used by a kernel without PPS. Every number is in the kernel's unit.
+/// `struct timex` as used by a kernel without PPS. Every field has the kernel's unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timex {
-    /// Fields to change: bits of [`modes`].
+    /// Fields that the call changes: bits of [`modes`].
     pub modes: u32,
-    /// Phase still to be slewed, in ns with [`status::NANO`], else µs. For the single-shot modes:
-    /// the remaining slew, in µs.
+    /// Phase offset that remains to be slewed, in ns with [`status::NANO`] and in µs without. For
+    /// the modes of adjtime(3): the remaining slew, in µs.
     pub offset: i64,
-    /// Frequency offset in ppm, 16 bits of fraction.
+    /// Frequency offset in ppm, with 16 fractional bits.
     pub freq: i64,
-    /// Error bound in µs.
+    /// Maximum error, in µs.
     pub maxerror: i64,
-    /// Estimated error in µs.
+    /// Estimated error, in µs.
     pub esterror: i64,
     /// Bits of [`status`].
     pub status: i32,
-    /// Time constant of the loop; TAI minus UTC for [`modes::TAI`].
+    /// Time constant of the phase-locked loop; with [`modes::TAI`], TAI minus UTC in seconds.
     pub constant: i64,
-    /// Precision in µs; read only.
+    /// Precision of the clock in µs; read only.
     pub precision: i64,
-    /// Largest frequency offset, as `freq`; read only.
+    /// Greatest frequency offset, in the unit of `freq`; read only.
     pub tolerance: i64,
-    /// CLOCK_REALTIME, or the step for [`modes::SETOFFSET`]: seconds.
+    /// Seconds of CLOCK_REALTIME, or of the step with [`modes::SETOFFSET`].
     pub time_s: i64,
-    /// Fraction of that second, in ns with [`status::NANO`] ([`modes::NANO`] for the step), else
-    /// µs.
+    /// Fraction of that second: in ns with [`status::NANO`] ([`modes::NANO`] for a step), in µs
+    /// without.
     pub time_part: i64,
-    /// Length of a hundredth of a second in µs.
+    /// Length of a hundredth of a second, in µs; changes the clock's rate.
     pub tick: i64,
-    /// TAI minus UTC in seconds; read only.
+    /// TAI minus UTC, in seconds; read only.
     pub tai: i32,
 }
 
@@ -47,9 +47,9 @@ pub mod modes {
     pub const MICRO: u32 = 0x1000;
     pub const NANO: u32 = 0x2000;
     pub const TICK: u32 = 0x4000;
-    /// The slew of adjtime(3); not without [`OFFSET`].
+    /// Single-shot slew of adjtime(3); only in combination with [`OFFSET`].
     pub const ADJTIME: u32 = 0x8000;
-    /// With [`ADJTIME`]: only reads the remaining slew.
+    /// With [`ADJTIME`]: the call only reads the remaining slew.
     pub const OFFSET_READONLY: u32 = 0x2000;
 }
 
@@ -64,13 +64,13 @@ pub mod status {
     pub const FREQHOLD: i32 = 0x0080;
     pub const CLOCKERR: i32 = 0x1000;
     pub const NANO: i32 = 0x2000;
-    /// Set while the frequency-locked loop is active.
+    /// Set by the kernel while the frequency-locked loop is in use.
     pub const MODE: i32 = 0x4000;
-    /// Bits that only the kernel sets.
+    /// Bits that a call cannot change.
     pub const READ_ONLY: i32 = 0xff00;
 }
 
-/// Return values of the calls: the state of the leap second, or that the clock is not synchronised.
+/// Return values of the system calls: the state of the leap second, or "not synchronised".
 pub mod state {
     #![allow(missing_docs, reason = "the names are those of adjtimex(2)")]
     pub const OK: i32 = 0;
@@ -81,11 +81,11 @@ pub mod state {
     pub const ERROR: i32 = 5;
 }
 
-/// Reason for the kernel's refusal.
+/// Error of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errno {
-    /// EINVAL.
+    /// EINVAL: an argument is invalid.
     Invalid,
-    /// EPERM.
+    /// EPERM: the caller is not privileged.
     NotPermitted,
 }

@@ -1,14 +1,14 @@
-//! Instant with an uncertainty.
+//! Instant with an uncertainty interval.
 
 use core::fmt;
 
 use timeloom_time::{Duration, Instant, Scale};
 
-/// `[earliest, estimate, latest]`: true time lies between the outer two.
+/// Interval `[earliest, estimate, latest]`: true time lies between the first and the last.
 ///
-/// It cannot be inverted: the only constructor takes lengths to both sides of the estimate. (A
-/// production cluster produced an inverted interval with another library.) It need not be
-/// symmetric.
+/// An interval cannot be inverted, because its only constructor takes the distances to both sides
+/// of the estimate. (A production cluster received an inverted interval from another library.) The
+/// two distances may differ.
 pub struct Interval<S: Scale> {
     estimate: Instant<S>,
     below: Duration,
@@ -16,8 +16,8 @@ pub struct Interval<S: Scale> {
 }
 
 impl<S: Scale> Interval<S> {
-    /// Returns the interval around an estimate, with true time at most `below` before and `above`
-    /// after it. Negative lengths count as zero; the ends saturate.
+    /// Returns the interval around an estimate. True time is at most `below` before the estimate
+    /// and at most `above` after it. Negative distances count as zero; the ends saturate.
     pub fn around(estimate: Instant<S>, below: Duration, above: Duration) -> Self {
         Self {
             estimate,
@@ -31,7 +31,7 @@ impl<S: Scale> Interval<S> {
         self.estimate - self.below
     }
 
-    /// Returns the best single value.
+    /// Returns the best estimate of true time.
     pub fn estimate(&self) -> Instant<S> {
         self.estimate
     }
@@ -41,27 +41,27 @@ impl<S: Scale> Interval<S> {
         self.estimate + self.above
     }
 
-    /// Returns the maximum distance of true time before the estimate.
+    /// Returns the distance from the earliest possible true time to the estimate.
     pub fn below(&self) -> Duration {
         self.below
     }
 
-    /// Returns the maximum distance of true time after the estimate.
+    /// Returns the distance from the estimate to the latest possible true time.
     pub fn above(&self) -> Duration {
         self.above
     }
 
-    /// Returns the length from the earliest to the latest.
+    /// Returns the length from the earliest to the latest possible true time.
     pub fn width(&self) -> Duration {
         self.below + self.above
     }
 
-    /// Returns true if `instant` may be the true one.
+    /// Returns true if true time may be `instant`.
     pub fn contains(&self, instant: Instant<S>) -> bool {
         self.earliest() <= instant && instant <= self.latest()
     }
 
-    /// Returns the interval shifted by an exactly known length.
+    /// Returns the interval shifted by the exactly known length `by`.
     #[must_use]
     pub fn shifted(&self, by: Duration) -> Self {
         Self {

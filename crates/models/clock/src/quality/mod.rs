@@ -1,4 +1,4 @@
-//! Quality of readings: intervals, statuses, stamps.
+//! Quality of clock readings: intervals, statuses, stamps and requirements.
 
 mod interval;
 mod requirement;

@@ -1,4 +1,4 @@
-//! Requirement of a program on a timeline.
+//! Requirement of a program on the quality of a timeline.
 
 use core::fmt;
 
@@ -7,36 +7,36 @@ use timeloom_time::Duration;
 use super::Stamp;
 use super::Status;
 
-/// Quality that a binding requires (QuartzV's `timequality_t`): the maximum distance of true time
-/// to either side of the estimate, and the maximum step of the clock.
+/// Required quality of a binding (QuartzV's `timequality_t`): the greatest distance of true time
+/// from the estimate, to either side, and the greatest step of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// Maximum distance of true time before the estimate.
+    /// Greatest distance from the earliest possible true time to the estimate.
     pub below: Duration,
-    /// Maximum distance of true time after the estimate.
+    /// Greatest distance from the estimate to the latest possible true time.
     pub above: Duration,
-    /// Maximum step of the clock.
+    /// Greatest step between two different readings of the clock.
     pub resolution: Duration,
 }
 
-/// Reason why a reading does not meet a requirement.
+/// Reason for which a reading does not meet a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortfall {
-    /// There is no interval, for this reason.
+    /// The reading has no interval, for this reason.
     Void(Status),
-    /// The interval is too wide. If the status is not `Ok`, that is the cause.
+    /// The interval is too wide. If `status` is not [`Status::Ok`], it is the cause.
     TooWide {
-        /// The timeline's status.
+        /// Status of the reading.
         status: Status,
-        /// Maximum distance of true time before the estimate.
+        /// Distance from the earliest possible true time to the estimate.
         below: Duration,
-        /// Maximum distance of true time after the estimate.
+        /// Distance from the estimate to the latest possible true time.
         above: Duration,
     },
 }
 
 impl Requirement {
-    /// Returns a requirement of symmetric accuracy and nanosecond resolution or better.
+    /// Returns a requirement of `accuracy` to both sides, and of a step of at most one nanosecond.
     pub fn within(accuracy: Duration) -> Self {
         Self {
             below: accuracy,
@@ -45,12 +45,12 @@ impl Requirement {
         }
     }
 
-    /// Returns the tighter of the two sides.
+    /// Returns the smaller of the two distances.
     pub fn accuracy(&self) -> Duration {
         self.below.min(self.above)
     }
 
-    /// Returns the shortfall of `stamp`; `None` if it meets the requirement.
+    /// Returns the reason for which `stamp` does not meet the requirement; `None` if it does.
     pub fn shortfall(&self, stamp: &Stamp) -> Option<Shortfall> {
         let Some(interval) = stamp.interval() else {
             return Some(Shortfall::Void(stamp.status()));

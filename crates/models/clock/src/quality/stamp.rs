@@ -1,15 +1,15 @@
-//! Reading of a timeline that can be kept, sent and compared.
+//! Reading of a timeline that can be stored, sent and compared.
 
 use timeloom_time::Duration;
 
 use super::{Interval, Status};
 use crate::Timeline;
 
-/// Identifier of a timeline: 128 bits that are the same on every host that shares it.
+/// Identifier of a timeline: a 128-bit number, equal on all hosts that share the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimelineId(pub u128);
 
-/// Reading of a timeline: the timeline, its status, and the interval if there is one.
+/// Reading of a timeline: the timeline's identifier, the status, and an interval if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     timeline: TimelineId,
@@ -17,18 +17,18 @@ pub struct Stamp {
     interval: Option<Interval<Timeline>>,
 }
 
-/// Order of two stamps in time.
+/// Order of two stamps, as far as their intervals determine it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// The first was certainly taken before the second.
+    /// The first stamp was certainly taken before the second.
     Before,
-    /// The first was certainly taken after the second.
+    /// The first stamp was certainly taken after the second.
     After,
-    /// Their intervals overlap, or one has none.
+    /// The order is unknown: the intervals overlap, or one stamp has none.
     Uncertain,
 }
 
-/// Error: stamps of different timelines do not compare.
+/// Error for a comparison of stamps of different timelines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stamps of timelines {:032x} and {:032x} do not compare", first.0, second.0)]
 pub struct OtherTimeline {
@@ -39,8 +39,8 @@ pub struct OtherTimeline {
 }
 
 impl Stamp {
-    /// Returns a reading with an interval. If `status` excludes an interval, the interval is
-    /// dropped: a status outranks a number.
+    /// Returns a reading with an interval. If the status is one without an interval, the interval
+    /// is dropped.
     pub fn new(timeline: TimelineId, status: Status, interval: Interval<Timeline>) -> Self {
         let interval = status.may_have_interval().then_some(interval);
         Self {
@@ -50,7 +50,7 @@ impl Stamp {
         }
     }
 
-    /// Returns a reading without an interval, with the reason.
+    /// Returns a reading without an interval; `status` is the reason.
     pub fn void(timeline: TimelineId, status: Status) -> Self {
         Self {
             timeline,
@@ -59,22 +59,22 @@ impl Stamp {
         }
     }
 
-    /// Returns the timeline that was read.
+    /// Returns the identifier of the timeline that was read.
     pub fn timeline(&self) -> TimelineId {
         self.timeline
     }
 
-    /// Returns the quality of the reading, or the reason for its absence.
+    /// Returns the status: the quality of the interval, or the reason for which there is none.
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// Returns the interval that contains true time; `None` if there is none.
+    /// Returns the interval that contains true time; `None` if the status permits none.
     pub fn interval(&self) -> Option<Interval<Timeline>> {
         self.interval
     }
 
-    /// Returns the order of this stamp and `other`.
+    /// Returns the order in time of this stamp and `other`.
     ///
     /// # Errors
     /// Fails if the stamps belong to different timelines.
@@ -92,8 +92,8 @@ impl Stamp {
         })
     }
 
-    /// Returns true if more than `length` has certainly passed from `self` to `now` (an expired
-    /// lease). Doubt counts as no.
+    /// Returns true if more than `length` has certainly passed from `self` to `now`, for example if
+    /// a lease has expired. Returns false if this is uncertain.
     ///
     /// # Errors
     /// Fails if the stamps belong to different timelines.

@@ -1,28 +1,28 @@
-//! Status of a reading.
+//! Status of a reading of a timeline.
 
 use core::fmt;
 
-/// State of a timeline at a reading. Derived by the *reader* from the age of the data, so that a
-/// dead writer cannot leave a good status behind.
+/// State of a timeline at the time of a reading. The *reader* derives it from the age of the
+/// published data, so that a good status does not outlive the daemon that wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Status {
-    /// No source has ever answered. There is no interval.
+    /// No source has ever answered; there is no interval.
     NeverSynchronised = 0,
-    /// Sources answer and the interval is fresh.
+    /// Sources answer, and the interval is recent.
     Ok = 1,
-    /// No source has answered for long. The interval grows with the oscillator's stated error until
-    /// its time to live is over; then it is void.
+    /// No source has answered for a long time. The interval grows with the oscillator's maximum
+    /// error, until its time to live has passed; after that there is no interval.
     SourceLost = 2,
-    /// The daemon that keeps the timeline has given no sign of life. The interval grows as with
-    /// [`Self::SourceLost`].
+    /// The daemon that maintains the timeline has stopped refreshing its data. The interval grows
+    /// as with [`Self::SourceLost`].
     DaemonDead = 3,
-    /// The local clock is not the one that was synchronised (a step, suspend,
-    /// migration, a counter that went backwards), or sources contradict each
-    /// other. There is no interval, because no width would be right.
+    /// The local clock is not the one that was synchronised (a step, suspend, migration, a counter
+    /// that went backwards), or sources contradict each other. There is no interval, because no
+    /// width would be right.
     Disrupted = 4,
-    /// Sources answer, but none is authenticated and the timeline demands that. There is no
-    /// interval.
+    /// Sources answer, but none of them is authenticated, and the timeline demands authentication.
+    /// There is no interval.
     Unauthenticated = 5,
 }
 
@@ -37,7 +37,7 @@ impl Status {
         Self::Unauthenticated,
     ];
 
-    /// Returns the status of this number in a shared-memory layout.
+    /// Returns the status with this number, as stored in shared memory; `None` for unknown numbers.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }

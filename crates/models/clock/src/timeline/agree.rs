@@ -1,21 +1,23 @@
-//! Agreement of several sources, some of which may lie.
+//! Agreement of several sources, some of which may be wrong.
 
 use super::Bound;
 
-/// Returns the narrowest bound that contains true time if at most `liars` of the bounds do not:
-/// from the first to the last point that all but `liars` of them cover (as NTP intersects its
-/// sources, RFC 5905 section 11.2.1, but without regard to the middles). All bounds must be at one
-/// instant.
+/// Returns the narrowest bound that contains true time if at most `liars` of `bounds` do not
+/// contain it.
 ///
-/// `None` if there is no such point (more of them lie), or if so few answer that all could be
-/// liars. The points need not be connected; the result is their hull, because true time may be in
-/// any piece.
+/// The result reaches from the first to the last point that lies in all bounds but `liars`. (NTP
+/// intersects its sources in this way, RFC 5905, section 11.2.1; unlike there, the middles of the
+/// bounds do not count.) The points need not be connected. The result spans all of them, because
+/// true time may be in any piece. All bounds must be for the same instant.
+///
+/// Returns `None` if there is no such point, that is, more than `liars` bounds are wrong. Also
+/// returns `None` if there are so few bounds that all could be wrong.
 pub fn agree(bounds: &[Bound], liars: usize) -> Option<Bound> {
     let needed = bounds
         .len()
         .checked_sub(liars)
         .filter(|needed| *needed > 0)?;
-    // Starts before ends at one point: touching intervals share it.
+    // At the same point, starts are sorted before ends: intervals that only touch share the point.
     let mut edges: Vec<_> = bounds
         .iter()
         .flat_map(|bound| [(bound.earliest, false), (bound.latest, true)])

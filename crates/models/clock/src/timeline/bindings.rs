@@ -1,4 +1,4 @@
-//! Bindings: the programs' requirements on a timeline, and notifications of changes.
+//! Bindings: requirements of programs on a timeline, and notifications when they are met or not.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use super::{Action, Segment};
 use crate::Core;
 use crate::quality::{Requirement, Stamp};
 
-/// Number of a binding; never reused by one keeper.
+/// Number of a binding. A keeper never assigns the same number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingId(pub u64);
 
-/// Error for a requirement that cannot be met, with the best possible values.
+/// Error for a requirement that cannot be met, with the best values that can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the requirement cannot be met; possible are ± {accuracy} in steps of {resolution}")]
 pub struct Impossible {
-    /// Best accuracy that sources and oscillator allow at the highest permitted effort.
+    /// Best accuracy that sources and oscillator permit at the shortest polling interval.
     pub accuracy: Duration,
     /// Step of the clock.
     pub resolution: Duration,
@@ -31,7 +31,7 @@ pub(super) struct Bindings {
 #[derive(Clone, Copy, Debug)]
 struct Bindee {
     requirement: Requirement,
-    /// Last state reported; `None` before the first report.
+    /// State that was last reported: true if met; `None` before the first report.
     met: Option<bool>,
 }
 
@@ -65,7 +65,7 @@ impl Bindings {
         true
     }
 
-    /// Returns the accuracy of the tightest binding.
+    /// Returns the accuracy of the most demanding binding; `None` without bindings.
     pub(super) fn tightest(&self) -> Option<Duration> {
         self.bound
             .values()
@@ -73,8 +73,7 @@ impl Bindings {
             .min()
     }
 
-    /// Notifies every binding whose requirement has begun or ceased to be met: transitions only,
-    /// with the reason.
+    /// Notifies each binding whose state has changed between met and not met, with the reason.
     pub(super) fn tell(&mut self, stamp: &Stamp, mut act: impl FnMut(Action)) {
         for (&binding, bindee) in &mut self.bound {
             let shortfall = bindee.requirement.shortfall(stamp);
@@ -89,7 +88,8 @@ impl Bindings {
         }
     }
 
-    /// Returns the instant at which the first currently met binding will no longer be met.
+    /// Returns the core-clock instant at which the first currently met binding will cease to be
+    /// met.
     pub(super) fn met_until(&self, segment: &Segment) -> Option<Instant<Core>> {
         let met = self
             .bound

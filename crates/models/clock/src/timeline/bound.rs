@@ -1,24 +1,24 @@
-//! Bound on true time at one instant of the core clock.
+//! Bound on timeline time at one instant of the core clock.
 
 use timeloom_time::{Duration, Instant};
 
 use crate::{Core, RateError, Timeline};
 
-/// Bound on the timeline: it was between `earliest` and `latest` when the core clock showed exactly
-/// `at`.
+/// Bound on the timeline's true value: it was between `earliest` and `latest` when the core clock
+/// showed exactly `at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Instant on the core clock.
+    /// Reading of the core clock.
     pub at: Instant<Core>,
-    /// Earliest possible time on the timeline.
+    /// Earliest possible true value of the timeline at that reading.
     pub earliest: Instant<Timeline>,
-    /// Latest possible time on the timeline.
+    /// Latest possible true value of the timeline at that reading.
     pub latest: Instant<Timeline>,
 }
 
 impl Bound {
-    /// Returns the bound at a later instant, if the timeline runs against the core clock at a rate
-    /// error within `rates` (lowest, highest). An instant before `at` leaves the bound unchanged.
+    /// Returns the bound at a later instant. `rates` are the lowest and the highest rate error of
+    /// the timeline relative to the core clock. If `to` is before `at`, the bound is unchanged.
     #[must_use]
     pub fn carried_to(&self, to: Instant<Core>, rates: (RateError, RateError)) -> Self {
         let age = to - self.at;
@@ -32,7 +32,7 @@ impl Bound {
         }
     }
 
-    /// Returns the intersection of two bounds at one instant. `None` if they contradict each other.
+    /// Returns the intersection of two bounds for the same instant; `None` if they do not overlap.
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         debug_assert_eq!(self.at, other.at);
         let earliest = self.earliest.max(other.earliest);
@@ -44,12 +44,12 @@ impl Bound {
         })
     }
 
-    /// Returns the middle.
+    /// Returns the middle between `earliest` and `latest`.
     pub fn middle(&self) -> Instant<Timeline> {
         self.earliest + Duration::from_ns(self.width().as_ns() / 2)
     }
 
-    /// Returns the length from the earliest to the latest.
+    /// Returns the length from `earliest` to `latest`.
     pub fn width(&self) -> Duration {
         self.latest - self.earliest
     }

@@ -6,43 +6,44 @@ use super::{PollLimits, WatchLimits};
 use crate::oscillator::OscillatorSpec;
 use crate::quality::TimelineId;
 
-/// Number of a source in its timeline, from 0.
+/// Number of a source within its timeline, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub usize);
 
-/// Assumptions on which a timeline's bounds rest, and its policy.
+/// Assumptions on which the bounds of a timeline depend, and the timeline's policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Identifier of the timeline.
     pub timeline: TimelineId,
     /// Specification of the local oscillator.
     pub oscillator: OscillatorSpec,
-    /// Step of the core clock.
+    /// Step of the core clock, that is, its resolution.
     pub resolution: Duration,
     /// Number of sources.
     pub sources: usize,
-    /// Number of sources that may be off by more than they state. With 0 every source is believed;
-    /// `n` liars are outvoted if there are `2 n + 1` sources.
+    /// Number of sources whose error may exceed their stated error. With 0, every source is
+    /// trusted; `n` such sources are outvoted if there are `2 n + 1` sources in all.
     pub tolerated_liars: usize,
-    /// Answers must be authenticated.
+    /// True if only authenticated answers count.
     pub demand_authentication: bool,
-    /// Limits of the polling interval.
+    /// Limits of the interval between two queries to a source.
     pub poll: PollLimits,
-    /// Minimum time for which an answer keeps the timeline `Ok`; three times the time between
-    /// questions if that is longer.
+    /// Time after an answer during which the timeline's status stays
+    /// [`Status::Ok`](crate::quality::Status::Ok); three polling intervals, if that is longer.
     pub fresh_for: Duration,
-    /// Time for which an answer keeps an interval at all.
+    /// Time after an answer for which the timeline has an interval at all.
     pub time_to_live: Duration,
-    /// Time without a sign of life after which readers consider the keeper dead.
+    /// Time without a heartbeat after which readers consider the keeper dead.
     pub alive_for: Duration,
-    /// Tolerances within which a change of the local clock is no disturbance.
+    /// Changes of the local clock up to these limits do not count as a disturbance.
     pub watch: WatchLimits,
 }
 
 impl Config {
-    /// Returns a timeline over `sources` sources on a local clock of nanosecond resolution: asked
-    /// every 125 ms … 64 s, fresh for 16 s, void after 1000 s, dead after 5 s of silence,
-    /// tolerating a minority of liars.
+    /// Returns the default configuration for `sources` sources and a local clock with nanosecond
+    /// resolution. Sources are polled every 125 ms … 64 s; the interval is fresh for 16 s, and void
+    /// after 1000 s; a keeper counts as dead after 5 s of silence; a minority of the sources may be
+    /// wrong.
     pub fn new(timeline: TimelineId, oscillator: OscillatorSpec, sources: usize) -> Self {
         Self {
             timeline,

@@ -1,24 +1,24 @@
-//! Polling interval of the sources, derived from the required quality.
+//! Polling interval of the sources, derived from the required accuracy.
 
 use timeloom_time::Duration;
 
 use crate::RateError;
 
-/// Shortest and longest time between two questions to one source.
+/// Limits of the time between two queries to one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollLimits {
-    /// Minimum interval, however tight a binding is.
+    /// Minimum interval, even if a binding would need a shorter one.
     pub shortest: Duration,
-    /// Maximum interval, even without any binding.
+    /// Maximum interval, also without any binding.
     pub longest: Duration,
 }
 
-/// Returns the longest time between questions with which the tightest binding's accuracy is kept,
-/// even if every second answer is lost.
+/// Returns the longest time between two queries at which the required accuracy is maintained, even
+/// if every second answer is lost.
 ///
-/// `accuracy` is that of the tightest binding, `None` without any; `after_sync` is the maximum
-/// distance of true time from the estimate right after an answer, and `growth` the rate at which
-/// that distance grows.
+/// `accuracy` is that of the most demanding binding, `None` without bindings. `after_sync` is the
+/// greatest distance of true time from the estimate immediately after an answer, and `growth` is
+/// the rate at which that distance grows.
 pub fn poll_interval(
     accuracy: Option<Duration>,
     after_sync: Duration,

@@ -1,4 +1,4 @@
-//! A question to a source and its answer.
+//! Query to a source, and the source's answer.
 
 use core::fmt;
 
@@ -7,37 +7,38 @@ use timeloom_time::{Duration, Instant};
 use super::{Bound, Era};
 use crate::{Core, RateError, Timeline};
 
-/// The four time stamps of a two-way exchange, with the source's statements about itself. A source
-/// that is read directly (a PHC, `adjtimex`, another timeline) gives `answered == asked`: its
-/// reading, between two of the core clock.
+/// The four time stamps of a two-way exchange, with the errors that the source states about itself.
+///
+/// For a source that is read directly (a PHC, `adjtimex`, another timeline), `asked` and `answered`
+/// are equal: they are the source's reading, taken between two readings of the core clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// Era of the [`Action::Poll`](super::Action::Poll) that asked.
+    /// Era of the [`Action::Poll`](super::Action::Poll) that caused the query.
     pub era: Era,
-    /// Core clock before the question left.
+    /// Core clock immediately before the query was sent.
     pub sent: Instant<Core>,
-    /// The source's clock when the question arrived.
+    /// The source's clock when the query arrived.
     pub asked: Instant<Timeline>,
-    /// The source's clock when the answer left.
+    /// The source's clock when the answer was sent.
     pub answered: Instant<Timeline>,
-    /// Core clock after the answer arrived.
+    /// Core clock immediately after the answer arrived.
     pub received: Instant<Core>,
-    /// The source's stated round trip to its own reference.
+    /// Round-trip delay from the source to its own reference, as the source states it.
     pub root_delay: Duration,
-    /// The source's stated error beyond that.
+    /// Error of the source in addition to half of that delay, as the source states it.
     pub root_dispersion: Duration,
-    /// Minimum delay of each direction (0 if unknown).
+    /// Minimum delay in each direction between host and source; 0 if unknown.
     pub least_delay: Duration,
-    /// Maximum difference of the delays of the two directions, if guaranteed; without a guarantee
-    /// the whole round trip may have been in one direction.
+    /// Greatest difference between the delays of the two directions, if it is guaranteed. Without a
+    /// guarantee, the whole round trip may have been in one direction.
     pub asymmetry: Option<Duration>,
     /// True if the answer was proved to come from the source.
     pub authenticated: bool,
 }
 
 impl Exchange {
-    /// Returns a direct reading of a source, between two readings of the core clock. The source is
-    /// off by at most `error` and is not authenticated.
+    /// Returns the exchange for a direct reading of a source, between two readings of the core
+    /// clock. The source is off by at most `error`, and the reading is not authenticated.
     pub fn direct(
         era: Era,
         (sent, received): (Instant<Core>, Instant<Core>),
@@ -59,16 +60,16 @@ impl Exchange {
     }
 }
 
-/// Reason why an exchange is rejected.
+/// Reason for which an exchange is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The question was asked before the last disturbance.
+    /// The query was sent before the last disturbance of the local clock.
     OldEra,
-    /// The timeline demands authentication and the answer has none.
+    /// The timeline demands authentication, and the answer is not authenticated.
     Unauthenticated,
-    /// The source does not exist.
+    /// The timeline has no source with this number.
     UnknownSource,
-    /// The stamps contradict each other or the stated errors.
+    /// The time stamps contradict each other or the stated errors.
     Impossible,
 }
 
@@ -86,16 +87,18 @@ impl fmt::Display for Refused {
 impl Exchange {
     /// Returns the bound on the timeline at the instant when the answer was received.
     ///
-    /// The answer left at `answered` and cannot have arrived before: that is the earliest. The
-    /// question was there at `asked` and cannot have been sent after: `asked` plus the whole round
-    /// trip, on the slowest clock that the spec allows, is the latest. A guaranteed asymmetry
-    /// narrows both.
+    /// The answer left the source at `answered` and cannot have arrived before; this is the
+    /// earliest value. The query reached the source at `asked` and cannot have been sent after;
+    /// `asked` plus the whole round trip, measured by the slowest clock that the specification
+    /// permits, is the latest value. A guaranteed asymmetry narrows both.
     ///
-    /// `resolution` is the core clock's step: its reading may be that much behind its value. `rate`
-    /// is the maximum difference between true time's rate and the core clock's (positive).
+    /// `resolution` is the step of the core clock: its reading may be behind its true value by that
+    /// much. `rate` is the greatest difference between the rates of true time and the core clock
+    /// (positive).
     ///
     /// # Errors
-    /// Returns [`Refused::Impossible`] if the stamps contradict each other or the stated errors.
+    /// Returns [`Refused::Impossible`] if the time stamps contradict each other or the stated
+    /// errors.
     pub fn bound(&self, resolution: Duration, rate: RateError) -> Result<Bound, Refused> {
         let round_trip = self.received - self.sent;
         let held = self.answered - self.asked;
@@ -104,7 +107,8 @@ impl Exchange {
         {
             return Err(Refused::Impossible);
         }
-        // One for the half of an odd delay, one because stamps are whole.
+        // One nanosecond for half of an odd delay, and one because time stamps are whole
+        // nanoseconds.
         let source_error =
             Duration::from_ns(self.root_delay.as_ns() / 2 + 2) + self.root_dispersion;
         let longest = round_trip + resolution + rate.over_up(round_trip + resolution);
@@ -115,7 +119,7 @@ impl Exchange {
         };
         if let Some(asymmetry) = self.asymmetry {
             let shortest = round_trip - resolution - rate.over_up(round_trip);
-            // Both of the source's stamps may be wrong, in opposite directions.
+            // Both of the source's time stamps may be wrong, in opposite directions.
             let twice = source_error + source_error;
             let (most, least) = (longest - held + twice, shortest - held - twice);
             let half = |length: Duration| Duration::from_ns(length.as_ns().div_euclid(2));
@@ -148,7 +152,7 @@ mod tests {
             difference in -50_000i64..50_000, drift_ppb in -90_000i64..90_000,
             source_error in -5_000i64..5_000, promise in any::<bool>(),
         ) {
-            // True instants; the core clock runs at 1 + drift against them.
+            // True instants of the events. The core clock runs at 1 + drift relative to true time.
             let down = (up + difference).max(0);
             let t1 = 1 << 41;
             let (t2, t3) = (t1 + up, t1 + up + held);

@@ -1,4 +1,4 @@
-//! Conversion of past local stamps.
+//! Conversion of past readings of the local clock.
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -9,23 +9,23 @@ use super::Segment;
 use crate::Core;
 use crate::quality::Stamp;
 
-/// Past segments, so that an earlier stamp of the local clock (from a driver, a capture, another
-/// process) can be converted to the timeline's time as it was known *then*.
+/// Past segments. They convert earlier readings of the local clock (from a driver, a capture,
+/// another process) to the timeline, as it was known at the time of the reading.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     segments: VecDeque<Segment>,
 }
 
-/// Reason why a past stamp of the local clock cannot be converted.
+/// Reason for which a past reading of the local clock cannot be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastError {
-    /// The stamp is older than the history: before the first synchronisation, before the last
+    /// The reading is older than the history: before the first synchronisation, before the last
     /// disturbance, or too long ago.
     TooOld {
-        /// Earliest instant that can be converted, if any.
+        /// Earliest reading of the core clock that can be converted, if any.
         oldest: Option<Instant<Core>>,
     },
-    /// The stamp is in the future of the local clock.
+    /// The reading is later than the local clock's present reading.
     InFuture,
 }
 
@@ -55,7 +55,7 @@ impl History {
         self.segments.clear();
     }
 
-    /// Returns the stamp that a reader would have got at `core`.
+    /// Returns the stamp that a reader would have got when the core clock showed `core`.
     pub(super) fn read(&self, core: Instant<Core>) -> Result<Stamp, PastError> {
         let after = self
             .segments
@@ -73,5 +73,5 @@ impl History {
     }
 }
 
-/// Number of segments kept: over an hour, at one segment a second.
+/// Number of segments kept: enough for an hour at one segment per second.
 const KEPT: usize = 4096;

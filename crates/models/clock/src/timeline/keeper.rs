@@ -1,4 +1,4 @@
-//! State machine of one timeline on one host.
+//! Keeper: the state machine that maintains one timeline on one host.
 
 mod combining;
 
@@ -15,44 +15,45 @@ use super::{
 use crate::Core;
 use crate::quality::{Requirement, Stamp, Status};
 
-/// Number of disturbances: an answer to a question of an earlier era does not count.
+/// Number of disturbances so far. An answer to a query of an earlier era does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Era(pub u32);
 
-/// Action that the caller must carry out.
+/// Action that the caller of a keeper must carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Ask a source; return the era in the [`Exchange`].
+    /// Query a source, and return `era` in the [`Exchange`].
     Poll {
-        /// Source to ask.
+        /// Source to query.
         source: SourceId,
-        /// Era of the question.
+        /// Era of the query.
         era: Era,
     },
-    /// Give readers this segment in place of the last.
+    /// Replace the segment that readers use by this one.
     Publish(Segment),
-    /// Tell readers that the keeper is alive: the new `alive_until` of the segment.
+    /// Set `alive_until` of the readers' segment to this instant: the keeper is alive.
     Alive(Instant<Core>),
-    /// A binding's requirement is no longer met (or not yet).
+    /// Notify a binding that its requirement is no longer met, or not met yet.
     Violated {
-        /// Affected binding.
+        /// Binding to notify.
         binding: BindingId,
-        /// Shortfall, with the status.
+        /// Reason, with the status.
         why: crate::quality::Shortfall,
     },
-    /// A binding's requirement is met again (or for the first time).
+    /// Notify a binding that its requirement is met again, or for the first time.
     Restored {
-        /// Affected binding.
+        /// Binding to notify.
         binding: BindingId,
     },
-    /// The timeline was lost and starts again.
+    /// Report that the timeline was lost and starts again.
     Disturbed(Disturbance),
 }
 
-/// Keeper of one timeline on one host.
+/// Maintains one timeline on one host.
 ///
-/// Usage: carry out [`Self::poll_action`] until it returns `None`; wait until [`Self::next_wake`]
-/// or an answer; call [`Self::handle_tick`] or [`Self::handle_exchange`].
+/// The caller carries out actions from [`Self::poll_action`] until there are none. It then waits
+/// for an answer, or until [`Self::next_wake`], and calls [`Self::handle_exchange`] or
+/// [`Self::handle_tick`].
 #[derive(Clone, Debug)]
 pub struct Keeper {
     config: Config,
@@ -65,7 +66,7 @@ pub struct Keeper {
     history: History,
     bindings: Bindings,
     segment: Segment,
-    /// Last readings of the machine.
+    /// Readings of the machine at the last call.
     seen: LocalNow,
     next_heartbeat: Instant<Core>,
     achievable: Option<Duration>,
@@ -80,7 +81,7 @@ struct Source {
 }
 
 impl Keeper {
-    /// Returns a timeline that was never synchronised.
+    /// Returns the keeper of a timeline that has never been synchronised.
     pub fn new(config: Config, now: LocalNow) -> Self {
         let source = Source {
             bound: None,
@@ -114,12 +115,12 @@ impl Keeper {
         keeper
     }
 
-    /// Returns the next action.
+    /// Takes the next action out of the queue; `None` if there is none.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Returns the latest instant for the next call of [`Self::handle_tick`].
+    /// Returns the core-clock instant by which [`Self::handle_tick`] must be called.
     pub fn next_wake(&self) -> Instant<Core> {
         let polls = self.sources.iter().map(|source| source.next_poll);
         let broken = self.bindings.met_until(&self.segment);
@@ -127,8 +128,7 @@ impl Keeper {
         polls.chain(broken).fold(self.next_heartbeat, Instant::min)
     }
 
-    /// Asks the sources that are due, shows readers that the keeper is alive, and tells bindings
-    /// about changes.
+    /// Queues the queries that are due, the heartbeat for readers, and notifications of bindings.
     pub fn handle_tick(&mut self, now: LocalNow) {
         self.look_for_disturbance(&now);
         let interval = self.interval();
@@ -142,7 +142,7 @@ impl Keeper {
             }
         }
         if self.next_heartbeat <= now.core {
-            // Three heartbeats may be late before readers report a dead daemon.
+            // Readers report a dead daemon only after three missed heartbeats.
             self.next_heartbeat = now.core + Duration::from_ns(self.config.alive_for.as_ns() / 3);
             self.segment.alive_until = now.core + self.config.alive_for;
             self.actions
@@ -151,10 +151,11 @@ impl Keeper {
         self.tell_bindings(&now);
     }
 
-    /// Processes a source's answer. `now` was read after it was received.
+    /// Processes a source's answer. `now` must have been read after the answer was received.
     ///
     /// # Errors
-    /// Fails if the answer carries no information. That is no fault of the keeper's: count it.
+    /// Fails if the answer is not used. This is not an error of the keeper; callers count such
+    /// answers.
     pub fn handle_exchange(
         &mut self,
         now: LocalNow,
@@ -168,11 +169,11 @@ impl Keeper {
         Ok(())
     }
 
-    /// Like [`Self::handle_exchange`], for a source that was not queried with a question and an
-    /// answer: takes the bound, the era in which it was observed, and the authentication result.
+    /// Processes a bound from a source that is not queried. The arguments are the bound, the era in
+    /// which it was observed, and if it is authenticated.
     ///
     /// # Errors
-    /// Fails as [`Self::handle_exchange`] does.
+    /// Fails like [`Self::handle_exchange`].
     pub fn handle_bound(
         &mut self,
         now: LocalNow,
@@ -189,11 +190,11 @@ impl Keeper {
         Ok(())
     }
 
-    /// Records an unauthenticated answer of a source, if such an answer never counts, whatever the
-    /// timeline demands. It can change nothing but the status.
+    /// Processes an answer that never counts because it is unauthenticated, whatever the timeline
+    /// demands. Such an answer can change only the status.
     ///
     /// # Errors
-    /// Always returns an error: the reason why the answer does not count.
+    /// Always fails, with the reason for which the answer does not count.
     pub fn handle_unproven(
         &mut self,
         now: LocalNow,
@@ -226,9 +227,9 @@ impl Keeper {
         Ok(())
     }
 
-    /// Sets the status if there is no interval to lose. An interval that rests on authenticated
-    /// answers lasts to the end of its time to live: otherwise any sender of an unsigned message
-    /// could end it.
+    /// Sets the status to "unauthenticated" if there is no interval. An interval that depends on
+    /// authenticated answers stays until the end of its time to live: otherwise any sender of an
+    /// unsigned message could end it.
     fn say_unauthenticated(&mut self, now: &LocalNow) {
         let segment = &self.segment;
         let has_ended = segment.status.may_have_interval() && now.core > segment.void_after;
@@ -240,7 +241,7 @@ impl Keeper {
 
     fn take_in(&mut self, now: LocalNow, source: SourceId, heard: Bound) {
         self.carry_to(heard.at);
-        // Answers may be processed in another order than they were received in.
+        // Answers may be processed in another order than they were received.
         let at = self
             .combined
             .map_or(heard.at, |bound| bound.at.max(heard.at));
@@ -250,15 +251,15 @@ impl Keeper {
         let before = source
             .bound
             .map(|bound| bound.carried_to(at, (-outer, outer)));
-        // If a source contradicts itself, its last answer counts; all sources together decide if it
-        // lied or the local clock jumped.
+        // If a source contradicts its earlier answers, its last answer counts. All sources together
+        // decide if that source was wrong or the local clock jumped.
         source.bound = Some(before.and_then(|b| b.intersection(&heard)).unwrap_or(heard));
         source.heard = at;
         self.combine(now, at);
     }
 
-    /// Processes a disturbance that was detected elsewhere, such as the kernel's notice that the
-    /// system clock, which is the timeline's source, was set.
+    /// Processes a disturbance that was detected elsewhere. For example, the kernel reports that
+    /// the system clock was set, and the timeline uses the system clock as its source.
     pub fn handle_disturbance(&mut self, now: LocalNow, disturbance: Disturbance) {
         self.seen = now;
         self.era.0 = self.era.0.wrapping_add(1);
@@ -279,12 +280,12 @@ impl Keeper {
         self.publish_void(now, Status::Disrupted);
     }
 
-    /// Binds to the timeline with a requirement; actions report if it is met, the first one at
-    /// once.
+    /// Binds a program's requirement to the timeline. Actions report if the requirement is met, the
+    /// first of them at once.
     ///
     /// # Errors
-    /// Fails if it is known that no effort can meet the requirement. Before the first
-    /// synchronisation only the resolution is known.
+    /// Fails if it is known that the requirement cannot be met even at the shortest polling
+    /// interval. Before the first synchronisation only the resolution is known.
     pub fn bind(&mut self, requirement: Requirement) -> Result<BindingId, Impossible> {
         self.possible(&requirement)?;
         let id = self.bindings.add(requirement);
@@ -293,20 +294,20 @@ impl Keeper {
         Ok(id)
     }
 
-    /// Removes a binding; `false` if there is none.
+    /// Removes a binding; returns false if it does not exist.
     pub fn unbind(&mut self, binding: BindingId) -> bool {
         self.bindings.remove(binding)
     }
 
-    /// Returns the requirement of a binding.
+    /// Returns the requirement of a binding; `None` if it does not exist.
     pub fn requirement(&self, binding: BindingId) -> Option<Requirement> {
         self.bindings.get(binding)
     }
 
-    /// Changes the requirement of a binding; `false` if there is no such binding.
+    /// Changes the requirement of a binding; returns false if the binding does not exist.
     ///
     /// # Errors
-    /// Fails as [`Self::bind`] does; the old requirement then stays.
+    /// Fails like [`Self::bind`]; the binding then keeps its requirement.
     pub fn set_requirement(
         &mut self,
         binding: BindingId,
@@ -319,15 +320,15 @@ impl Keeper {
         Ok(known)
     }
 
-    /// Reads the timeline as a reader of the published segment would.
+    /// Returns the stamp that a reader of the published segment would get.
     pub fn read(&self, now: &LocalNow) -> Stamp {
         self.segment.read(now)
     }
 
-    /// Converts a past reading of the core clock.
+    /// Converts a past reading of the core clock to a stamp.
     ///
     /// # Errors
-    /// Fails if no segment of that time is known.
+    /// Fails if there is no segment for that time.
     pub fn convert(&self, core: Instant<Core>, now: &LocalNow) -> Result<Stamp, PastError> {
         if core > now.core {
             return Err(PastError::InFuture);
@@ -342,20 +343,20 @@ impl Keeper {
         self.history.read(core)
     }
 
-    /// Returns the segment in force.
+    /// Returns the segment that is in force for readers.
     pub fn segment(&self) -> &Segment {
         &self.segment
     }
 
-    /// Returns the current time between two questions to a source.
+    /// Returns the present time between two queries to a source.
     pub fn interval(&self) -> Duration {
         if self.combined.is_none() {
             return self.config.poll.shortest;
         }
         let after_sync = self.segment.below.max(self.segment.above);
         let growth = self.segment.below_growth.max(self.segment.above_growth);
-        // Two answers may be lost before the time to live is over, unless a third of it is shorter
-        // than the shortest interval.
+        // Two answers may be lost before the time to live has passed, unless a third of it is below
+        // the shortest polling interval.
         let third = Duration::from_ns(self.config.time_to_live.as_ns() / 3);
         poll_interval(
             self.bindings.tightest(),
@@ -366,7 +367,8 @@ impl Keeper {
         .min(third.max(self.config.poll.shortest))
     }
 
-    /// Returns the statistical view with this probability, such as 0.999999.
+    /// Returns statistics of the offsets for a probability such as 0.999999; `None` if there are
+    /// too few.
     pub fn statistical(&self, probability: f64) -> Option<Statistical> {
         self.statistics.within(probability)
     }
@@ -374,8 +376,8 @@ impl Keeper {
     fn look_for_disturbance(&mut self, now: &LocalNow) {
         match self.seen.disturbance_until(now, &self.config.watch) {
             Some(disturbance) => self.handle_disturbance(*now, disturbance),
-            // Relative to the last reading, not the first: small errors of the witness must not add
-            // up. Another core's view may be a little behind.
+            // The comparison is with the previous reading, not the first one, so that small errors
+            // of the witness do not add up. The core clock may read slightly less on another core.
             None if now.core >= self.seen.core => self.seen = *now,
             None => {}
         }
@@ -388,8 +390,8 @@ impl Keeper {
             .tell(&stamp, |action| actions.push_back(action));
     }
 
-    /// Records the best accuracy so far: the accuracy right after an answer, and its loss until the
-    /// next answer at the highest effort.
+    /// Records the best accuracy that was achieved: the accuracy immediately after an answer, plus
+    /// its loss until the next answer at the shortest polling interval.
     fn note_achievable(&mut self) {
         let segment = &self.segment;
         let growth = segment.below_growth.max(segment.above_growth);

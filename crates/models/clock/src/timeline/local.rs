@@ -1,4 +1,4 @@
-//! Local readings of a machine, and the disturbances that they reveal.
+//! Readings of the local machine, and disturbances of its clock that they reveal.
 
 use core::fmt;
 
@@ -6,41 +6,41 @@ use timeloom_time::{Duration, Instant, Wall};
 
 use crate::{Core, RateError};
 
-/// All readings of the local machine at one moment, the core clock last: a change of the marker
-/// after it would be seen too late.
+/// All readings of the local machine at one moment. The core clock is read last, because a change
+/// of the marker after that reading would be detected only at the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalNow {
-    /// Core clock.
+    /// Reading of the core clock.
     pub core: Instant<Core>,
-    /// Value that changes if the machine was migrated or restored from a snapshot (vmclock's
-    /// `disruption_marker` and `vm_generation_counter`); constant without a hypervisor that reports
-    /// it.
+    /// Value that changes when the machine is migrated or restored from a snapshot (vmclock's
+    /// `disruption_marker` and `vm_generation_counter`). It is constant without a hypervisor that
+    /// reports such changes.
     pub marker: u64,
-    /// Time in suspend since boot (CLOCK_BOOTTIME minus CLOCK_MONOTONIC).
+    /// Time spent in suspend since boot (CLOCK_BOOTTIME minus CLOCK_MONOTONIC).
     pub suspended: Duration,
-    /// Another clock of the machine, on a different counter, if it is worth its cost; a step of
-    /// either shows as a disagreement of the two.
+    /// Reading of another clock of the machine, on a different counter; `None` if it is not read.
+    /// If either clock is stepped, the two disagree.
     pub witness: Option<Instant<Wall>>,
 }
 
-/// Reason why the local clock is not the one that was synchronised, or why the sources cannot be
-/// right.
+/// Reason for which the local clock is not the one that was synchronised, or for which the sources
+/// cannot be right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
     /// The machine was migrated or restored from a snapshot.
     Migrated,
     /// The machine was suspended.
     Suspended,
-    /// The core clock showed less than before.
+    /// The core clock showed less than at an earlier reading.
     CounterBackwards,
-    /// The core clock and the witness disagree: one of them was stepped.
+    /// The core clock and the witness disagree: one of the two was stepped.
     Stepped,
-    /// The system clock, which is the timeline's source, was set.
+    /// The system clock was set, and it is the timeline's source.
     SystemClockSet,
-    /// More sources contradict each other than may lie.
+    /// More sources contradict each other than are permitted to be wrong.
     SourcesDisagree,
-    /// The sources' present answers cannot follow from their earlier ones with this oscillator: one
-    /// of the three is out of specification.
+    /// The sources' present answers cannot follow from their earlier answers with this oscillator.
+    /// An answer is wrong, or the oscillator is out of its specification.
     Contradiction,
 }
 
@@ -58,22 +58,23 @@ impl fmt::Display for Disturbance {
     }
 }
 
-/// Tolerances within which a change is no disturbance.
+/// Differences up to these limits are not a disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchLimits {
-    /// Maximum difference of two cores' views of the core clock: a reading this little before the
-    /// segment's start does not mean that the counter went backwards.
+    /// Greatest difference between the core clock's readings on two cores. A reading that is less
+    /// than the segment's start by no more than this does not mean that the counter went backwards.
     pub backwards: Duration,
     /// Precision of the time in suspend.
     pub suspended: Duration,
-    /// Precision of the witness, read beside the core clock.
+    /// Precision of the witness, which is read shortly before the core clock.
     pub witness: Duration,
-    /// Maximum relative drift of witness and core clock.
+    /// Greatest rate difference between witness and core clock.
     pub witness_rate: RateError,
 }
 
 impl Default for WatchLimits {
-    /// 1 µs between cores; 1 ms for the suspend time and the witness; 200 ppm.
+    /// Returns the limits 1 µs between cores, 1 ms for the time in suspend and for the witness, and
+    /// 200 ppm.
     fn default() -> Self {
         Self {
             backwards: Duration::from_us(1),
@@ -85,7 +86,7 @@ impl Default for WatchLimits {
 }
 
 impl LocalNow {
-    /// Returns the disturbance of the machine from `self` to `now`, if any.
+    /// Returns the disturbance that happened between the readings `self` and `now`, if any.
     pub fn disturbance_until(&self, now: &Self, limits: &WatchLimits) -> Option<Disturbance> {
         if now.marker != self.marker {
             return Some(Disturbance::Migrated);

@@ -1,20 +1,21 @@
-//! Timelines: named clocks that a group of hosts shares, with the quality of
-//! every reading (QuartzV, section IV).
+//! Timelines: named clocks that a group of hosts shares, with an error bound for every reading
+//! (QuartzV, section IV).
 //!
-//! Division of work:
+//! The work is divided as follows:
 //!
-//! - [`Keeper`] is the state machine of one timeline on one host. Its inputs are samples of sources
-//!   and readings of the local clock; its outputs are [`Action`]s: poll this source, publish this
+//! - [`Keeper`] is the state machine of one timeline on one host. Its inputs are answers of sources
+//!   and readings of the local clock. Its outputs are [`Action`]s: query this source, publish this
 //!   segment, notify this binding.
-//! - [`Segment`] is its published result and all that a reader needs: a line, the error bounds of
-//!   true time, and the limits of their validity. **A reader derives the status itself**, from the
-//!   age of the segment and from the readings of its own machine, so no good status outlives a dead
-//!   keeper.
+//! - [`Segment`] is the keeper's published result, and all that a reader needs: a line from the
+//!   core clock to the timeline, the error bounds, and the limits of their validity. **A reader
+//!   derives the status itself** from the age of the segment and from the readings of its own
+//!   machine, so a good status does not outlive the keeper.
 //!
-//! The bounds are worst-case: they hold if the oscillator keeps its
-//! [`OscillatorSpec`](crate::oscillator::OscillatorSpec), if sources err by no more than they
-//! state, and if no more of them lie than [`Config::tolerated_liars`]. The statistical view of the
-//! papers is additional ([`Keeper::statistical`]) and never replaces them.
+//! The bounds are worst-case bounds. They hold if the oscillator keeps its
+//! [`OscillatorSpec`](crate::oscillator::OscillatorSpec), if the errors of sources do not exceed
+//! the stated ones, and if no more than [`Config::tolerated_liars`] sources violate that. The
+//! papers' statistical view is available in addition ([`Keeper::statistical`]), and does not
+//! replace the bounds.
 
 mod agree;
 mod bindings;

@@ -1,4 +1,4 @@
-//! Bounds on the rate of true time against the core clock.
+//! Bounds on the rate of true time relative to the core clock.
 
 use std::collections::VecDeque;
 
@@ -8,17 +8,17 @@ use super::Bound;
 use crate::oscillator::OscillatorSpec;
 use crate::{Core, RateError};
 
-/// Bounds on the timeline's rate error against the core clock, for a future period: the spec's,
-/// narrowed by observations.
+/// Bounds on the rate error of the timeline relative to the core clock, for a future period. They
+/// are those of the oscillator's specification, narrowed by observations.
 ///
-/// Two bounds of the timeline at two instants bound the mean rate between them. With a stated
-/// [`Stability`](crate::oscillator::Stability) the mean over a past window of length W bounds the
-/// mean over the next H: the slow part moves by at most `wander * (W + H) / 2` between the two
-/// means, and the fast part is off by at most `jitter` in each.
+/// Bounds of the timeline at two instants give a bound on the mean rate between them. With a stated
+/// [`Stability`](crate::oscillator::Stability), the mean over a past window of length W bounds the
+/// mean over the next H: between the two means, the slow part moves by at most `wander * (W + H) /
+/// 2`, and the fast part differs by at most `jitter` in each.
 #[derive(Clone, Debug)]
 pub struct RateBounds {
     spec: OscillatorSpec,
-    /// The spec's error, of true time against the oscillator.
+    /// Greatest rate error of true time relative to the oscillator, by the specification.
     outer: RateError,
     observed: VecDeque<Bound>,
     inner: (RateError, RateError),
@@ -26,7 +26,7 @@ pub struct RateBounds {
 }
 
 impl RateBounds {
-    /// Returns bounds without observations.
+    /// Returns the bounds of the specification, without observations.
     pub fn new(spec: OscillatorSpec) -> Self {
         let outer = (-spec.max_error).of_inverse_outward();
         Self {
@@ -38,12 +38,13 @@ impl RateBounds {
         }
     }
 
-    /// Returns the widest error that the spec allows (positive).
+    /// Returns the widest rate error that the specification permits (positive).
     pub fn outer(&self) -> RateError {
         self.outer
     }
 
-    /// Returns the lowest and the highest mean rate error from now until `until`.
+    /// Returns the lowest and the highest mean rate error from now until the core-clock instant
+    /// `until`.
     pub fn until(&self, until: Instant<Core>) -> (RateError, RateError) {
         if until <= self.valid_until {
             self.inner
@@ -52,8 +53,9 @@ impl RateBounds {
         }
     }
 
-    /// Adds a bound of the timeline and bounds the rate for `horizon` from there. `None` if that
-    /// contradicts the spec: the oscillator is out of its spec, or a source lied.
+    /// Adds an observation, and returns bounds on the mean rate error for `horizon` after it.
+    /// Returns `None` if the observations contradict the specification: the oscillator is out of
+    /// it, or a source was wrong.
     pub fn observe(&mut self, now: &Bound, horizon: Duration) -> Option<(RateError, RateError)> {
         let (mut low, mut high) = (-self.outer, self.outer);
         for before in &self.observed {
@@ -80,19 +82,20 @@ impl RateBounds {
         Some(self.inner)
     }
 
-    /// Forgets the observations: the oscillator may be another one now.
+    /// Removes the observations, because the oscillator may be another one now.
     pub fn forget(&mut self) {
         *self = Self::new(self.spec);
     }
 
-    /// Returns the maximum difference between the mean rates over `horizon` and over `window`.
+    /// Returns the greatest difference between the mean rates over `window` and over the `horizon`
+    /// after it; `None` without a stated stability.
     fn change(&self, window: Duration, horizon: Duration) -> Option<RateError> {
         let stability = self.spec.stability?;
         let length_ns = i128::from((window + horizon).as_ns());
         let wander = i128::from(stability.wander_per_second.as_ppt()) * length_ns / 2_000_000_000;
         let total = wander + 2 * i128::from(stability.jitter.as_ppt());
-        // A hundredth more, because the spec describes the oscillator against true time and this is
-        // the inverse, whose second-order terms differ.
+        // Adds 1 %: the specification describes the oscillator relative to true time, while this is
+        // the inverse rate, whose second-order terms differ.
         let total = total + total / 100 + 1;
         Some(RateError::from_ppt(
             i64::try_from(total).unwrap_or(i64::MAX),
@@ -110,11 +113,11 @@ impl RateBounds {
     }
 }
 
-/// Minimum window: over a shorter one, the width of the bounds gives no information on the rate.
+/// Minimum length of a window. Over a shorter one, the bounds are too wide to tell the rate.
 const SHORTEST_WINDOW: Duration = Duration::from_s(2);
 
-/// Minimum distance of observations: closer ones give no new information.
+/// Minimum time between two observations; closer ones give no new information.
 const SPACING: Duration = Duration::from_s(4);
 
-/// Number of observations that are compared with every new one.
+/// Number of past observations with which each new one is compared.
 const KEPT: usize = 24;

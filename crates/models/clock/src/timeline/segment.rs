@@ -1,4 +1,4 @@
-//! Segment of a timeline, published by a keeper for its readers.
+//! Segment of a timeline, which a keeper publishes for readers.
 
 use timeloom_time::{ClockMap, Duration, Instant};
 
@@ -6,42 +6,42 @@ use super::local::{LocalNow, WatchLimits};
 use crate::quality::{Interval, Requirement, Stamp, Status, TimelineId};
 use crate::{Core, RateError, Timeline};
 
-/// Line from the core clock to the timeline, with the error bounds of true time. Equation 1 of
-/// QuartzV with both uncertainties, and with the limits that QuartzV's clock page lacks.
+/// Line from the core clock to the timeline, with error bounds. It is Equation 1 of QuartzV with
+/// both uncertainties, and with limits of validity, which QuartzV's clock page lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Timeline of the segment.
+    /// Identifier of the timeline.
     pub timeline: TimelineId,
-    /// `Ok`, or the reason why there is no interval. The reader itself derives the status of an
-    /// aged `Ok`.
+    /// [`Status::Ok`], or the reason for which there is no interval. When an `Ok` segment ages, the
+    /// reader itself derives the status.
     pub status: Status,
-    /// The machine when the segment was made; its core clock is the start of the line.
+    /// Readings of the machine when the segment was made; the line starts at its core clock.
     pub origin: LocalNow,
-    /// Differences that a reader may observe without a disturbance.
+    /// Differences between `origin` and a later reading that are not a disturbance.
     pub watch: WatchLimits,
-    /// Estimate of the timeline.
+    /// Map from the core clock to the estimate of the timeline.
     pub map: ClockMap<Core, Timeline>,
-    /// Maximum distance of true time before the estimate, at the origin.
+    /// Distance from the earliest possible true time to the estimate, at the origin.
     pub below: Duration,
-    /// Maximum distance of true time after the estimate, at the origin.
+    /// Distance from the estimate to the latest possible true time, at the origin.
     pub above: Duration,
-    /// Growth rate of `below` with age.
+    /// Rate at which `below` grows with the time since the origin.
     pub below_growth: RateError,
-    /// Growth rate of `above` with age.
+    /// Rate at which `above` grows with the time since the origin.
     pub above_growth: RateError,
     /// Step of the core clock.
     pub resolution: Duration,
-    /// Instant after which readings are [`Status::SourceLost`].
+    /// Core-clock instant after which readings have [`Status::SourceLost`].
     pub fresh_until: Instant<Core>,
-    /// Instant after which readings have no interval.
+    /// Core-clock instant after which readings have no interval.
     pub void_after: Instant<Core>,
-    /// Instant after which readings are [`Status::DaemonDead`].
+    /// Core-clock instant after which readings have [`Status::DaemonDead`].
     pub alive_until: Instant<Core>,
 }
 
 impl Segment {
-    /// Returns a segment without an interval, with the reason. A timeline starts with one: a fresh
-    /// timeline is unknown, never ± 0.
+    /// Returns a segment without an interval; `status` is the reason. A timeline starts with such a
+    /// segment: its time is unknown, which is different from an error of ± 0.
     pub fn void(
         timeline: TimelineId,
         status: Status,
@@ -66,7 +66,7 @@ impl Segment {
         }
     }
 
-    /// Reads the timeline.
+    /// Returns a reading of the timeline on a machine with the readings `now`.
     pub fn read(&self, now: &LocalNow) -> Stamp {
         if !self.status.may_have_interval() {
             return Stamp::void(self.timeline, self.status);
@@ -81,7 +81,7 @@ impl Segment {
         Stamp::new(self.timeline, status, self.interval_at(now.core))
     }
 
-    /// Returns the status of the segment at this age, from the age alone.
+    /// Returns the status when the core clock shows `core`, derived from the age alone.
     pub fn status_at(&self, core: Instant<Core>) -> Status {
         if !self.status.may_have_interval() {
             self.status
@@ -96,14 +96,15 @@ impl Segment {
 
     /// Returns the interval when the core clock shows `core`, whatever the status.
     ///
-    /// Everything is rounded outward: products up, one step of the core clock because its value may
-    /// be that far ahead of its reading, and 2 ns because the line's value was rounded down.
+    /// The interval is rounded outward: products are rounded up; one step of the core clock is
+    /// added, because its true value may be ahead of its reading by that much; and 2 ns are added,
+    /// because the value of the line was rounded down.
     pub fn interval_at(&self, core: Instant<Core>) -> Interval<Timeline> {
         let age = core - self.origin.core;
         let rounding = Duration::from_ns(2);
         let (mut below, mut above) = (self.below, self.above);
         if age.is_negative() {
-            // Another core's view, at most `watch.backwards` before the origin.
+            // The reading may be that of another core, at most `watch.backwards` before the origin.
             let growth = self.below_growth + self.above_growth;
             below += growth.over_up(-age);
             above += growth.over_up(-age);
@@ -115,7 +116,8 @@ impl Segment {
         Interval::around(self.map.at(core), below + rounding, above)
     }
 
-    /// Returns the core instant after which the interval is wider than `requirement`, or void.
+    /// Returns the core-clock instant after which the interval no longer meets `requirement`, or
+    /// does not exist.
     pub fn meets_until(&self, requirement: &Requirement) -> Instant<Core> {
         let rounding = Duration::from_ns(2);
         let spare_below = requirement.below - self.below - rounding;
@@ -126,7 +128,7 @@ impl Segment {
     }
 }
 
-/// Returns the time in which `spare` is used up.
+/// Returns the time in which `growth` uses up `spare`.
 fn lasting(spare: Duration, growth: RateError) -> Duration {
     if spare.is_negative() {
         return Duration::ZERO;

@@ -1,30 +1,30 @@
-//! Servo: moves the estimate between the bounds.
+//! Servo that moves the estimate smoothly between the bounds.
 
 use timeloom_time::{Duration, Instant};
 
 use super::Bound;
 use crate::{RateError, Timeline};
 
-/// Feedback on offset and frequency (QuartzV, section IV-B-4), one per timeline. It makes the
-/// estimate smooth; the bounds do not depend on it, and the estimate always stays between them.
+/// Control loop for offset and frequency (QuartzV, section IV-B-4), one per timeline. It makes the
+/// estimate smooth. The bounds do not depend on it, and the estimate always stays within them.
 #[derive(Clone, Debug, Default)]
 pub struct Servo {
     frequency: RateError,
 }
 
-/// Start and rate of the estimate.
+/// Result of the servo: a new line of the estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steering {
-    /// Current estimate.
+    /// Present value of the estimate.
     pub estimate: Instant<Timeline>,
-    /// Rate of the estimate against the core clock.
+    /// Rate of the estimate relative to the core clock, until the next steering.
     pub rate: RateError,
-    /// Distance of the middle of the bounds from the predicted value.
+    /// Middle of the bound minus the predicted estimate.
     pub offset: Duration,
 }
 
 impl Servo {
-    /// Returns the first steering: a step to the middle of the bound.
+    /// Returns the first line: the estimate is set to the middle of the bound.
     pub fn start(&mut self, bound: &Bound, rates: (RateError, RateError)) -> Steering {
         self.frequency = middle(rates);
         let offset = Duration::ZERO;
@@ -35,12 +35,13 @@ impl Servo {
         }
     }
 
-    /// Continues from `predicted`, the current value of the estimate, `since` after the last
-    /// steering and about `next` before the next one.
+    /// Returns the next line. `predicted` is the present value of the estimate; the times are
+    /// `since`, the time since the previous steering, and `next`, the approximate time until the
+    /// next one.
     ///
-    /// A tenth of the offset goes to the frequency (integral part), kept within `rates`; half of it
-    /// is slewed away until the next steering (proportional part). A prediction outside of the
-    /// bound is certainly wrong and is moved to its edge at once.
+    /// A tenth of the offset changes the frequency (integral part), which is kept within `rates`.
+    /// Half of the offset is slewed away until the next steering (proportional part). A predicted
+    /// value outside of the bound is certainly wrong, and is moved to the bound's edge at once.
     pub fn steer(
         &mut self,
         predicted: Instant<Timeline>,
@@ -69,5 +70,5 @@ fn middle(rates: (RateError, RateError)) -> RateError {
     RateError::from_ppt(rates.0.as_ppt().midpoint(rates.1.as_ppt()))
 }
 
-/// Limit of the kernel's slew: 500 ppm.
+/// Greatest slew: 500 ppm, as in the kernel.
 const MOST_SLEW: RateError = RateError::from_ppb(500_000);

@@ -1,26 +1,26 @@
-//! Statistical view of a timeline's quality.
+//! Statistics of a timeline's offsets.
 
 use std::collections::VecDeque;
 
 use timeloom_time::Duration;
 
-/// The servo's last offsets.
+/// The most recent offsets that the servo measured.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     offsets_ns: VecDeque<f64>,
 }
 
-/// Estimate of quality with a probability, not a bound.
+/// Statistical estimate of the accuracy. Unlike an interval, it is not a bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Statistical {
-    /// Number of offsets behind the estimate.
+    /// Number of offsets that the estimate is based on.
     pub samples: usize,
     /// Mean of the offsets.
     pub mean: Duration,
     /// Standard deviation of the offsets.
     pub deviation: Duration,
     /// Distance from the middle of the bounds within which the estimate lies with the given
-    /// probability. **It does not include asymmetry of the paths.**
+    /// probability. **It does not include the asymmetry of the paths.**
     pub within: Duration,
 }
 
@@ -33,15 +33,15 @@ impl Statistics {
         }
     }
 
-    /// Forgets all offsets.
+    /// Removes all offsets.
     pub fn forget(&mut self) {
         self.offsets_ns.clear();
     }
 
-    /// Returns the estimate by the formula of the QoT Stack: `sqrt(2) erfinv(p) sqrt(upper bound of
-    /// the variance)`, the latter from the lower quantile of chi-square. `None` before half of the
-    /// window of samples and for a probability outside (0, 1): a timeline without observations has
-    /// no statistics either.
+    /// Returns the estimate for a probability, by the formula of the QoT Stack: `sqrt(2) erfinv(p)
+    /// sqrt(upper bound of the variance)`. The upper bound follows from the lower quantile of the
+    /// chi-square distribution. Returns `None` until half of the window is filled, and for a
+    /// probability outside of (0, 1).
     pub fn within(&self, probability: f64) -> Option<Statistical> {
         let n = self.offsets_ns.len();
         if n < WINDOW / 2 || !(probability > 0.0 && probability < 1.0) {
@@ -62,18 +62,19 @@ impl Statistics {
     }
 }
 
-/// Size of the QoT Stack's window, rounded to a power of two.
+/// Number of offsets kept: the window of the QoT Stack, rounded to a power of two.
 const WINDOW: usize = 64;
 
-/// Chi-square quantile by the cube-root approximation; below 1 % off for 30 degrees and more.
+/// Returns the chi-square quantile by the cube-root approximation. The error is below 1 % for 30
+/// degrees of freedom and more.
 fn chi_square_quantile(p: f64, freedom: f64) -> f64 {
     let ninth = 2.0 / (9.0 * freedom);
     let root = 1.0 - ninth + normal_quantile(p) * ninth.sqrt();
     freedom * root.max(0.05).powi(3)
 }
 
-/// Standard normal's quantile by bisection of its distribution, which [`normal_tail`] gives;
-/// sufficient for a few calls a second.
+/// Returns the quantile of the standard normal distribution, by bisection of [`normal_tail`]. This
+/// is fast enough for a few calls per second.
 fn normal_quantile(p: f64) -> f64 {
     let (mut low, mut high) = (-9.0, 9.0);
     for _ in 0..60 {
@@ -92,8 +93,8 @@ fn normal_quantile(p: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// Returns P(X > x) for x ≥ 0 (Handbook of Mathematical Functions, 7.1.26; the absolute error is
-/// below 10^-7).
+/// Returns P(X > x) of a standard normal variable for x ≥ 0 (Handbook of Mathematical Functions,
+/// 7.1.26). The absolute error is below 10^-7.
 fn normal_tail(x: f64) -> f64 {
     let z = x / core::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.3275911 * z);

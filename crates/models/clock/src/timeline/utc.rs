@@ -1,40 +1,41 @@
-//! UTC as a view of TAI.
+//! UTC, derived from a timeline that follows TAI.
 
 use timeloom_time::{ClockMap, Duration, Instant, Utc};
 
 use crate::Timeline;
 use crate::quality::Interval;
 
-/// Upcoming leap second (or one just over).
+/// The next leap second, or one that has just passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeapSecond {
-    /// The instant of TAI at which the new offset begins.
+    /// TAI instant at which the new offset takes effect.
     pub at: Instant<Timeline>,
-    /// +1 when a second is inserted before `at`, −1 when one is left out.
+    /// +1 if a second is inserted before `at`, −1 if a second is omitted.
     pub change_s: i8,
 }
 
-/// View of a timeline that follows TAI as UTC.
+/// Conversion of a timeline that follows TAI to UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UtcView {
-    /// TAI minus UTC, in seconds, before `leap`.
+    /// TAI minus UTC in seconds, before `leap`.
     pub tai_offset_s: i16,
-    /// Next leap second, if one is announced.
+    /// The next leap second, if one is announced.
     pub leap: Option<LeapSecond>,
 }
 
 impl UtcView {
-    /// Returns UTC for an interval of TAI. During an inserted second (23:59:60), which this count
-    /// of nanoseconds cannot represent, UTC is stopped just before midnight; an interval that
-    /// contains the change covers the values of both sides.
+    /// Returns UTC for an interval of TAI. This count of nanoseconds cannot represent an inserted
+    /// second (23:59:60); during that second, UTC stays just before midnight. An interval that
+    /// contains the change of the offset covers the values on both sides of it.
     pub fn view(&self, tai: Interval<Timeline>) -> Interval<Utc> {
         let (earliest, latest) = (self.at(tai.earliest()), self.at(tai.latest()));
         let estimate = self.at(tai.estimate());
-        // An omitted second moves the estimate no further than the ends.
+        // With an omitted second, the estimate may be outside of the ends, and is moved to the
+        // nearer one.
         Interval::around(estimate, estimate - earliest, latest - estimate)
     }
 
-    /// Maps an instant; monotone, so that ends map to ends.
+    /// Maps an instant. The map is monotonic, so the ends of an interval map to its ends.
     fn at(&self, tai: Instant<Timeline>) -> Instant<Utc> {
         let behind = |offset_s: i64| ClockMap::ahead_by(-Duration::from_s(offset_s));
         let before = i64::from(self.tai_offset_s);

@@ -1,32 +1,32 @@
-//! Faults of a world.
+//! Faults of a simulated world.
 
 use timeloom_time::Duration;
 
 use crate::noise::Noise;
 
-/// Fault.
+/// Kind of fault, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The core clock jumps, without notice.
+    /// The core clock jumps by this length, without notice.
     Step(Duration),
-    /// The machine is suspended.
+    /// The machine is suspended for this long.
     Suspend(Duration),
-    /// The machine is migrated.
+    /// The machine is migrated to another host.
     Migrate,
-    /// The daemon stops for this long and then continues as if nothing had happened (SIGSTOP, a
-    /// debugger, an overloaded machine).
+    /// The daemon is stopped for this long and then continues as if nothing had happened (SIGSTOP,
+    /// a debugger, an overloaded machine).
     DaemonStops(Duration),
-    /// The daemon is killed; another is started after this long.
+    /// The daemon is killed; a new one is started after this time.
     DaemonDies(Duration),
-    /// No source can be reached for this long.
+    /// No source is reachable for this long.
     Blackout(Duration),
 }
 
 impl Fault {
-    /// Number of kinds.
+    /// Number of kinds of faults.
     pub const KINDS: usize = 6;
 
-    /// Returns the kind, 0 … [`Self::KINDS`] − 1, for counting.
+    /// Returns the number of the kind, 0 … [`Self::KINDS`] − 1, for counting.
     pub fn kind(&self) -> usize {
         match self {
             Self::Step(_) => 0,
@@ -38,8 +38,8 @@ impl Fault {
         }
     }
 
-    /// Returns a random fault. Steps are beyond the witness's tolerance for drift over the longest
-    /// silence of a daemon: a smaller step cannot be distinguished from drift.
+    /// Returns a random fault. A step is always larger than the drift that the witness tolerates
+    /// over the longest pause of a daemon; a smaller one could not be distinguished from drift.
     pub fn random(noise: &mut Noise) -> Self {
         let seconds =
             |noise: &mut Noise, most: i64| Duration::from_ms(noise.between(1, most * 1000));

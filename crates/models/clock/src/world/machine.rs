@@ -1,4 +1,4 @@
-//! The machine: true time and its clock readings.
+//! Simulated machine: true time, and the readings of its clocks.
 
 use timeloom_time::{Duration, Instant};
 
@@ -7,11 +7,11 @@ use crate::noise::Noise;
 use crate::oscillator::{Oscillator, OscillatorSpec, TemperatureCycle};
 use crate::timeline::LocalNow;
 
-/// Machine whose core clock is a simulated oscillator. Internally in picoseconds, so that rounding
-/// to the clock's nanoseconds is part of the model and not of the arithmetic.
+/// Machine whose core clock is a simulated oscillator. The state is in picoseconds, so that
+/// rounding to the clock's nanoseconds is part of the model and not an effect of the arithmetic.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// True time since the timeline's zero.
+    /// True time in picoseconds since the timeline's zero.
     true_ps: i128,
     core_ps: i128,
     witness_ps: i128,
@@ -49,12 +49,12 @@ impl Machine {
         self.true_ps
     }
 
-    /// Returns the true time, rounded down to a nanosecond.
+    /// Returns the true time since the timeline's zero, rounded down to whole nanoseconds.
     pub fn true_ns(&self) -> i64 {
         self.true_ps.div_euclid(1000) as i64
     }
 
-    /// Returns the machine's readings.
+    /// Returns the present readings of the machine's clocks.
     pub fn now(&self) -> LocalNow {
         LocalNow {
             core: Instant::from_ns(self.core_ps.div_euclid(1000) as i64),
@@ -66,8 +66,8 @@ impl Machine {
         }
     }
 
-    /// Advances true time to `until_ps`, in steps of 100 ms at most, so that the oscillator's noise
-    /// has a shape.
+    /// Advances true time to `until_ps`, in steps of at most 100 ms, so that the oscillator's noise
+    /// varies within that time.
     pub fn run_until(&mut self, until_ps: i128) {
         while self.true_ps < until_ps {
             let step_ps = (until_ps - self.true_ps).min(100_000_000_000);
@@ -79,19 +79,19 @@ impl Machine {
         }
     }
 
-    /// Steps the core clock.
+    /// Steps the core clock by `by`.
     pub fn step(&mut self, by: Duration) {
         self.core_ps += ps(by);
     }
 
-    /// Suspends the machine; its core clock stops and true time goes on.
+    /// Suspends the machine: its core clock stops while true time advances by `length`.
     pub fn suspend(&mut self, length: Duration) {
         self.true_ps += ps(length);
         self.suspended += length;
     }
 
-    /// Migrates the machine to another host: another oscillator, another counter value, a little
-    /// later; the hypervisor raises the marker.
+    /// Migrates the machine: afterwards it has another oscillator and another counter value, a
+    /// short time has passed, and the hypervisor has increased the marker.
     pub fn migrate(&mut self) {
         self.true_ps += ps(Duration::from_ms(self.noise.between(1, 2000)));
         self.core_ps += ps(Duration::from_ms(self.noise.between(-10_000, 1_000_000)));
@@ -99,8 +99,8 @@ impl Machine {
         self.oscillator = some_oscillator(self.spec, &mut self.noise);
     }
 
-    /// Gives the machine an oscillator outside of its specification, to show that the test can
-    /// fail.
+    /// Gives the machine an oscillator outside of its specification, to show that the containment
+    /// test can fail.
     pub fn break_promise(&mut self, factor: i64) {
         let max_error = RateError::from_ppt(self.spec.max_error.as_ppt() * factor);
         let broken = OscillatorSpec {
@@ -111,7 +111,8 @@ impl Machine {
     }
 }
 
-/// Returns a random oscillator: realistic or, as often, at every limit of its spec.
+/// Returns a random oscillator. In half of the cases it is realistic, in the others it is always at
+/// the limits of its specification.
 fn some_oscillator(spec: OscillatorSpec, noise: &mut Noise) -> Oscillator {
     if noise.chance(0.5) {
         return Oscillator::adversary(spec, noise.fork());

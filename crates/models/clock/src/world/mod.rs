@@ -1,14 +1,15 @@
 //! Simulated worlds in which true time is known, to test containment: **for every read, true time
 //! lies in the interval or the status says otherwise.**
 //!
-//! A [`World`] is one machine with a drifting oscillator, a timeline's
-//! [`Keeper`](crate::timeline::Keeper) on it, sources behind paths with unequal delays and loss,
-//! and a [`Plan`] of faults: steps, suspend, migration, a dead daemon, a lying source, an
-//! unauthenticated one. It uses only the data available to readers (the last published segment and
-//! the machine's readings) and compares with true time, which no part of the timeline ever sees.
-//! One seed gives one world.
+//! A [`World`] is one machine with a drifting oscillator, a [`Keeper`](crate::timeline::Keeper) of
+//! a timeline on it, sources behind lossy paths with unequal delays, and a [`Plan`] of faults:
+//! steps, suspend, migration, a dead daemon, a source that is wrong, an unauthenticated one. The
+//! test reads with only the data that readers have (the last published segment and the machine's
+//! readings). It compares each reading with true time, to which no part of the timeline has access.
+//! A seed determines a world.
 //!
-//! The module is public, so that a source adapter or another keeper can be tested in the same way.
+//! The module is public, so that an adapter for a source or another keeper can be tested in the
+//! same way.
 //!
 //! ```
 //! use timeloom_clock::world::World;

@@ -1,25 +1,26 @@
-//! Network path to a source.
+//! Network path between a machine and a source.
 
 use timeloom_time::Duration;
 
 use crate::noise::Noise;
 
-/// Path with unequal delays in each direction and packet loss.
+/// Path with packet loss, and with different delays in the two directions.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
-    /// Minimum delay to the source.
+    /// Minimum delay from the machine to the source.
     pub up: Duration,
-    /// Minimum delay back.
+    /// Minimum delay from the source to the machine.
     pub down: Duration,
-    /// Maximum queueing delay in each direction; mostly much less.
+    /// Maximum queueing delay in each direction; most packets are delayed much less.
     pub queues: Duration,
-    /// Probability of loss of a packet, in each direction.
+    /// Probability that a packet is lost, in each direction.
     pub loss: f64,
 }
 
 impl Path {
-    /// Returns a random path: 10 µs … 20 ms in each direction, independently, with up to 30 % loss;
-    /// or one without any delay, where only rounding is left.
+    /// Returns a random path. Usually it has delays of 10 µs … 20 ms, independent in each
+    /// direction, and up to 30 % loss; sometimes it has no delay at all, so that only rounding
+    /// errors remain.
     pub fn random(noise: &mut Noise) -> Self {
         if noise.chance(0.2) {
             let none = Duration::ZERO;
@@ -44,8 +45,8 @@ impl Path {
         }
     }
 
-    /// Returns the delay of a packet in a direction with the minimum `least`; `None` if it is lost.
-    /// The cube of a uniform has a long tail.
+    /// Returns the delay of one packet in the direction whose minimum delay is `least`; `None` if
+    /// the packet is lost. The cube of a uniform random number gives the delays a long tail.
     pub fn delay(&self, least: Duration, noise: &mut Noise) -> Option<Duration> {
         let queued = noise.unit().powi(3) * self.queues.as_ns() as f64;
         let lost = noise.chance(self.loss);

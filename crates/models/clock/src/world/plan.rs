@@ -1,4 +1,4 @@
-//! Components of a world.
+//! Parameters of a simulated world.
 
 use timeloom_time::Duration;
 
@@ -9,7 +9,7 @@ use crate::oscillator::{OscillatorSpec, Stability};
 use crate::quality::{Requirement, TimelineId};
 use crate::timeline::Config;
 
-/// World before it runs: the stated and the true parameters.
+/// World before it runs: the parameters that the timeline assumes, and the true ones.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Configuration of the timeline.
@@ -18,19 +18,19 @@ pub struct Plan {
     pub sources: Vec<SimulatedSource>,
     /// Requirements bound to the timeline.
     pub requirements: Vec<Requirement>,
-    /// The machine has a second clock beside the core clock. Without one, an unannounced step
-    /// cannot be detected, so none is made.
+    /// True if the machine has a second clock beside the core clock. Without it an unannounced step
+    /// cannot be detected, so the plan contains no steps.
     pub has_witness: bool,
-    /// Mean true time between two faults; zero for none.
+    /// Mean true time between two faults; zero for no faults.
     pub between_faults: Duration,
-    /// Maximum time between two reads.
+    /// Maximum true time between two reads.
     pub between_reads: Duration,
 }
 
 impl Plan {
-    /// Returns a random world: one to five sources, as many liars among them as the timeline is
-    /// configured to tolerate, any oscillator between a good and a bad one, one of four demanding
-    /// authentication, and faults.
+    /// Returns a random world. It has faults, one to five sources, and as many wrong sources as the
+    /// timeline is configured to tolerate. The oscillator is anything between a good and a bad one.
+    /// One world of four demands authentication.
     pub fn random(noise: &mut Noise) -> Self {
         let max_error = RateError::from_ppb(noise.between(1_000, 100_000));
         let stability = noise.chance(0.7).then(|| Stability {
@@ -68,8 +68,8 @@ impl Plan {
         }
     }
 
-    /// Returns a quiet world for examples: a good crystal, three honest sources at the end of a
-    /// LAN, no faults, a read every 100 ms at most.
+    /// Returns a quiet world for examples: a good oscillator, three correct sources on a LAN, no
+    /// faults, and a read every 100 ms at most.
     pub fn quiet(noise: &mut Noise) -> Self {
         let oscillator = OscillatorSpec {
             max_error: RateError::from_ppb(50_000),

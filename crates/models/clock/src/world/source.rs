@@ -6,42 +6,42 @@ use super::Path;
 use crate::Timeline;
 use crate::noise::Noise;
 
-/// Source in the model: a path and a clock whose error is within its stated bounds, unless it lies.
+/// Simulated source: a path, and a clock whose error is within the stated bounds unless it lies.
 #[derive(Clone, Debug)]
 pub struct SimulatedSource {
     /// Path to the source.
     pub path: Path,
-    /// True if its answers are authenticated.
+    /// True if the source's answers are authenticated.
     pub authenticated: bool,
-    /// Kind of lie.
+    /// Kind of error beyond the stated bounds.
     pub lie: Lie,
-    /// Stated delay to its own reference.
+    /// Round-trip delay to the source's own reference, as stated.
     pub root_delay: Duration,
-    /// Stated error beyond that.
+    /// Error in addition to half of that delay, as stated.
     pub root_dispersion: Duration,
-    /// Current error, within the two.
+    /// Present error, within the stated bounds.
     error: Duration,
-    /// End of the stated range at which the error stays: +1 or −1, or 0 if it varies.
+    /// End of the stated range at which the error stays: +1 or −1; 0 if the error varies.
     pinned: i64,
     noise: Noise,
 }
 
-/// Kind of a source's lie.
+/// Kind of error of a source beyond its stated bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lie {
-    /// No lie.
+    /// No error beyond the stated bounds.
     Honest,
-    /// The source is always off by this.
+    /// A constant error.
     Constant(Duration),
-    /// The error grows slowly, so that no answer contradicts the one before: parts per million of
-    /// true time.
+    /// An error that grows slowly, so that no answer contradicts the previous one; the rate is in
+    /// parts per million of true time.
     Creeping(i64),
-    /// Each answer has a different error, up to this.
+    /// A different random error in each answer, up to this length.
     Erratic(Duration),
 }
 
 impl SimulatedSource {
-    /// Returns an honest source with a small error.
+    /// Returns a source without a lie, with small stated errors.
     pub fn honest(path: Path, mut noise: Noise) -> Self {
         let root_delay = Duration::from_ns(noise.between(0, 2_000_000));
         let root_dispersion = Duration::from_ns(noise.between(0, 500_000));
@@ -57,9 +57,9 @@ impl SimulatedSource {
         }
     }
 
-    /// Returns the source's reading at a true instant, in whole nanoseconds.
+    /// Returns the reading of the source's clock at a true instant, in whole nanoseconds.
     pub fn show(&mut self, true_ns: i64) -> Instant<Timeline> {
-        // A slow walk over the whole stated range, ends included.
+        // The error walks slowly over the whole stated range, including its ends.
         let most = Duration::from_ns(self.root_delay.as_ns() / 2) + self.root_dispersion;
         let step = Duration::from_ns(self.noise.between(-10_000, 10_001));
         self.error = match self.pinned {

@@ -1,4 +1,4 @@
-//! Counts of events in a world.
+//! Counts of events in a simulated world.
 
 use core::fmt;
 
@@ -8,50 +8,50 @@ use super::Fault;
 use crate::quality::Status;
 use crate::quality::{Shortfall, Stamp};
 
-/// Counts over a run, to show that a test was not vacuous.
+/// Counts over a run, which show that the test was not vacuous.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Reads by status, as numbered by [`Status`].
+    /// Number of reads by status; the index is the number of the [`Status`].
     pub by_status: [u64; Status::ALL.len()],
-    /// Reads that had an interval.
+    /// Number of reads that had an interval.
     pub with_interval: u64,
-    /// Reads with an interval of at most [`NARROW`].
+    /// Number of reads with an interval of at most [`NARROW`].
     pub narrow: u64,
-    /// Sum of the interval widths in nanoseconds.
+    /// Sum of the widths of all intervals, in nanoseconds.
     pub width_sum_ns: u128,
-    /// Sum of the estimates' distances from true time, in nanoseconds.
+    /// Sum of the absolute differences between estimate and true time, in nanoseconds.
     pub error_sum_ns: u128,
-    /// The narrowest interval.
+    /// Width of the narrowest interval; `None` if no read had one.
     pub narrowest: Option<Duration>,
-    /// Faults by kind, as numbered by [`Fault::kind`].
+    /// Number of faults by kind; the index is [`Fault::kind`].
     pub faults: [u64; Fault::KINDS],
-    /// Questions sent to sources.
+    /// Number of queries sent to sources.
     pub questions: u64,
-    /// Answers that were rejected.
+    /// Number of answers that the keeper rejected.
     pub refused: u64,
     /// Number of times that the timeline was lost.
     pub disturbed: u64,
-    /// Transitions to a requirement not met.
+    /// Number of transitions of a binding to "not met".
     pub violated: u64,
-    /// Transitions to a requirement met.
+    /// Number of transitions of a binding to "met".
     pub restored: u64,
-    /// Last reason why a requirement was not met.
+    /// Reason of the last transition to "not met".
     pub last_shortfall: Option<Shortfall>,
 }
 
-/// Width of an interval that is informative even behind the worst of the paths. (One honest and one
-/// lying answer, with one tolerated liar, give an interval as wide as the lie: true, and of little
-/// use.)
+/// Width up to which an interval counts as informative, even behind the worst of the paths. (With
+/// one correct and one wrong source and one tolerated wrong source, the interval is as wide as the
+/// error: correct, but of little use.)
 pub const NARROW: Duration = Duration::from_ms(500);
 
-/// Read with a wrong time: ends a test.
+/// Read whose interval does not contain true time; ends a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Seed that reproduces the world.
     pub seed: u64,
     /// Number of the read, from 0.
     pub read: u64,
-    /// Stamp of the read.
+    /// Stamp that the read returned.
     pub stamp: Stamp,
     /// True time of the read, in picoseconds since the timeline's zero.
     pub true_ps: i128,
@@ -73,7 +73,7 @@ impl fmt::Display for Violation {
 }
 
 impl Tally {
-    /// Adds another run's counts.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         let pairs = self.by_status.iter_mut().zip(other.by_status);
         pairs

@@ -1,4 +1,4 @@
-//! The simulated world and its run.
+//! Simulated world and its run.
 
 use timeloom_time::Duration;
 
@@ -6,20 +6,20 @@ use super::{Fault, Machine, Plan, Tally, Violation};
 use crate::noise::Noise;
 use crate::timeline::{Action, Era, Exchange, Keeper, Segment, SourceId};
 
-/// Running world.
+/// World that runs, with its present state.
 #[derive(Clone, Debug)]
 pub struct World {
     seed: u64,
     plan: Plan,
     machine: Machine,
-    /// `None` while the daemon is dead.
+    /// Keeper of the timeline; `None` while the daemon is dead.
     keeper: Option<Keeper>,
-    /// Segment published to readers: it outlives the keeper.
+    /// Segment that readers use; it outlives the keeper.
     published: Segment,
     in_flight: Vec<InFlight>,
     tally: Tally,
     noise: Noise,
-    /// True times until which the daemon is stopped and the sources are unreachable.
+    /// True time, in picoseconds, until which the daemon is stopped.
     daemon_back_ps: i128,
     sources_back_ps: i128,
     next_fault_ps: i128,
@@ -29,12 +29,12 @@ pub struct World {
 struct InFlight {
     source: SourceId,
     arrives_ps: i128,
-    /// Complete except for `received`.
+    /// The exchange; `received` is set on arrival.
     exchange: Exchange,
 }
 
 impl World {
-    /// Returns the world of this plan and seed.
+    /// Returns the world of this plan and seed, before its first event.
     pub fn new(plan: Plan, seed: u64) -> Self {
         let mut noise = Noise::new(seed ^ 0x7469_6d65_6c6f_6f6d);
         let start = Duration::from_s(noise.between(0, 1_800_000_000));
@@ -61,12 +61,12 @@ impl World {
         world
     }
 
-    /// Returns a random world.
+    /// Returns a world with a random plan.
     pub fn random(seed: u64) -> Self {
         Self::new(Plan::random(&mut Noise::new(seed)), seed)
     }
 
-    /// Returns the machine, for tests that modify the world.
+    /// Returns the machine, for tests that modify the world while it runs.
     pub fn machine_mut(&mut self) -> &mut Machine {
         &mut self.machine
     }
@@ -76,12 +76,12 @@ impl World {
         &self.machine
     }
 
-    /// Returns the readers' data: the last segment, with the last sign of life.
+    /// Returns the segment that readers use, with the last heartbeat.
     pub fn published(&self) -> &Segment {
         &self.published
     }
 
-    /// Returns the keeper, unless the daemon is dead.
+    /// Returns the keeper; `None` while the daemon is dead.
     pub fn keeper(&self) -> Option<&Keeper> {
         self.keeper.as_ref()
     }
@@ -97,7 +97,7 @@ impl World {
     /// Returns the first read whose interval does not contain true time.
     pub fn run(&mut self, reads: u64) -> Result<(), Violation> {
         for _ in 0..reads {
-            // Mostly close together; sometimes long after the last event.
+            // Most reads follow each other closely; some come a long time after the last event.
             let longest = self.plan.between_reads.as_ns();
             let pause_ns = (self.noise.unit().powi(2) * longest as f64) as i64;
             let next_ps = self.machine.true_ps() + i128::from(pause_ns.max(1)) * 1000;
@@ -145,8 +145,8 @@ impl World {
         }
     }
 
-    /// Returns the time of the daemon's next run, by the core clock; at least a millisecond from
-    /// now, as with real schedulers.
+    /// Returns the true time of the daemon's next run, in picoseconds. The keeper requests it by
+    /// the core clock; it is at least a millisecond away, as with real schedulers.
     fn wake_ps(&self) -> i128 {
         let now_ps = self.machine.true_ps();
         let Some(keeper) = &self.keeper else {
@@ -196,7 +196,7 @@ impl World {
     fn start_daemon(&mut self) {
         let mut keeper = Keeper::new(self.plan.config, self.machine.now());
         for requirement in &self.plan.requirements {
-            // Impossible requirements cannot be rejected before the first synchronisation.
+            // A requirement that cannot be met is not rejected before the first synchronisation.
             let _ = keeper.bind(*requirement);
         }
         self.in_flight.clear();
@@ -233,8 +233,8 @@ impl World {
         let (Some(up), Some(down)) = (up, down) else {
             return;
         };
-        // True time may be up to a nanosecond more than `sent_ns`; a question
-        // that is in flight a nanosecond longer is still the same model.
+        // True time may exceed `sent_ns` by up to a nanosecond. A query that travels a nanosecond
+        // longer is still within the model.
         let asked_ns = sent_ns + 1 + up.as_ns();
         let answered_ns = asked_ns + self.noise.between(0, 200_000);
         let arrives_ps = i128::from(answered_ns + down.as_ns()) * 1000;

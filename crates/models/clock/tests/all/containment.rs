@@ -1,12 +1,12 @@
-//! Containment of the timelines: for every read true time lies in the interval, or the status says
-//! that there is none.
+//! Containment: for every read of a timeline, true time lies in the interval, or the status says
+//! that there is no interval.
 
 use timeloom_clock::noise::Noise;
 use timeloom_clock::quality::{Requirement, Status};
 use timeloom_clock::world::{Lie, Plan, Tally, World};
 use timeloom_time::Duration;
 
-/// Runs `worlds` random worlds of `reads` reads each.
+/// Runs `worlds` random worlds with `reads` reads each, with seeds from `first_seed` on.
 fn prove(first_seed: u64, worlds: u64, reads: u64) -> Tally {
     let mut total = Tally::default();
     for seed in first_seed..first_seed + worlds {
@@ -17,8 +17,8 @@ fn prove(first_seed: u64, worlds: u64, reads: u64) -> Tally {
         total.add(world.tally());
     }
     assert_eq!(total.reads(), worlds * reads);
-    // The test must not be vacuous: every status and every fault has occurred, and most reads had
-    // an interval.
+    // The test must not be vacuous: every status and every fault must have occurred, and most reads
+    // must have had an interval.
     assert!(total.by_status.iter().all(|count| *count > 0), "{total:?}");
     assert!(total.faults.iter().all(|count| *count > 0), "{total:?}");
     assert!(total.with_interval > total.reads() / 2, "{total:?}");
@@ -95,12 +95,12 @@ fn bounds_are_tight_in_a_quiet_world_and_needs_drive_the_effort() {
         many > 2 * few,
         "{few} questions without a binding, {many} with one"
     );
-    // Violated once before the first answer, never again.
+    // The requirement is not met before the first answer, and always met afterwards.
     assert_eq!(bound.tally().violated, 1, "{:?}", bound.tally());
     assert_eq!(bound.tally().restored, 1, "{:?}", bound.tally());
     assert!(bound.tally().by_status[Status::Ok as usize] > 19_900);
-    // The round trip is 100 µs and the sources state 15 µs: no bound can be
-    // much narrower, and without a need it is much wider.
+    // The round trip is 100 µs and the sources state an error of 15 µs. No bound can be much
+    // narrower; without a requirement the bound is much wider.
     let mean_ns =
         |world: &World| world.tally().width_sum_ns / u128::from(world.tally().with_interval);
     assert!(
@@ -109,8 +109,8 @@ fn bounds_are_tight_in_a_quiet_world_and_needs_drive_the_effort() {
         mean_ns(&bound)
     );
     assert!(mean_ns(&idle) > mean_ns(&bound), "{} ns", mean_ns(&idle));
-    // The estimate is much better than the bound: half of the asymmetry of the
-    // path (10 µs) and what the servo and the sources add.
+    // The estimate is much better than the bound. Its error is half of the path's asymmetry (10
+    // µs), plus the errors of servo and sources.
     let error_ns = bound.tally().error_sum_ns / u128::from(bound.tally().with_interval);
     assert!((1_000..25_000).contains(&error_ns), "{error_ns} ns");
     println!(

@@ -1,4 +1,4 @@
-//! Timeline readings in scenarios small enough to follow by hand.
+//! Scenarios that are small enough to compute the readings of a timeline by hand.
 
 use timeloom_clock::oscillator::OscillatorSpec;
 use timeloom_clock::quality::{Requirement, Shortfall, Status, TimelineId};
@@ -7,7 +7,7 @@ use timeloom_clock::timeline::{
 };
 use timeloom_time::{Duration, Instant};
 
-/// Offset of the timeline over the core clock, which is exact: 1000 s.
+/// Timeline minus core clock: 1000 s. The core clock is exact.
 const AHEAD_NS: i64 = 1_000_000_000_000;
 
 fn at(s: f64) -> LocalNow {
@@ -20,7 +20,7 @@ fn at(s: f64) -> LocalNow {
     }
 }
 
-/// An exchange of 200 µs that ends at `s`, with a perfect source.
+/// Returns an exchange of 200 µs with an exact source; the answer arrives at `s` seconds.
 fn exchange(s: f64) -> Exchange {
     let received = at(s).core;
     let middle = Instant::from_ns(received.as_ns() - 100_000 + AHEAD_NS);
@@ -74,7 +74,7 @@ fn an_interval_grows_with_the_stated_error_and_then_is_void() {
     let interval = stamp.interval().unwrap();
     assert_eq!(stamp.status(), Status::Ok);
     assert!(interval.contains(Instant::from_ns(1_000_000_000 + AHEAD_NS)));
-    // ± 100 µs for the round trip; 50 ppm of 10 s is ± 500 µs more.
+    // The round trip gives ± 100 µs; 50 ppm over 10 s adds ± 500 µs.
     assert!(
         (200_000..200_100).contains(&interval.width().as_ns()),
         "{interval:?}"
@@ -85,14 +85,14 @@ fn an_interval_grows_with_the_stated_error_and_then_is_void() {
         (1_200_000..1_201_000).contains(&later.width().as_ns()),
         "{later:?}"
     );
-    // The keeper is alive and the source is not.
+    // The keeper is alive, but the source does not answer.
     keeper.handle_tick(at(900.0));
     assert_eq!(keeper.read(&at(900.0)).status(), Status::SourceLost);
     assert!(keeper.read(&at(900.0)).interval().is_some());
     keeper.handle_tick(at(1002.0));
     let void = keeper.read(&at(1002.0));
     assert_eq!((void.status(), void.interval()), (Status::SourceLost, None));
-    // Neither is alive: the reader detects that by itself.
+    // Keeper and source are silent; the reader detects a dead keeper by itself.
     assert_eq!(segment.read(&at(7.0)).status(), Status::DaemonDead);
     assert!(segment.read(&at(7.0)).interval().is_some());
     assert_eq!(segment.read(&at(1002.0)).interval(), None);
@@ -215,7 +215,7 @@ fn unproven_time_ends_nothing_and_begins_nothing() {
         unproven(&mut keeper, late).status(),
         Status::Unauthenticated
     );
-    // Authenticated time returns.
+    // Authenticated answers arrive again.
     let heard = exchange(late + 1.0);
     keeper
         .handle_exchange(at(late + 1.0), SourceId(0), &heard)
@@ -229,7 +229,7 @@ fn unproven_time_ends_nothing_and_begins_nothing() {
         interval.width() < Duration::from_ms(1),
         "afresh, not from where the void began: {interval:?}"
     );
-    // The gap does not count as an error of the clock either.
+    // The keeper does not take the gap for an error of the clock.
     let rate = keeper.segment().map.rate.as_f64();
     assert!((rate - 1.0).abs() < 1e-6, "steered by {rate}");
 }
@@ -248,8 +248,8 @@ fn a_binding_is_told_edges_with_reasons_and_what_is_possible() {
         .handle_exchange(at(1.0), SourceId(0), &exchange(1.0))
         .unwrap();
     assert!(actions(&mut keeper).contains(&Action::Restored { binding }));
-    // 100 µs and 50 ppm: 300 µs are exceeded after 4 s. No violation before, then one edge, at the
-    // wake-up that the keeper itself requests.
+    // The width is 100 µs plus 50 ppm, so 300 µs are exceeded after 4 s. There is no violation
+    // before, and one notification at the wake-up that the keeper itself requests.
     let mut wakes = 0;
     loop {
         let core = keeper.next_wake().max(at(1.0).core);

@@ -1,4 +1,4 @@
-//! Properties of the kernel clock that hold for every sequence of calls.
+//! Properties of the kernel's clocks that hold for every sequence of calls.
 
 use proptest::prelude::*;
 use timeloom_clock::Core;
@@ -59,8 +59,8 @@ proptest! {
             now += length;
             clock.advance(raw(now));
             let ran = (clock.line().at(raw(now)) - before).as_ns();
-            // At most: ± 10 % by the tick, 500 ppm each by frequency and
-            // adjtime, a quarter of half a second by the phase.
+            // Greatest deviations: ± 10 % by the tick length, 500 ppm each by frequency and
+            // adjtime, and a quarter of half a second by the phase.
             let nominal = length as f64;
             prop_assert!(ran as f64 >= nominal * 0.773 - 1.0 && ran as f64 <= nominal * 1.227 + 1.0);
         }
@@ -96,7 +96,7 @@ proptest! {
             let expected = line.at(later);
             clock.advance(later);
             prop_assert_eq!(clock.line().rate(), line.rate());
-            // Each second begins a new line, which rounds by 2^-32 ns.
+            // Each second begins a new line, which is rounded to 2^-32 ns.
             prop_assert!((clock.line().at(later) - expected).as_ns().abs() <= 1);
             prop_assert_eq!(clock.realtime_ahead(), offset);
         }

@@ -1,23 +1,23 @@
-//! The kernel clock model against a recording of a real kernel.
+//! Comparison of the model of the kernel's clocks with a recording of a real kernel.
 //!
-//! `kernel/trace.txt` contains the answers of Linux, as user-mode Linux, to a sequence of some 300
-//! calls (`kernel/record.c`, `kernel/record.sh`), with its clocks read after each. The model is
-//! given the same calls at the same instants of CLOCK_MONOTONIC_RAW; every field that the kernel
-//! returned must be the same, and the clocks must agree to within the precision of the recording.
+//! `kernel/trace.txt` contains the answers of Linux (user-mode Linux) to a sequence of some 300
+//! calls (`kernel/record.c`, `kernel/record.sh`), with readings of its clocks after each call. The
+//! model gets the same calls at the same instants of CLOCK_MONOTONIC_RAW. Every field that the
+//! kernel returned must be equal, and the clocks must agree within the precision of the recording.
 
 use timeloom_clock::kernel::{Errno, KernelClock, KernelClockOptions, Timex, modes};
 use timeloom_time::Instant;
 
-/// Maximum change of the difference between model and kernel from one line to the next: reading the
-/// clocks takes some 17 µs, in a fixed order.
+/// Greatest change of the difference between model and kernel from one line to the next. The
+/// kernel's clocks are read one after another in a fixed order, which takes some 17 µs.
 const CLOCK_TOLERANCE_NS: i64 = 5_000;
 
-/// Delay of a rate change. A rate that changes at a second's beginning is in force from the
-/// kernel's next tick on, which is counted one tick later still (10 ms each at HZ=100). The kernel
-/// later compensates for a part of that.
+/// Delay of a rate change, in seconds. A rate that changes at the beginning of a second is in force
+/// from the kernel's next tick on, which is counted one more tick later (10 ms each at HZ=100). The
+/// kernel later compensates for a part of the delay.
 const TICKS_OF_DELAY_S: f64 = 0.02;
 
-/// Minimum duration of reading the clocks.
+/// Minimum duration of reading all clocks.
 const READING_NS: i64 = 17_000;
 
 struct Line<'a> {
@@ -27,7 +27,7 @@ struct Line<'a> {
     errno: i64,
     after: Vec<i64>,
     raw: (i64, i64),
-    /// RAW, REALTIME, MONOTONIC, TAI, and the duration of reading them.
+    /// Readings of RAW, REALTIME, MONOTONIC and TAI, and the duration of reading them, in ns.
     clocks: Vec<i64>,
 }
 
@@ -68,8 +68,8 @@ fn the_model_answers_as_the_kernel_did() {
         .filter(|(_, l)| !l.starts_with('#'));
     let (_, hz) = lines.next().expect("the kernel's HZ");
     let ticks_per_s = hz.strip_prefix("hz ").expect("HZ").parse().expect("HZ");
-    // The first command sets the clock, whatever its previous value; its answer gives the model the
-    // value of MONOTONIC.
+    // The first command sets the clock, whatever its previous value. Its answer gives the initial
+    // value of MONOTONIC for the model.
     let (number, first) = lines.next().expect("the first command");
     let first = parse(number, first);
     let [raw, realtime, monotonic, ..] = first.clocks[..] else {
@@ -84,7 +84,7 @@ fn the_model_answers_as_the_kernel_did() {
     });
     let mut privileged = true;
     let mut compared = 0;
-    // TAI is read that much later than the middle of the reading.
+    // TAI is read that much later than the middle of the readings.
     let mut before = (clock.line().rate().as_f64(), [0i64, 0, -8_704]);
     let mut reading_before = READING_NS;
     let mut slack_ns;
@@ -98,7 +98,7 @@ fn the_model_answers_as_the_kernel_did() {
             _ => {}
         }
         let line = parse(number, text);
-        // The instant of a step is known only to within the length of the call.
+        // The instant of a step is known only to within the duration of the call.
         slack_ns = 0;
         let now = Instant::from_ns((line.raw.0 + line.raw.1) / 2);
         match line.words[0] {
@@ -106,12 +106,12 @@ fn the_model_answers_as_the_kernel_did() {
                 slack_ns = check_adjtimex(&mut clock, &line, now, privileged);
             }
             "settime" => {
-                // The previous difference is gone.
+                // The step removes the previous difference between model and kernel.
                 slack_ns = before.1[0].abs();
                 slack_ns += check_settime(&mut clock, &line, now, privileged);
             }
-            // The set of existing clocks is known to the supervisor only; the clock readings below
-            // count.
+            // Only the supervisor knows which clocks exist; the comparison of clock readings below
+            // is sufficient here.
             "clock_adjtime" => {}
             other => panic!("line {}: {other}?", line.number + 1),
         }

@@ -1,4 +1,4 @@
-//! Clocks against true time and against a kernel.
+//! Tests of clocks against true time and against a real kernel.
 
 mod containment;
 mod keeper;

@@ -1,12 +1,12 @@
 //! Property test of SIP (strictly increasing and precise, from the RVEC paper) over random
-//! histories of two cores: frequency changes with and without a switch interval, idling, wraps, and
-//! a task that migrates between them.
+//! histories of two cores: frequency changes with and without a duration, idle periods, wraps, and
+//! a task that migrates between the cores.
 
 use proptest::prelude::*;
 use timeloom_clock::counter::{CoreClock, Frequency, SimulatedCore, TaskClock};
 use timeloom_time::Duration;
 
-/// Model of one core: hardware, its clock, and true time since the start.
+/// Model of one core: its counter, its clock, and true time since the start.
 struct Machine {
     hardware: SimulatedCore,
     clock: CoreClock,
@@ -31,7 +31,8 @@ impl Machine {
         self.true_ps += length_ps;
     }
 
-    /// Changes the frequency: half of the switch at the old frequency, half at the new.
+    /// Changes the frequency within `length_ps`: one half at the old frequency, one half at the
+    /// new.
     fn change(&mut self, next: Frequency, length_ps: u64) {
         self.clock.handle_change_begin(&self.hardware, next);
         self.run(length_ps / 2, self.frequency);
@@ -48,21 +49,21 @@ impl Machine {
         self.clock.handle_wake(length, resolution);
     }
 
-    /// Checks that true elapsed time lies between the age and the age plus `missing`.
+    /// Checks that true elapsed time lies between `age` and `age` plus `missing`.
     fn check(&mut self) {
         let time = self.clock.read(&self.hardware);
         let truth_ns = (self.true_ps / 1000) as i64;
         let low = time.age.as_duration().as_ns();
-        // The cycle that the counter is in has not been counted yet, nor the
-        // one in progress at each earlier reading: at 100 MHz 10 ns.
+        // The cycle in progress has not been counted yet, nor has the one in progress at each
+        // earlier reading; at 100 MHz a cycle takes 10 ns.
         assert!(low <= truth_ns + 1, "{low} is ahead of {truth_ns}");
         let high = low + time.missing.as_ns() + 11 + SLACK_NS;
         assert!(high >= truth_ns, "{high} does not reach {truth_ns}");
     }
 }
 
-/// A cycle that straddles a change is counted with one period though it took
-/// part of both: up to one slow cycle per change.
+/// Allowance in ns for cycles during which the frequency changes. Such a cycle is counted with one
+/// period although it took a part of both: an error of up to one slow cycle per change.
 const SLACK_NS: i64 = 2000;
 
 #[derive(Clone, Debug)]
@@ -87,7 +88,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Runs of up to 2.1 s: under half a wrap at 1 GHz, a wrap every few steps.
+    // Periods of up to 2.1 s are below half a wrap at 1 GHz, with a wrap every few steps.
     prop_oneof![
         4 => (0usize..2, 10u64..2_100_000_000).prop_map(|(core, ns)| Step::Run { core, ns }),
         3 => (0usize..2, prop::sample::select(vec![400u64, 800, 100, 1000]), 0u64..100_000)
@@ -133,7 +134,7 @@ proptest! {
             }
             for (index, core) in cores.iter_mut().enumerate() {
                 core.check();
-                // A reading takes at least a cycle: 10 ns at 100 MHz.
+                // A reading takes at least one cycle: 10 ns at 100 MHz.
                 let frequency = core.frequency;
                 core.run(10_000, frequency);
                 let age = core.clock.read(&core.hardware).age;
@@ -158,7 +159,7 @@ fn a_frequency_change_updates_one_record_and_no_task() {
     core.change(Frequency::from_mhz(400), 0);
     core.run(10_000_000, core.frequency); // 10 us at half the speed
     let age = core.clock.read(&core.hardware).age;
-    // The tasks were not informed of the change, and all show 15 us.
+    // The tasks' clocks were not informed of the change, and all show 15 us.
     assert!(
         tasks
             .iter()

@@ -4,18 +4,20 @@ use timeloom_engine::Event;
 use timeloom_engine::queue::EventQueue;
 use timeloom_time::{Instant, Virtual};
 
-/// R. Brown, "Calendar queues", CACM 31(10), 1988: days of equal length in a cyclic year; the
-/// number of days follows the population, their length the mean distance of the first events.
+/// Calendar queue by R. Brown, "Calendar queues", CACM 31(10), 1988. Time is divided into days of
+/// equal length, and the days form a cyclic year. The number of days follows the number of events;
+/// the length of a day follows the mean distance between the first events.
 ///
-/// Its weakness is that mean: with packets a microsecond apart and timers a fifth of a second away,
-/// no single length is suitable.
+/// The mean is the weakness of the method: with packets a microsecond apart and timers a fifth of a
+/// second away, no single length is suitable.
 #[derive(Debug)]
 pub(crate) struct Calendar {
-    /// Each day's events, last first.
+    /// Events of each day, in descending order, so that the first event is at the end of the
+    /// vector.
     days: Vec<Vec<Event>>,
-    /// Length of a day in ns.
+    /// Length of a day, in ns.
     width: i64,
-    /// Day, counted from the zero of time, from which to search.
+    /// Day at which the search for the first event begins, counted from the zero of virtual time.
     today: i64,
     len: usize,
 }
@@ -49,7 +51,8 @@ impl Calendar {
         list.insert(place, event);
     }
 
-    /// Returns the day of the first event: searches one year, then all events.
+    /// Returns the day of the first event. Searches the days of one year, and all events if those
+    /// days are empty.
     fn first_day(&self) -> Option<i64> {
         if self.len == 0 {
             return None;
@@ -64,8 +67,8 @@ impl Calendar {
         firsts.min().map(|event| self.day(event))
     }
 
-    /// Distributes all events anew, with days three times as long as the mean distance of the first
-    /// 25 events (the paper's section 3).
+    /// Redistributes all events over `days` days. The new length of a day is three times the mean
+    /// distance between the first 25 events (the paper's section 3).
     fn resize(&mut self, days: usize) {
         let mut all: Vec<Event> = self.days.drain(..).flatten().collect();
         all.sort_unstable();

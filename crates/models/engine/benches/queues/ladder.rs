@@ -4,24 +4,26 @@ use timeloom_engine::Event;
 use timeloom_engine::queue::{EventQueue, Heap4};
 use timeloom_time::{Instant, Virtual};
 
-/// Tang, Goh and Thng, "Ladder queue: an O(1) priority queue structure for
+/// Ladder queue by Tang, Goh and Thng, "Ladder queue: an O(1) priority queue structure for
 /// large-scale discrete event simulation", ACM TOMACS 15(3), 2005.
 ///
-/// Distant events are unsorted on top. When the ladder runs empty they are distributed into the
-/// buckets of a rung; a bucket that is too full is distributed into a finer rung below; one that is
-/// small enough is sorted into the bottom.
+/// Distant events stay unsorted in the top. When the ladder is empty, the events of the top are
+/// distributed into the buckets of a new rung. A bucket with too many events is distributed into a
+/// finer rung below; a bucket with few events is sorted into the bottom, from which events are
+/// taken.
 #[derive(Debug, Default)]
 pub(crate) struct Ladder {
     top: Vec<Event>,
-    /// Events at this many ns or later belong on top.
+    /// Events at this instant (in ns) or later are put into the top.
     top_from: i64,
-    /// Coarsest first. Events of a rung are before those of the rung above it.
+    /// Rungs, the coarsest first. All events of a rung are earlier than those of the rung before
+    /// it.
     rungs: Vec<Rung>,
-    /// Emptied rungs, whose vectors are reused.
+    /// Unused rungs, kept so that their vectors can be reused.
     spare: Vec<Rung>,
-    /// The first events, last first.
+    /// The earliest events, in descending order.
     bottom: Vec<Event>,
-    /// Events pushed below every rung since the bottom was sorted.
+    /// Events that were pushed since the bottom was sorted and are earlier than all rungs.
     fresh: Heap4,
     len: usize,
 }
@@ -30,7 +32,7 @@ pub(crate) struct Ladder {
 struct Rung {
     start: i64,
     width: i64,
-    /// The bucket to be emptied next.
+    /// Index of the bucket to empty next.
     next: usize,
     used: usize,
     buckets: Vec<Vec<Event>>,
@@ -42,13 +44,13 @@ impl Rung {
     }
 }
 
-/// Maximum size of a bucket that is sorted (the paper's THRES).
+/// Maximum number of events in a bucket that is sorted (THRES in the paper).
 const SORT_AT_MOST: usize = 50;
-/// Maximum number of rungs (the paper's section 3.1).
+/// Maximum number of rungs (section 3.1 of the paper).
 const RUNGS: usize = 8;
 
 impl Ladder {
-    /// Distributes `events`, all within `start..end`, into a new rung below the rest.
+    /// Distributes `events`, all within `start..end`, into a new rung below the existing rungs.
     fn deal(&mut self, events: &mut Vec<Event>, start: i64, end: i64) {
         let mut rung = self.spare.pop().unwrap_or_default();
         let span = (end - start).max(1);
@@ -66,7 +68,7 @@ impl Ladder {
         self.rungs.push(rung);
     }
 
-    /// Fills the bottom from the lowest rung, or the rungs from the top.
+    /// Fills the bottom from the lowest rung; if there is no rung, fills a rung from the top first.
     fn refill(&mut self) -> bool {
         loop {
             let full = self.rungs.len() >= RUNGS;
@@ -146,7 +148,7 @@ impl EventQueue for Ladder {
         Some(event)
     }
 
-    /// Searches all events if the bottom is empty.
+    /// Returns the instant of the first event; searches all events if the bottom is empty.
     fn first_at(&self) -> Option<Instant<Virtual>> {
         let sorted = self.bottom.last().map(|event| event.at);
         let here = sorted.into_iter().chain(self.fresh.first_at()).min();

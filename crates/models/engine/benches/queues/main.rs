@@ -1,11 +1,11 @@
-//! Compares the queue in use with three others on the hold model: take the first event, put it back
-//! a random while later, with a constant population.
+//! Compares the queue in use with three others on the hold model: each hold takes the first event
+//! out and puts it back at a random later instant, so the number of events is constant.
 //!
-//! `cargo bench -p timeloom-engine`, or with `-- --quick` behind it for a few seconds.
+//! Run it with `cargo bench -p timeloom-engine`; append `-- --quick` for a run of a few seconds.
 //!
-//! All of them must first give the same events in the same order. Then it prints one JSON line per
-//! queue, distribution and population: the median of interleaved rounds, in ns of CPU time per
-//! hold.
+//! The benchmark first checks that all queues return the same events in the same order. Then it
+//! prints one JSON line per queue, distribution and number of events: the median over interleaved
+//! rounds, in ns of CPU time per hold.
 
 mod calendar;
 mod ladder;
@@ -16,12 +16,13 @@ use timeloom_engine::queue::{EventQueue, Heap4, Wheel};
 use timeloom_engine::{Event, NodeId, Random};
 use timeloom_time::{Duration, Instant};
 
-/// Distribution of the delay after which an event is put back, in ns.
+/// Distribution of the delay, in ns, after which an event is put back.
 #[derive(Clone, Copy)]
 enum Wait {
-    /// Exponential with a mean that keeps 1 event per 300 ns.
+    /// Exponential; the mean grows with the number of events, so that there is one event per 300
+    /// ns.
     Exponential,
-    /// Delays of a network: 50 % about 1.2 µs, 47 % about 1 ms, 3 % 200 ms.
+    /// Delays as in a network: 50 % are about 1.2 µs, 47 % about 1 ms, 3 % 200 ms.
     Network,
 }
 
@@ -38,8 +39,8 @@ impl Wait {
     }
 }
 
-/// Returns the CPU time of this thread in ns, from the scheduler: other programs on the machine do
-/// not count.
+/// Returns the CPU time of this thread in ns, from the scheduler's statistics. Unlike elapsed time,
+/// it does not contain the time of other programs.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = text.split_whitespace().next();
@@ -66,15 +67,15 @@ fn round<Q: EventQueue>(wait: Wait, population: u32, holds: u64) -> f64 {
         event.seq = seq;
         queue.push(event);
     };
-    // Reach the steady state first.
+    // Reach the steady state before measuring.
     (0..holds / 2).for_each(|seq| hold(seq + u64::from(population)));
     let start = cpu_ns();
     (0..holds).for_each(|seq| hold(seq + holds + u64::from(population)));
     (cpu_ns() - start) as f64 / holds as f64
 }
 
-/// Pushes and pops with limits, with ties, events before those already popped and long pauses;
-/// returns the result of each pop.
+/// Runs random pushes and pops with limits, and returns the result of each pop. The input contains
+/// ties, events earlier than events already popped, and long gaps.
 fn order<Q: EventQueue>(seed: u64) -> Vec<Option<Event>> {
     let mut random = Random::new(seed, 1);
     let mut queue = Q::default();

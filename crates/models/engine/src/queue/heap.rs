@@ -1,12 +1,12 @@
-//! A heap with four children per node: a part of the wheel, and the reference for its order.
+//! A 4-ary heap: a part of the wheel, and the reference for the wheel's order in tests.
 
 use timeloom_time::{Instant, Virtual};
 
 use super::EventQueue;
 use crate::Event;
 
-/// A 4-ary min-heap in one vector. Logarithmic for every distribution of instants, so other queues
-/// use it as a fallback.
+/// A 4-ary min-heap in one vector. The cost of an operation is logarithmic for every distribution
+/// of instants, so other queues use this heap for events that they cannot place.
 #[derive(Debug, Default)]
 pub struct Heap4 {
     items: Vec<Event>,
@@ -60,7 +60,7 @@ impl Heap4 {
     }
 }
 
-/// Children per node: four entries of 24 bytes fit into two cache lines.
+/// Children per node. Four entries of 24 bytes fit into two cache lines.
 const ARITY: usize = 4;
 
 impl EventQueue for Heap4 {

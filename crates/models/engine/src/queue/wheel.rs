@@ -1,33 +1,35 @@
 //! Timing wheel that sorts one slot at a time.
 //!
-//! Time is cut into slots of 2^8 ns; the next 16,384 of them (4.2 ms) have a list each. Pushing is
-//! one list insertion. Popping empties the first occupied slot (found in a bitmap) into a small
-//! sorted vector. Events beyond the horizon wait in a heap and are moved once, when the wheel gets
-//! there: mostly retransmission timers, which are rarely reached at all.
+//! Time is divided into slots of 2^8 ns. Each of the next 16,384 slots (4.2 ms, the horizon) has a
+//! list, so that a push is one list insertion. A pop takes events from a small sorted vector; when
+//! the vector is empty, it is filled from the first occupied slot, which a bitmap finds. Events
+//! beyond the horizon wait in a heap and are moved to a slot once, when the horizon has reached
+//! them. They are mostly retransmission timers, which are usually cancelled before.
 //!
-//! Lists use one pool, so a queue that has had its maximum population allocates no more.
+//! All lists take their cells from one pool, so a queue that has had its maximum number of events
+//! allocates no more.
 
 use timeloom_time::{Instant, Virtual};
 
 use super::{EventQueue, Heap4};
 use crate::Event;
 
-/// Timing wheel.
+/// Event queue with a list of events for each slot of the near future.
 #[derive(Debug)]
 pub struct Wheel {
-    /// Slot being emptied, counted from the zero of time.
+    /// Slot whose events are being popped, counted from the zero of time.
     slot: u64,
-    /// Rest of that slot, last first.
+    /// Remaining events of that slot, in descending order.
     current: Vec<Event>,
-    /// Events pushed for that slot, or an earlier one, since it was emptied.
+    /// Events that were pushed for that slot or an earlier one, after the slot's list was emptied.
     fresh: Heap4,
-    /// First cell of each slot's list.
+    /// Index of the first cell of each slot's list.
     heads: Box<[u32]>,
     occupied: Bitmap,
     pool: Vec<Cell>,
-    /// First cell that is free.
+    /// Index of the first unused cell.
     free: u32,
-    /// Events beyond the horizon.
+    /// Events beyond the horizon of the slots.
     beyond: Heap4,
     len: usize,
 }
@@ -38,10 +40,10 @@ struct Cell {
     next: u32,
 }
 
-/// The end of a list.
+/// Index that marks the end of a list.
 const NIL: u32 = u32::MAX;
-/// Slots are 2^SLOT_BITS ns long: shorter than a 1500-byte packet at 40 Gbit/s,
-/// so that a busy link puts no more than one event into a slot.
+/// Binary logarithm of the length of a slot in ns. A slot is shorter than a 1500-byte packet at 40
+/// Gbit/s, so that a busy link puts no more than one event into a slot.
 const SLOT_BITS: u32 = 8;
 const SLOTS: usize = 1 << 14;
 const MASK: u64 = SLOTS as u64 - 1;
@@ -62,8 +64,8 @@ impl Default for Wheel {
     }
 }
 
-/// Returns the slot of an instant. Flipping the sign bit keeps the order for instants before the
-/// scale's zero too.
+/// Returns the number of the slot that contains an instant. The sign bit is flipped, so that
+/// instants before the scale's zero keep their order.
 #[inline]
 fn slot_of(at: Instant<Virtual>) -> u64 {
     ((at.as_ns() as u64) ^ (1 << 63)) >> SLOT_BITS
@@ -91,8 +93,8 @@ impl Wheel {
         }
     }
 
-    /// Advances to the first non-empty slot, unless it begins after `limit`. Returns true if it
-    /// did.
+    /// Advances to the first non-empty slot and sorts its events, unless the slot begins after
+    /// `limit`. Returns true if it advanced.
     fn advance(&mut self, limit: Instant<Virtual>) -> bool {
         let near = self.occupied.distance(((self.slot + 1) & MASK) as usize);
         let near = near.map(|distance| self.slot + 1 + distance as u64);
@@ -125,7 +127,7 @@ impl Wheel {
         true
     }
 
-    /// Moves the events that the horizon has reached from the heap to the slots.
+    /// Moves events that are now within the horizon from the heap to the slots.
     #[cold]
     fn fetch_from_beyond(&mut self) {
         while let Some(first) = self.beyond.peek().copied() {
@@ -207,7 +209,7 @@ impl EventQueue for Wheel {
     }
 }
 
-/// Bitmap of the non-empty slots: one bit each, and one bit per word above them.
+/// Bitmap of the non-empty slots, in two levels: one bit per slot, and one bit per word of these.
 #[derive(Debug)]
 struct Bitmap {
     words: [u64; WORDS],
@@ -240,7 +242,8 @@ impl Bitmap {
         }
     }
 
-    /// Returns the distance of the first set bit from `start`, with wrap-around.
+    /// Returns the distance from `start` to the next set bit, with wrap-around; `None` if all are
+    /// zero.
     #[inline]
     fn distance(&self, start: usize) -> Option<usize> {
         let word = self.words[start / 64] >> (start % 64);
@@ -254,7 +257,7 @@ impl Bitmap {
         Some((index + SLOTS - start) % SLOTS)
     }
 
-    /// Returns the first word in `from..to` with a bit set.
+    /// Returns the index of the first non-zero word in `from..to`.
     #[inline]
     fn first_word(&self, from: usize, to: usize) -> Option<usize> {
         let mut group = from / 64;

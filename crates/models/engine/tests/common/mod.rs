@@ -1,4 +1,4 @@
-//! Model with an easily compared history: it rolls dice.
+//! Model with a history that is easy to compare: each event rolls dice.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::fmt::Write;
@@ -7,8 +7,8 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, Engine, Event, Model, NodeId, Random};
 use timeloom_time::Duration;
 
-/// Each event schedules another at a random node after a random while, often at the very same
-/// instant as others, and records itself.
+/// Model in which each event records itself and schedules another event, at a random node after a
+/// random delay; often several events have the same instant.
 pub(crate) struct Dice {
     random: Random,
     pub(crate) trace: String,
@@ -18,7 +18,7 @@ impl<Q: EventQueue> Model<Q> for Dice {
     fn handle(&mut self, event: Event, agenda: &mut Agenda<Q>) {
         let (at, node) = (event.at.as_ns(), event.node.0);
         writeln!(self.trace, "{at} {node} {} {}", event.seq, event.token).unwrap();
-        // Whole microseconds cause ties; the long ones exceed the wheel's horizon.
+        // Delays in whole microseconds cause ties; the long delays exceed the wheel's horizon.
         let wait = match self.random.below(10) {
             0 => Duration::ZERO,
             1..=6 => Duration::from_us(self.random.below(5) as i64),
@@ -30,7 +30,7 @@ impl<Q: EventQueue> Model<Q> for Dice {
     }
 }
 
-/// Returns an engine with `tokens` events at its start.
+/// Returns an engine whose model starts with `tokens` events.
 pub(crate) fn dice<Q: EventQueue>(seed: u64, tokens: u32) -> Engine<Dice, Q> {
     let mut engine = Engine::new(Dice {
         random: Random::new(seed, 0),

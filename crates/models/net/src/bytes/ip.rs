@@ -1,29 +1,29 @@
-//! Headers of IP: RFC 791, section 3.1, and RFC 8200, sections 3 and 4.
+//! IP headers: RFC 791, section 3.1, and RFC 8200, sections 3 and 4.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{ICMPV6, TCP, UDP, be16, be32, checksum, put16};
 
-/// Fields of an IP header that the model needs, of either version.
+/// Fields of an IPv4 or IPv6 header that the model needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IpHeader {
-    /// Length of the header itself, with all options or extension headers.
+    /// Length of the header in bytes, including options or extension headers.
     pub(crate) header: u16,
-    /// Length of the packet.
+    /// Length of the packet in bytes, including the header.
     pub(crate) length: u16,
-    /// Type of service, or traffic class.
+    /// Type of service (IPv4), or traffic class (IPv6).
     pub(crate) tos: u8,
-    /// Time to live, or hop limit.
+    /// Time to live (IPv4), or hop limit (IPv6).
     pub(crate) ttl: u8,
-    /// Protocol after the header.
+    /// Number of the protocol that follows the header.
     pub(crate) protocol: u8,
     pub(crate) src: IpAddr,
     pub(crate) dst: IpAddr,
-    /// The packet is a fragment.
+    /// True if the packet is a fragment.
     pub(crate) fragment: bool,
-    /// The packet is a fragment other than the first.
+    /// True if the packet is a fragment other than the first.
     pub(crate) later_fragment: bool,
-    /// Routers must not fragment the packet.
+    /// True if routers must not fragment the packet.
     pub(crate) dont_fragment: bool,
 }
 
@@ -67,7 +67,8 @@ impl IpHeader {
                 _ => break,
             };
             if protocol == FRAGMENT {
-                // A whole packet can have this header, too (atomic fragment, RFC 6946).
+                // An unfragmented packet can also have a fragment header (atomic fragment, RFC
+                // 6946).
                 fragment = be16(extension, 2) & 0xfff9 != 0;
                 later_fragment = be16(extension, 2) & 0xfff8 != 0;
                 header += 8;
@@ -94,8 +95,8 @@ impl IpHeader {
         self.dst.is_ipv6()
     }
 
-    /// Returns true if `packet`, which begins with this header, is a message between neighbours,
-    /// which no router forwards (RFC 4861, section 4).
+    /// Returns true if `packet`, which begins with this header, is a message of neighbour
+    /// discovery. Routers must not forward such messages (RFC 4861, section 4).
     pub(crate) fn is_neighbour_discovery(&self, packet: &[u8]) -> bool {
         let kind = packet.get(usize::from(self.header));
         self.protocol == ICMPV6
@@ -105,7 +106,7 @@ impl IpHeader {
     }
 }
 
-/// Length of a header of IPv6 without extensions.
+/// Length of an IPv6 header without extension headers, in bytes.
 pub(crate) const V6_HEADER: usize = 40;
 
 const HOP_BY_HOP: u8 = 0;
@@ -118,13 +119,13 @@ pub(super) fn v6(bytes: &[u8], at: usize) -> Ipv6Addr {
     octets.into()
 }
 
-/// Returns true if these bytes, which begin with an IP header, are of version 6.
+/// Returns true if the IP header at the start of `bytes` has version 6.
 #[inline]
 pub(crate) fn is_v6(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| first >> 4 == 6)
 }
 
-/// Returns the two addresses of an IP header, one behind the other.
+/// Returns the source and destination address of an IP header, as one slice.
 pub(crate) fn addresses(header: &[u8]) -> &[u8] {
     if is_v6(header) {
         &header[8..40]
@@ -133,7 +134,7 @@ pub(crate) fn addresses(header: &[u8]) -> &[u8] {
     }
 }
 
-/// Writes the length of the packet that begins with `header`.
+/// Sets the length field of the packet that begins with `header`.
 pub(crate) fn set_length(header: &mut [u8], length: u16) {
     if is_v6(header) {
         put16(header, 4, length - V6_HEADER as u16);
@@ -142,8 +143,8 @@ pub(crate) fn set_length(header: &mut [u8], length: u16) {
     }
 }
 
-/// Writes the fields that change on the way, the type of service (by congestion marks) and the time
-/// to live, and recomputes the header's checksum.
+/// Sets the fields that routers change, type of service (congestion marks) and time to live, and
+/// updates the checksum of an IPv4 header.
 pub(crate) fn set_tos_and_ttl(header: &mut [u8], tos: u8, ttl: u8) {
     if is_v6(header) {
         header[0] = 0x60 | tos >> 4;
@@ -156,7 +157,7 @@ pub(crate) fn set_tos_and_ttl(header: &mut [u8], tos: u8, ttl: u8) {
     renew_ip_checksum(header);
 }
 
-/// Recomputes the checksum; `header` is the IPv4 header or begins with it.
+/// Recomputes the checksum of the IPv4 header at the start of `header`.
 pub(crate) fn renew_ip_checksum(header: &mut [u8]) {
     let length = usize::from(header[0] & 15) * 4;
     put16(header, 10, 0);
@@ -164,8 +165,8 @@ pub(crate) fn renew_ip_checksum(header: &mut [u8]) {
     put16(header, 10, sum);
 }
 
-/// Returns a number that is the same for all packets of a flow: it selects one of several
-/// equal-cost paths (RFC 2992). `bytes` begin with the IP header.
+/// Returns a number that is equal for all packets of a flow, by which routers select one of several
+/// equal-cost paths (RFC 2992). `bytes` begins with the IP header.
 pub(crate) fn flow_hash(ip: &IpHeader, bytes: &[u8]) -> u32 {
     let at = usize::from(ip.header);
     let ports = match bytes.get(at..at + 4) {
@@ -207,7 +208,7 @@ mod tests {
     fn extension_headers_belong_to_the_header() {
         let read = |bytes: &[u8]| IpHeader::read(bytes).map(|ip| (ip.header, ip.protocol));
         assert_eq!(read(&packet(UDP, &[0; 8])), Some((40, UDP)));
-        // Options for each hop, 16 bytes, then for the destination, 8.
+        // 16 bytes of hop-by-hop options are followed by 8 bytes of destination options.
         let mut after = [0; 32];
         (after[0], after[1], after[16]) = (DESTINATION, 1, UDP);
         assert_eq!(read(&packet(HOP_BY_HOP, &after)), Some((64, UDP)));

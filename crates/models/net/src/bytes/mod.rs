@@ -1,6 +1,6 @@
-//! Bytes of real packets: reading and writing of the fields that the model needs.
+//! Reading and writing of header fields in the bytes of real packets.
 //!
-//! Pure functions over slices. All input is untrusted, so every access is checked.
+//! All functions are pure and work on slices. The input is untrusted, so every access is checked.
 
 mod ip;
 mod neighbour;
@@ -18,7 +18,7 @@ pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 pub(crate) const ICMPV6: u8 = 58;
 
-/// Returns the length of the transport header at the start of `bytes`, if it is complete.
+/// Returns the length of the transport header at the start of `bytes`; `None` if it is incomplete.
 pub(crate) fn transport_header(protocol: u8, bytes: &[u8]) -> Option<u16> {
     let length = match protocol {
         TCP => u16::from(*bytes.get(12)? >> 4) * 4,
@@ -29,7 +29,7 @@ pub(crate) fn transport_header(protocol: u8, bytes: &[u8]) -> Option<u16> {
     (length >= least && usize::from(length) <= bytes.len()).then_some(length)
 }
 
-/// Returns the sum of RFC 1071: 16-bit words with the carries added in, not inverted.
+/// Returns the one's complement sum of RFC 1071: 16-bit words with carries added, not inverted.
 pub(crate) fn sum(bytes: &[u8]) -> u16 {
     let mut words = bytes.chunks_exact(8);
     let mut sum: u64 = 0;
@@ -52,25 +52,25 @@ fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// Returns the internet checksum, as in a header.
+/// Returns the Internet checksum of `bytes`, as stored in a header.
 pub(crate) fn checksum(bytes: &[u8]) -> u16 {
     !sum(bytes)
 }
 
-/// Returns the sum over the pseudo header (RFC 9293, section 3.1; RFC 8200, section 8.1) that a
-/// sender writes in place of a checksum to be completed later.
+/// Returns the sum over the pseudo header (RFC 9293, section 3.1; RFC 8200, section 8.1). A sender
+/// that leaves the checksum to its network card writes this sum in place of the checksum.
 pub(crate) fn pseudo_sum(src_and_dst: &[u8], protocol: u8, length: u16) -> u16 {
     fold(u64::from(sum(src_and_dst)) + u64::from(protocol) + u64::from(length))
 }
 
-/// Completes a checksum: the place `offset` after `start` holds the sum over the pseudo header.
-/// Returns true if the place exists.
+/// Completes a checksum over the bytes from `start` on. The field `offset` bytes after `start`
+/// contains the sum over the pseudo header. Returns false if the field is outside of the packet.
 pub(crate) fn complete(bytes: &mut [u8], start: u16, offset: u16) -> bool {
     let (start, place) = (usize::from(start), usize::from(start) + usize::from(offset));
     if place + 2 > bytes.len() {
         return false;
     }
-    // In UDP zero means no checksum (RFC 768); for TCP both forms of zero are equivalent.
+    // In UDP, zero means "no checksum" (RFC 768); in TCP, both forms of zero are equivalent.
     let sum = match checksum(&bytes[start..]) {
         0 => 0xffff,
         sum => sum,
@@ -79,8 +79,8 @@ pub(crate) fn complete(bytes: &mut [u8], start: u16, offset: u16) -> bool {
     true
 }
 
-/// Turns an ICMP echo request into its reply (RFC 792; RFC 4443, section 4); returns true if it was
-/// a request. A request over IPv6 with extension headers is left unchanged.
+/// Converts an ICMP echo request to its reply (RFC 792; RFC 4443, section 4). Returns false if the
+/// packet is not a request. IPv6 requests with extension headers are left unchanged.
 pub(crate) fn turn_into_echo_reply(bytes: &mut [u8]) -> bool {
     let Some(ip) = IpHeader::read(bytes) else {
         return false;
@@ -106,11 +106,11 @@ pub(crate) fn turn_into_echo_reply(bytes: &mut [u8]) -> bool {
     true
 }
 
-/// Completes the checksum of an ICMP message that begins `at` and ends with the packet.
+/// Sets the checksum of the ICMP message that extends from `at` to the end of the packet.
 pub(crate) fn set_icmp_checksum(packet: &mut [u8], at: usize) {
     put16(packet, at + 2, 0);
     if is_v6(packet) {
-        // Only ICMPv6 includes the addresses in the sum (RFC 4443, section 2.3).
+        // Only the ICMPv6 checksum includes the addresses (RFC 4443, section 2.3).
         let length = (packet.len() - at) as u16;
         let pseudo = pseudo_sum(addresses(packet), ICMPV6, length);
         put16(packet, at + 2, pseudo);
@@ -139,7 +139,7 @@ pub(crate) fn mac(bytes: &[u8], at: usize) -> [u8; 6] {
 mod tests {
     use super::*;
 
-    /// The example of RFC 1071, section 3.
+    /// Checks the example of RFC 1071, section 3.
     #[test]
     fn sums_as_the_rfc_does() {
         assert_eq!(sum(&[0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);

@@ -1,5 +1,5 @@
-//! Messages of neighbour resolution: ARP (RFC 826), and the solicitations and advertisements of
-//! IPv6 (RFC 4861, sections 4.3 and 4.4).
+//! Messages of neighbour resolution: ARP (RFC 826), and the neighbour solicitations and
+//! advertisements of IPv6 (RFC 4861, sections 4.3 and 4.4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,17 +9,17 @@ use super::{ICMPV6, IpHeader, V6_HEADER, be16, be32, mac, put16, set_icmp_checks
 /// Content of a message of either protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// The sender wants an answer.
+    /// True if the sender requests an answer.
     pub(crate) is_request: bool,
-    /// Address whose MAC address the message contains.
+    /// Address of the sender, to which `mac` belongs.
     pub(crate) sender: IpAddr,
-    /// That MAC address, if it is given.
+    /// MAC address of `sender`; `None` if the message does not contain it.
     pub(crate) mac: Option<[u8; 6]>,
-    /// Address that is requested, or of the host that is answered.
+    /// In a request: the address to resolve. In an answer: the address of the receiving host.
     pub(crate) target: IpAddr,
 }
 
-/// ARP message about Ethernet and IPv4 (RFC 826).
+/// ARP message for IPv4 over Ethernet (RFC 826).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ArpMessage {
     pub(crate) is_request: bool,
@@ -61,18 +61,20 @@ impl ArpMessage {
     }
 }
 
-/// Neighbour solicitation or advertisement, with the header of IPv6.
+/// Neighbour solicitation or advertisement, including its IPv6 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NdMessage {
     /// True for a solicitation.
     pub(crate) is_request: bool,
-    /// Of an advertisement: its router, solicited and override flags, in the three high bits.
+    /// Flags of an advertisement: router, solicited and override, in the three high bits.
     pub(crate) flags: u8,
     pub(crate) src: Ipv6Addr,
     pub(crate) dst: Ipv6Addr,
-    /// Address that is requested, or that answers.
+    /// In a solicitation: the address to resolve. In an advertisement: the address of the answering
+    /// host.
     pub(crate) target: Ipv6Addr,
-    /// MAC address of the requesting host, or of the target.
+    /// In a solicitation: MAC address of the sender. In an advertisement: MAC address of the
+    /// target.
     pub(crate) mac: Option<[u8; 6]>,
 }
 
@@ -81,11 +83,12 @@ impl NdMessage {
     pub(crate) const SOLICITED: u8 = 0x40;
     pub(crate) const OVERRIDE: u8 = 0x20;
 
-    /// Length of a message with a MAC address, from the IP header on.
+    /// Length in bytes of a message with a MAC address, from the IP header on.
     pub(crate) const BYTES: u16 = V6_HEADER as u16 + 32;
 
-    /// Parses a message. `None` for other packets, and for those that RFC 4861, section 7.1,
-    /// requires to be dropped: a hop limit other than 255 means a sender beyond a router.
+    /// Parses a message. Returns `None` for other packets, and for those that RFC 4861, section
+    /// 7.1, requires to be dropped. A hop limit other than 255 means that the message has passed a
+    /// router.
     pub(crate) fn read(packet: &[u8]) -> Option<Self> {
         let ip = IpHeader::read(packet)?;
         let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src, ip.dst) else {
@@ -150,7 +153,7 @@ impl NdMessage {
         set_icmp_checksum(packet, V6_HEADER);
     }
 
-    /// Returns the solicitation for `target`, to all hosts on its link that could have that
+    /// Returns a solicitation for `target`, addressed to all hosts on the link that could have that
     /// address.
     pub(crate) fn solicitation(src: Ipv6Addr, mac: [u8; 6], target: Ipv6Addr) -> Self {
         Self {
@@ -182,13 +185,13 @@ const ADVERTISEMENT: u8 = 136;
 const OF_SOURCE: u8 = 1;
 const OF_TARGET: u8 = 2;
 
-/// Returns the solicited-node address (RFC 4291, section 2.7.1).
+/// Returns the solicited-node multicast address of an address (RFC 4291, section 2.7.1).
 fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     const PREFIX: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
     Ipv6Addr::from_bits(PREFIX | address.to_bits() & 0xff_ffff)
 }
 
-/// Returns the MAC address of a group (RFC 2464, section 7).
+/// Returns the MAC address of an IPv6 multicast group (RFC 2464, section 7).
 pub(crate) fn multicast_mac(group: Ipv6Addr) -> [u8; 6] {
     let [.., a, b, c, d] = group.octets();
     [0x33, 0x33, a, b, c, d]
@@ -241,11 +244,12 @@ mod tests {
             for short in 0..bytes.len() {
                 assert_eq!(NdMessage::read(&bytes[..short]), None);
             }
-            // One wrong byte, and the checksum is wrong or it is another message.
+            // A single changed byte makes the checksum wrong, or the packet is no longer such a
+            // message.
             for at in 0..bytes.len() {
                 let mut wrong = bytes.clone();
                 wrong[at] ^= 1;
-                // Traffic class and flow label are not in the checksum.
+                // The checksum does not cover traffic class and flow label.
                 assert!(at < 4 || NdMessage::read(&wrong).is_none(), "byte {at}");
             }
         }
@@ -283,7 +287,7 @@ mod tests {
         }
     }
 
-    /// The example of RFC 4291, section 2.7.1, and of RFC 2464, section 7.
+    /// Checks the examples of RFC 4291, section 2.7.1, and RFC 2464, section 7.
     #[test]
     fn who_is_asked_for_hears_it() {
         let own: Ipv6Addr = "4037::1:800:200e:8c6c".parse().unwrap();

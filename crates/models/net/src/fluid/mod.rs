@@ -1,19 +1,19 @@
 //! Fluid background traffic: rates instead of packets.
 //!
-//! A fluid flow is a rate on the links of its path that changes once in a step (a millisecond, or a
-//! quarter of the shortest round trip), so that its cost does not depend on its load. Packets and
-//! fluid meet in the queue of each link ([`queue`]): for a packet, fluid is work before it and
-//! occupied room; for fluid, packets are work in front of which it is displaced or lost. The idea
-//! is that of Liu et al., "Fluid models and solutions for large-scale IP networks" (SIGMETRICS
-//! 2003), and of the hybrid of PRIME (J. Liu, "Packet-level integration of fluid TCP models in
-//! real-time network simulation", WSC 2006).
+//! A fluid flow is a rate on each link of its path. The rate changes once per step (a millisecond,
+//! or a quarter of the shortest round trip), so the cost of a flow does not depend on its load.
+//! Packets and fluid meet in the queue of each link ([`queue`]). For a packet, fluid is work in
+//! front of it, and occupies room. For fluid, packets are work too, and if there is no room,
+//! packets displace it or it is lost. The idea is that of Liu et al., "Fluid models and solutions
+//! for large-scale IP networks" (SIGMETRICS 2003), and of the hybrid of PRIME (J. Liu,
+//! "Packet-level integration of fluid TCP models in real-time network simulation", WSC 2006).
 //!
-//! Left out: anything that depends on single packets. Switches learn nothing from fluid, fluid
-//! sends no ARP and carries no congestion marks; RED loses a part of it ([`red`]). A change of rate
-//! takes effect on the whole path within a step; the round trip is in the senders' feedback.
+//! Effects of single packets are not modelled. Switches learn no addresses from fluid, and fluid
+//! sends no ARP and has no congestion marks; RED drops a part of it ([`red`]). A change of rate
+//! takes effect on the whole path within a step; senders get their feedback after a round trip.
 //!
-//! [`source`] and [`window`] compute how much is sent, [`queue`] its effect on a link. The steps
-//! that take it along the paths of all flows are in the world ([`crate::run`]).
+//! [`source`] and [`window`] compute how much a flow sends, and [`queue`] its effect on a link. The
+//! world ([`crate::run`]) carries the fluid of all flows along their paths in each step.
 
 mod queue;
 mod red;
@@ -29,60 +29,63 @@ use crate::tcp::Control;
 pub(crate) use queue::FluidQueue;
 pub(crate) use source::Source;
 
-/// Fluid flow of a world.
+/// Number of a fluid flow in its world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FluidId(pub u32);
 
-/// Sending pattern of a fluid flow.
+/// Pattern by which a fluid flow sends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FluidPattern {
-    /// Constant rate, perfectly smooth: it delays no packet before a link is full.
+    /// A constant, perfectly smooth rate, which delays no packet until a link is full.
     Constant {
         /// Bits per second, IP headers included.
         rate_bps: u64,
     },
-    /// Constant rate of packets at random instants: they delay others as in an M/D/1 queue.
+    /// Packets at random instants with a constant mean rate; they delay other packets as in an
+    /// M/D/1 queue.
     Poisson {
         /// Bits per second, IP headers included.
         rate_bps: u64,
     },
-    /// Alternately [`FluidPattern::Constant`] and silent, each for an exponential time.
+    /// Alternates between [`FluidPattern::Constant`] and silence; each period has an exponential
+    /// length.
     OnOff {
-        /// Bits per second while on.
+        /// Bits per second during a burst, IP headers included.
         rate_bps: u64,
         /// Mean length of a burst.
         mean_on: Duration,
         /// Mean length of a silence.
         mean_off: Duration,
     },
-    /// Bulk transfer whose window grows with time and shrinks with loss (Misra, Gong and Towsley,
-    /// SIGCOMM 2000).
+    /// A bulk transfer with a window that grows with time and shrinks with losses (Misra, Gong and
+    /// Towsley, SIGCOMM 2000).
     Tcp {
         /// Congestion control.
         control: Control,
-        /// Packets in flight that the receiver allows.
+        /// Maximum number of packets in flight, as the receiver allows.
         receive_window: u32,
         /// Minimum retransmission timeout.
         min_rto: Duration,
     },
 }
 
-/// Fluid flow from one host to another.
+/// Configuration of a fluid flow from one host to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FluidConfig {
     /// Sending pattern.
     pub pattern: FluidPattern,
-    /// Bytes, from the IP header on, of the packets that it represents: their size in queues that
-    /// count packets, and on links that add to each.
+    /// Length of the packets that the flow represents, in bytes from the IP header on. Queues that
+    /// count packets and links with an overhead per packet need it.
     pub packet_bytes: u16,
-    /// Start instant.
+    /// Virtual instant at which the flow starts.
     pub start: Instant<Virtual>,
-    /// Stop instant.
+    /// Virtual instant at which the flow stops.
     pub stop: Instant<Virtual>,
 }
 
 impl FluidConfig {
-    /// Returns a flow of this pattern, from the beginning on, of packets of 1,000 bytes.
+    /// Returns a flow with this pattern and packets of 1,000 bytes, which starts at zero and never
+    /// stops.
     pub fn new(pattern: FluidPattern) -> Self {
         Self {
             pattern,
@@ -92,7 +95,7 @@ impl FluidConfig {
         }
     }
 
-    /// Returns a bulk transfer like that of [`crate::TcpConfig::default`] with packets.
+    /// Returns a bulk transfer with the parameters of [`crate::TcpConfig::default`].
     pub fn tcp(control: Control) -> Self {
         Self {
             packet_bytes: 1_500,
@@ -104,7 +107,7 @@ impl FluidConfig {
         }
     }
 
-    /// Returns the reason why this flow is invalid, if it is.
+    /// Returns the reason for which this flow is invalid; `None` if it is valid.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let zero = |length: &Duration| *length <= Duration::ZERO;
         if self.packet_bytes == 0 {
@@ -134,51 +137,51 @@ impl FluidConfig {
     }
 }
 
-/// Results of a fluid flow, as of the end of the current step. All that was sent was delivered, was
-/// lost, or is under way.
+/// Results of a fluid flow at the end of the present step. All sent bytes were delivered, were
+/// lost, or are under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FluidStats {
-    /// Bytes that left the sender, IP headers included.
+    /// Bytes that the sender has sent, IP headers included.
     pub sent_bytes: f64,
-    /// Bytes that arrived.
+    /// Bytes that have arrived at the receiver.
     pub delivered_bytes: f64,
     /// Bytes that were lost in queues and on wires.
     pub lost_bytes: f64,
-    /// Bytes that wait in queues.
+    /// Bytes that wait in queues now.
     pub waiting_bytes: f64,
-    /// Congestion window in packets; zero without one.
+    /// Congestion window in packets; zero for flows without a window.
     pub window: f64,
-    /// Current round trip; zero without a window.
+    /// Present round-trip time; zero for flows without a window.
     pub round_trip: Duration,
-    /// Number of losses to which it reacted.
+    /// Number of losses after which the flow has reduced its window.
     pub slowed: u64,
 }
 
-/// Counters of the fluid at one direction of a link, in bytes on the wire. All that arrived was
-/// sent on, was lost, or waits.
+/// Counters of the fluid on one direction of a cable, in bytes on the wire. All bytes that arrived
+/// at the queue were sent on, were lost, or wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FluidLinkStats {
-    /// Bytes that came to the queue.
+    /// Bytes that arrived at the queue.
     pub arrived_bytes: f64,
-    /// Bytes that found it full.
+    /// Bytes that were lost because the queue was full.
     pub lost_bytes: f64,
-    /// Bytes that wait in it.
+    /// Bytes that wait in the queue.
     pub waiting_bytes: f64,
 }
 
-/// Fluid flows of a world, and their links.
+/// State of all fluid flows of a world, and of their links.
 #[derive(Clone, Debug)]
 pub(crate) struct Fluid {
     pub(crate) flows: Vec<FluidFlow>,
-    /// Paths of all flows, one after another.
+    /// Hops of all flows; the hops of one flow are consecutive.
     pub(crate) hops: Vec<FlowHop>,
     pub(crate) accounts: Vec<Account>,
-    /// Places where flows leave for other engines and come from them.
+    /// Places where flows cross from one engine to another.
     pub(crate) cuts: Vec<FluidCut>,
-    /// By port: the number of its account plus one, 0 without one.
+    /// By port: index of the link's account plus one; 0 for links without fluid.
     pub(crate) account_of: Vec<u32>,
     pub(crate) step: Option<Duration>,
-    /// Length of the steps, once they have begun.
+    /// Length of the steps; zero before the first step.
     pub(crate) running: Duration,
 }
 
@@ -196,12 +199,12 @@ impl Default for Fluid {
     }
 }
 
-/// Length of a step if no round trip requires a shorter one.
+/// Default length of a step, used unless a round trip requires a shorter one.
 pub(crate) const STEP: Duration = Duration::from_ms(1);
-/// Minimum step that is chosen: below, steps cost more than packets would.
+/// Minimum length of a step: with shorter steps, fluid would cost more than packets.
 pub(crate) const LEAST_STEP: Duration = Duration::from_us(100);
 
-/// Amounts are in packets.
+/// State of one fluid flow. Amounts are in packets.
 #[derive(Clone, Debug)]
 pub(crate) struct FluidFlow {
     pub(crate) source: Source,
@@ -211,71 +214,71 @@ pub(crate) struct FluidFlow {
     pub(crate) hop_count: u32,
     pub(crate) packet_bytes: u16,
     pub(crate) poisson: bool,
-    /// No part of the flow is in this engine.
+    /// True if this engine has no part of the flow.
     pub(crate) is_elsewhere: bool,
     pub(crate) sent: f64,
     pub(crate) delivered: f64,
     pub(crate) lost: f64,
 }
 
-/// Flow on one link.
+/// State of a flow on one link of its path.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowHop {
     pub(crate) account: u32,
-    /// Cut after this link, where the flow goes from one engine to another,
-    /// [`NIL`](crate::packet::NIL) if there is none.
+    /// Index of the cut if the flow crosses to another engine after this link;
+    /// [`NIL`](crate::packet::NIL) otherwise.
     pub(crate) cut: u32,
-    /// Packets of the flow that wait at the link.
+    /// Packets of the flow that wait at this link.
     pub(crate) waiting: f64,
 }
 
-/// Flow at a cut link. The engine before it is informed of the flow's losses and delays beyond, the
-/// engine behind it of the arriving amount.
+/// State of a flow at a cut link, where it crosses from one engine to another. The sending engine
+/// is informed of losses and delays beyond the cut, the receiving engine of the arriving amount.
 #[derive(Clone, Debug)]
 pub(crate) struct FluidCut {
-    /// Packets that have arrived and have not been taken further.
+    /// Packets that have arrived through the cut, and have not been sent on yet.
     pub(crate) came: f64,
-    /// Part that gets through beyond, over all reports since the last step.
+    /// Fraction of the packets that reaches the receiver, from all reports since the last step.
     pub(crate) survives: f64,
-    /// Waiting time of packets beyond, in ns.
+    /// Waiting time of packets beyond the cut, in ns.
     pub(crate) wait_ns: f64,
 }
 
-/// State of a link as reported to the flows, in bytes on the wire. The queue itself is exact; its
-/// loss and its waiting fluid are divided among the flows a step later, and any error is corrected
-/// in the following step.
+/// State of a link as reported to the flows, in bytes on the wire. The state of the queue itself is
+/// exact. Its losses and waiting fluid are divided among the flows one step later, and an error of
+/// that division is corrected in the following step.
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
     pub(crate) port: PortId,
     pub(crate) overhead: f64,
-    /// Probability of loss on the wire.
+    /// Probability that a packet is lost on the wire.
     pub(crate) wire_loss: f64,
-    /// Arrivals from the flows in this step, smooth and random.
+    /// Arrivals from flows in this step; the first are smooth, the second random.
     pub(crate) smooth: Inflow,
     pub(crate) poisson: Inflow,
-    /// Waiting and lost fluid of all flows here.
+    /// Fluid of all flows that waits at this link, and that was lost here.
     pub(crate) waiting: f64,
     pub(crate) lost: f64,
-    /// Part of the arrivals that is lost, and part of the rest that is passed on.
+    /// Fraction of the arrivals that is lost, and fraction of the rest that is sent on.
     pub(crate) loss: f64,
     pub(crate) passed: f64,
     /// Waiting time of a packet that arrives now, in ns.
     pub(crate) wait_ns: f64,
 }
 
-/// Fluid of a link at the end of a step, in bytes on the wire.
+/// Measurements of a link's fluid at the end of a step, in bytes on the wire.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// Bytes lost so far.
+    /// Bytes lost since the start.
     pub(crate) lost: f64,
-    /// Waiting bytes, as far as they concern the flows.
+    /// Bytes that wait, without random noise.
     pub(crate) waiting: f64,
-    /// Waiting time of a packet that arrives now.
+    /// Waiting time of a packet that arrives now, in ns.
     pub(crate) wait_ns: f64,
     pub(crate) up: bool,
 }
 
-/// Bytes and packets that arrive in a step.
+/// Bytes and packets that arrive at a link in one step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inflow {
     pub(crate) bytes: f64,
@@ -289,13 +292,13 @@ impl Inflow {
     }
 }
 
-/// Returns the random stream of the flow with this number; links and packet sources have the
-/// numbers below.
+/// Returns the random generator of flow `index`. Links and packet sources use the streams with
+/// lower numbers.
 pub(crate) fn flow_random(seed: u64, index: u32) -> Random {
     Random::new(seed, 2 << 32 | u64::from(index))
 }
 
-/// Returns the random stream of the fluid in the queue behind this port.
+/// Returns the random generator of the fluid in the queue of the link out of `port`.
 pub(crate) fn queue_random(seed: u64, port: PortId) -> Random {
     Random::new(seed, 3 << 32 | u64::from(port.0))
 }

@@ -1,14 +1,14 @@
-//! Fluid in the queue of a link, between packets.
+//! Fluid and packets in the queue of one link.
 //!
-//! The state of a drop-tail queue in front of a transmitter is its *work*: the time that the
-//! transmitter needs to send all. Between two packets fluid arrives at a constant rate, so the work
-//! is a straight line that ends at zero or at the limit, and is computed only on demand. Times are
-//! in ns, amounts in bytes on the wire.
+//! The state of a drop-tail queue is its *work*: the time that the transmitter needs to send all
+//! that waits. Between two packets fluid arrives at a constant rate, so the work changes linearly
+//! until it reaches zero or the limit, and needs to be computed only on demand. Times are in ns,
+//! amounts in bytes on the wire.
 //!
-//! Fluid that represents packets at random instants (Poisson) is treated as single packets if few
-//! of them arrive between two queries; if many arrive, the work is a Brownian motion of the same
-//! mean and variance, reflected at zero, whose mean in equilibrium is that of Pollaczek and
-//! Khinchine: ρs / 2(1 − ρ).
+//! Some fluid represents packets that arrive at random instants (Poisson). If few of them arrive
+//! between two queries, they are drawn one by one. If many arrive, the work is a Brownian motion
+//! with the same mean and variance, reflected at zero. Its mean in equilibrium is that of Pollaczek
+//! and Khinchine: ρs / 2(1 − ρ).
 
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
@@ -18,28 +18,29 @@ use super::{FluidLinkStats, Inflow};
 use crate::config::RedConfig;
 use crate::queue::Verdict;
 
-/// Fluid at one direction of a link.
+/// Fluid in the queue of one direction of a cable.
 #[derive(Clone, Debug)]
 pub(crate) struct FluidQueue {
     random: Random,
-    /// Maximum number of waiting packets.
+    /// Maximum number of waiting packets, including those that fluid represents.
     limit: u32,
-    /// Bytes per ns that arrive, smoothly and at random.
+    /// Arrivals in bytes per ns: smooth ones, and random ones.
     smooth: f64,
     poisson: f64,
-    /// Size of the fluid's packets in bytes; of the random part's.
+    /// Size in bytes of the packets that the fluid represents; then, of those that arrive at
+    /// random.
     packet: f64,
     poisson_packet: f64,
-    /// Instant up to which the work is known.
+    /// Virtual instant up to which the work has been computed.
     at: Instant<Virtual>,
-    /// End of the last real packet, ns and 2^-64 ns: all work after it is fluid, and none before it
-    /// can be removed.
+    /// End of the transmission of the last real packet, in units of 2^-64 ns. All work after it is
+    /// fluid; fluid before it can no longer be dropped.
     last_end: u128,
-    /// Start of the transmission of the last real packet.
+    /// Start of the transmission of the last real packet, in units of 2^-64 ns.
     last_start: u128,
-    /// Bytes of the packets that have not been sent.
+    /// Bytes of the real packets that have not been sent yet.
     pub(crate) unsent_bytes: u64,
-    /// Recent arrivals, packets and fluid, and the part that was refused.
+    /// Recent arrivals of packets and fluid, and the amount of them that was refused.
     came: f64,
     refused: f64,
     arrived: f64,
@@ -47,14 +48,14 @@ pub(crate) struct FluidQueue {
     red: Option<FluidRed>,
 }
 
-/// Maximum number of random packets that are drawn one by one; more are a Brownian motion.
+/// Maximum number of random packets that are drawn one by one; more are treated as Brownian motion.
 const SINGLE_DRAWS: u32 = 32;
-/// Length of "recent", as a part of the time that a full queue takes to be sent, and at least the
-/// time of so many packets.
+/// Length of the period that counts as recent, as a fraction of the time in which a full queue is
+/// sent; it is at least the time of a number of packets.
 const LATELY: f64 = 0.1;
 const LEAST_LATELY: u32 = 16;
-/// Random work below this number of packets is noise that concerns packets only, not the rates at
-/// the next link.
+/// Random work below this number of packets counts as noise: it delays packets, but does not change
+/// the rates at the next link.
 const NOISE_PACKETS: f64 = 32.0;
 
 impl FluidQueue {
@@ -78,8 +79,8 @@ impl FluidQueue {
         }
     }
 
-    /// Sets the arrivals from now on until the next step. The work is known up to now. If the link
-    /// is down, all of them are lost.
+    /// Sets the arrivals from now until the next step. The work must have been computed up to now.
+    /// If the link is down, all arrivals are lost.
     pub(crate) fn set_rates(&mut self, smooth: Inflow, poisson: Inflow, step: Duration, up: bool) {
         let (bytes, packets) = (
             smooth.bytes + poisson.bytes,
@@ -108,8 +109,9 @@ impl FluidQueue {
         }
     }
 
-    /// Advances the work to `now`: `free` is the instant when the transmitter will have sent all,
-    /// `per_byte` the ns that it takes for each byte; `unsent` packets are there beside the fluid.
+    /// Advances the work to `now`. `free` is the instant at which the transmitter has sent all,
+    /// `per_byte` the ns for each byte, and `unsent` the number of real packets that have not been
+    /// sent.
     pub(crate) fn advance(
         &mut self,
         now: Instant<Virtual>,
@@ -131,7 +133,7 @@ impl FluidQueue {
         self.arrived += came;
         let work = ns(free.saturating_sub(before));
         if came > 0.0 {
-            // The part that RED drops never enters the queue.
+            // The fluid that RED drops never enters the queue.
             let early = self.red.as_ref().map_or(0.0, FluidRed::loss);
             self.lost += came * early;
             let (smooth, poisson) = (self.smooth * (1.0 - early), self.poisson * (1.0 - early));
@@ -153,20 +155,21 @@ impl FluidQueue {
         }
     }
 
-    /// Returns the number of waiting packets, including those that the waiting fluid represents.
+    /// Returns the number of waiting packets, including those that waiting fluid represents.
     fn packets_waiting(&self, unsent: u32, free: u128, per_byte: f64) -> f64 {
         let sent = f64::from(unsent.saturating_sub(1));
         sent + self.waiting(free, per_byte) / self.packet
     }
 
-    /// Returns RED's verdict on a packet that finds `unsent` others; `None` without RED.
+    /// Returns RED's verdict on a packet that finds `unsent` others in the queue; `None` without
+    /// RED.
     pub(crate) fn judge(&mut self, unsent: u32, free: u128, per_byte: f64) -> Option<Verdict> {
         let waiting = self.packets_waiting(unsent, free, per_byte);
         let red = self.red.as_mut()?;
         Some(red.judge(waiting, self.random.unit()))
     }
 
-    /// Returns the work after `elapsed` in which packets arrive at random.
+    /// Returns the work after `elapsed`, during which packets arrive at random.
     fn walk(
         &mut self,
         mut work: f64,
@@ -188,32 +191,32 @@ impl FluidQueue {
         let drift = poisson * per_byte - drain;
         let variance = service * service / distance * elapsed;
         let end = work + drift * elapsed + variance.sqrt() * self.normal();
-        // The minimum of a Brownian motion between two known ends; reflection adds the part below
-        // zero.
+        // Draws the minimum of a Brownian motion between two known ends; reflection at zero adds
+        // the part of it below zero.
         let log = (1.0 - self.random.unit()).ln();
         let spread = ((end - work) * (end - work) - 2.0 * variance * log).sqrt();
         let lowest = (work + end - spread) / 2.0;
         end - lowest.min(0.0)
     }
 
-    /// Returns a sample of the standard normal distribution (Box and Muller).
+    /// Returns a sample of the standard normal distribution (Box–Muller transform).
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.random.unit()).ln()).sqrt();
         radius * (core::f64::consts::TAU * self.random.unit()).cos()
     }
 
-    /// Returns the waiting time of a packet that arrives at the instant up to which the work is
-    /// known, in ns.
+    /// Returns the waiting time, in ns, of a packet that arrives at the instant up to which the
+    /// work has been computed.
     pub(crate) fn wait_ns(&self, free: u128) -> f64 {
         ns(free.saturating_sub(bits(self.at)))
     }
 
-    /// Returns the bytes of waiting fluid.
+    /// Returns the bytes of fluid that wait.
     fn waiting(&self, free: u128, per_byte: f64) -> f64 {
         (self.wait_ns(free) / per_byte - self.unsent_bytes as f64).max(0.0)
     }
 
-    /// Returns the bytes of waiting fluid, without random noise.
+    /// Returns the bytes of fluid that wait, without random noise.
     pub(crate) fn waiting_bytes(&self, free: u128, per_byte: f64) -> f64 {
         let noise = if self.poisson > 0.0 {
             NOISE_PACKETS * self.poisson_packet
@@ -223,18 +226,19 @@ impl FluidQueue {
         (self.waiting(free, per_byte) - noise).max(0.0)
     }
 
-    /// Returns the room for fluid beside `unsent` packets, one of which is being sent.
+    /// Returns the bytes of fluid that have room beside `unsent` packets, one of which is being
+    /// sent.
     fn room(&self, unsent: u32) -> f64 {
         let slots = u64::from(self.limit) + 1;
         slots.saturating_sub(u64::from(unsent)) as f64 * self.packet
     }
 
-    /// Returns the work of the fluid behind all packets: ns and 2^-64 ns.
+    /// Returns the work of the fluid behind all real packets, in units of 2^-64 ns.
     fn behind(&self, free: u128) -> u128 {
         free.saturating_sub(self.last_end.max(bits(self.at)))
     }
 
-    /// Drops fluid down to `room` bytes, as far as it is behind all packets.
+    /// Drops fluid until `room` bytes remain, as far as it is behind all real packets.
     fn trim(&mut self, room: f64, free: &mut u128, per_byte: f64) {
         let over = self.waiting(*free, per_byte) - room;
         if over <= 0.0 {
@@ -247,22 +251,22 @@ impl FluidQueue {
         self.refused += bytes;
     }
 
-    /// Drops fluid that finds no room; must be called at each step.
+    /// Drops the fluid for which there is no room; must be called in each step.
     pub(crate) fn overflow(&mut self, unsent: u32, free: &mut u128, per_byte: f64) {
         self.trim(self.room(unsent), free, per_byte);
     }
 
-    /// Returns true if a packet that finds `unsent` others is admitted. If there is no room for it
-    /// and the fluid, it is lost with the recent probability of a loss; otherwise fluid is dropped
-    /// in its place, also fluid that arrives after it. A burst then loses no more than it would
-    /// among packets, whose queue is never full for long.
+    /// Returns true if a packet that finds `unsent` others is admitted. If there is no room for
+    /// both packet and fluid, the packet is lost with the recent probability of a loss. Otherwise
+    /// fluid is dropped in its place, if necessary fluid that arrives later. A burst of packets
+    /// then loses no more than it would in a queue of packets only, which is never full for long.
     pub(crate) fn admits(&mut self, unsent: u32, free: &mut u128, per_byte: f64) -> bool {
         let room = self.room(unsent);
         self.trim(room, free, per_byte);
         let over = self.waiting(*free, per_byte) + self.packet - room;
         let mut admitted = unsent <= self.limit;
         if admitted && over > 0.0 {
-            // Fluid that cannot be dropped, since it is before other packets.
+            // Fluid in front of real packets, which cannot be dropped.
             let firm = (over - ns(self.behind(*free)) / per_byte).max(0.0);
             let loss = (self.refused + firm) / (self.came + firm).max(self.packet);
             admitted = !self.random.chance(loss);
@@ -276,7 +280,7 @@ impl FluidQueue {
         admitted
     }
 
-    /// Records that an admitted packet is sent from `start` to `end`.
+    /// Records that an admitted packet will be sent from `start` to `end` (in units of 2^-64 ns).
     pub(crate) fn note_packet(&mut self, start: u128, end: u128, bytes: u32) {
         (self.last_start, self.last_end) = (start, end);
         self.unsent_bytes += u64::from(bytes);
@@ -288,7 +292,7 @@ impl FluidQueue {
         self.unsent_bytes = self.unsent_bytes.saturating_sub(u64::from(bytes));
     }
 
-    /// Returns the start of the transmission of the last packet, rounded up.
+    /// Returns the start of the last real packet's transmission, rounded up to whole ns.
     pub(crate) fn last_start(&self) -> Instant<Virtual> {
         Instant::from_ns(((self.last_start + u128::from(u64::MAX)) >> 64) as i64)
     }

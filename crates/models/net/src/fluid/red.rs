@@ -1,19 +1,21 @@
-//! Random early detection of fluid.
+//! Random early detection (RED) for fluid.
 //!
-//! The average of the queue follows the waiting packets and fluid, once for each packet that
-//! arrives or that fluid represents; the part of the fluid that is lost early is what RED would
-//! drop of as many packets. That is the model of Misra, Gong and Towsley ("Fluid-based analysis of
-//! a network of AQM routers supporting TCP flows", SIGCOMM 2000), with the average itself as state.
+//! The average queue length follows the waiting packets and fluid. It is updated once for each
+//! packet that arrives or that arriving fluid represents. The fraction of the fluid that is lost
+//! early is the fraction of as many packets that RED would drop. This is the model of Misra, Gong
+//! and Towsley ("Fluid-based analysis of a network of AQM routers supporting TCP flows", SIGCOMM
+//! 2000), with the average itself as state.
 //!
-//! RED spreads its drops: after one, the next is uniform among the following 1/p − 1 packets, so
-//! that 2p of all are dropped at a base probability of p (Floyd and Jacobson 1993, section VII).
-//! Packets between fluid are drawn with that probability each: their neighbours are mostly fluid,
-//! and so are most drops between two of theirs.
+//! RED spreads its drops: after a drop, the next one is uniformly distributed over the following
+//! 1/p − 1 packets, so that the fraction 2p is dropped at a base probability of p (Floyd and
+//! Jacobson 1993, section VII). A real packet among fluid is dropped with that probability,
+//! independently of others: most packets near it are fluid, and so are most drops between two real
+//! packets.
 
 use crate::config::RedConfig;
 use crate::queue::Verdict;
 
-/// RED of a queue with fluid.
+/// State of RED for a queue with fluid.
 #[derive(Clone, Debug)]
 pub(super) struct FluidRed {
     config: RedConfig,
@@ -28,14 +30,15 @@ impl FluidRed {
         }
     }
 
-    /// Updates the average for `packets` packets that arrived, or could have arrived while the
-    /// queue was empty, with `waiting` in the queue.
+    /// Updates the average for `packets` packets that arrived, or that could have arrived while the
+    /// queue was empty. `waiting` is the number of waiting packets.
     pub(super) fn see(&mut self, packets: f64, waiting: f64) {
         let left = (1.0 - self.config.weight).powf(packets);
         self.average = waiting + (self.average - waiting) * left;
     }
 
-    /// Returns the part of the arrivals that is dropped, or marked if possible.
+    /// Returns the fraction of the arrivals that is dropped, or marked if its transport supports
+    /// marks.
     pub(super) fn loss(&self) -> f64 {
         let config = &self.config;
         let (least, most) = (config.min_threshold, config.max_threshold);
@@ -50,8 +53,8 @@ impl FluidRed {
         (2.0 * base).min(1.0)
     }
 
-    /// Returns the verdict on a packet with the random number `chance` from 0 to 1, in a queue with
-    /// `waiting` packets.
+    /// Returns the verdict on a packet. `chance` is a random number from 0 to 1, and `waiting` the
+    /// number of waiting packets.
     pub(super) fn judge(&mut self, waiting: f64, chance: f64) -> Verdict {
         self.see(1.0, waiting);
         if chance >= self.loss() {
@@ -82,7 +85,7 @@ mod tests {
         }
     }
 
-    /// A queue of constant length loses the same part of both.
+    /// In a queue of constant length, fluid and packets lose the same fraction.
     #[test]
     fn of_a_steady_queue_as_much_is_lost_as_red_drops_of_packets() {
         for waiting in [3u32, 6, 10, 14, 17, 25] {
@@ -93,7 +96,7 @@ mod tests {
             for n in 0..PACKETS + 5_000 {
                 fluid.see(1.0, f64::from(waiting));
                 let verdict = red.judge(waiting, 0.0, &mut random);
-                // The averages converge first.
+                // The first samples are skipped, until both averages have converged.
                 if n >= 5_000 {
                     dropped += u32::from(verdict != Verdict::Admit);
                     expected += fluid.loss();
@@ -101,7 +104,8 @@ mod tests {
             }
             let off = (f64::from(dropped) - expected).abs() / f64::from(PACKETS);
             let part = expected / f64::from(PACKETS);
-            // Exact where 1/p is large; rounding of 1/p matters near a half.
+            // The agreement is exact where 1/p is large; near a half, the rounding of 1/p has an
+            // effect.
             assert!(
                 off <= 0.02 * part + 1e-4,
                 "{waiting}: {dropped}, not {expected}"

@@ -1,4 +1,4 @@
-//! Number of packets that a flow sends in a step.
+//! Source of a fluid flow, which computes how many packets are sent in a step.
 
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
@@ -16,7 +16,7 @@ pub(crate) struct Source {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Packets per ns.
+    /// Packets per ns, at a constant rate.
     Constant(f64),
     OnOff {
         per_ns: f64,
@@ -29,7 +29,7 @@ enum State {
 }
 
 impl Source {
-    /// Makes a source; `base` is the round trip on empty links.
+    /// Returns a source; `base` is the round-trip time without queueing.
     pub(crate) fn new(config: &FluidConfig, base: Duration, random: Random) -> Self {
         let per_ns = |rate_bps: u64| {
             let bits = f64::from(config.packet_bytes) * 8.0;
@@ -56,7 +56,7 @@ impl Source {
                 receive_window,
                 min_rto,
             } => {
-                // The opening takes a round trip.
+                // Opening the connection takes one round trip.
                 start += base;
                 State::Tcp(Window::new(control, receive_window, min_rto, base))
             }
@@ -76,7 +76,7 @@ impl Source {
         }
     }
 
-    /// Returns the packets that leave from `now` on for `step`.
+    /// Returns the number of packets that the flow sends from `now` on for `step`.
     pub(crate) fn sends(&mut self, now: Instant<Virtual>, step: Duration) -> f64 {
         let from = now.max(self.start);
         let until = (now + step).min(self.stop);
@@ -115,8 +115,8 @@ impl Source {
         }
     }
 
-    /// Handles the feedback of the path: the part that was lost, and the current waiting time in
-    /// queues.
+    /// Processes the feedback of the path: the fraction of packets lost, and the present waiting
+    /// time in queues, in ns.
     pub(crate) fn feel(&mut self, now: Instant<Virtual>, loss: f64, wait_ns: f64) {
         if let State::Tcp(window) = &mut self.pattern {
             window.feel(now, loss, wait_ns, &mut self.random);

@@ -1,17 +1,17 @@
-//! TCP sender as a fluid: its window over time.
+//! Congestion window of a TCP sender in the fluid model.
 //!
-//! Between losses the window follows its differential equation, dW/dt = 1/R for NewReno (Misra,
-//! Gong and Towsley, SIGCOMM 2000, with their losses as a process of single events), RFC 9438's
-//! curve for CUBIC, and the rate is W/R with the current round trip R. A loss is drawn with the
-//! probability that one of the packets of the step was lost, is detected a round trip later, and
-//! counts once for all losses until then.
+//! Between losses, the window follows its differential equation: dW/dt = 1/R for NewReno (Misra,
+//! Gong and Towsley, SIGCOMM 2000, with losses as single events), or the curve of RFC 9438 for
+//! CUBIC. The rate is W/R with the present round-trip time R. A loss happens with the probability
+//! that one of the step's packets was lost. The sender detects it a round trip later, and all
+//! losses until then count as one.
 
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::tcp::{Control, Cubic};
 
-/// Window of one sender, in packets; times in ns.
+/// Window of one sender, in packets; times are in ns.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     pub(crate) window: f64,
@@ -21,27 +21,28 @@ pub(crate) struct Window {
     min_rto_ns: f64,
     base_ns: f64,
     pub(crate) round_trip_ns: f64,
-    /// Packets sent in the last step, and its length.
+    /// Number of packets sent in the last step, and its length.
     sent: f64,
     step_ns: f64,
-    /// Instant at which a loss will be detected.
+    /// Instant at which a loss will be detected; `None` if there is none.
     known_at: Option<Instant<Virtual>>,
-    /// End of the repair, during which the window is constant.
+    /// End of loss recovery, during which the window is constant.
     recovers_until: Instant<Virtual>,
-    /// End of the silence while the retransmission timer runs.
+    /// Instant at which the retransmission timer expires; the sender is silent until then.
     silent_until: Instant<Virtual>,
-    /// Instant since which the round trip has been so long that CUBIC's slow start grows
+    /// Instant since which the round-trip time has been long, so that CUBIC's slow start grows
     /// conservatively (RFC 9406).
     careful_since: Option<Instant<Virtual>>,
     pub(crate) slowed: u64,
 }
 
-/// RFC 6928.
+/// Initial window in packets (RFC 6928).
 const INITIAL_WINDOW: f64 = 10.0;
-/// Window below which the three packets that follow a loss, and reveal it, are missing (RFC 6675's
-/// DupThresh).
+/// Window below which fewer than three packets follow a lost one, so that the loss is detected only
+/// by the timer (DupThresh of RFC 6675).
 const LEAST_REPAIRABLE: f64 = 4.0;
-/// RFC 9406: bounds of the delay that ends slow start, and the parameters after it.
+/// Limits of the increase of the round-trip time that ends slow start, and parameters after it (RFC
+/// 9406).
 const LEAST_RISE_NS: f64 = 4e6;
 const MOST_RISE_NS: f64 = 16e6;
 const CAREFUL_GROWTH: f64 = 0.25;
@@ -73,19 +74,19 @@ impl Window {
         }
     }
 
-    /// Returns the packets that leave in the step that begins now.
+    /// Returns the number of packets that are sent in the step that begins now.
     pub(crate) fn sends(&mut self, now: Instant<Virtual>, step_ns: f64) -> f64 {
         self.step_ns = step_ns;
         self.sent = if now < self.silent_until {
             0.0
         } else {
-            // Whole packets are in flight.
+            // Only whole packets are in flight.
             self.window.min(self.limit).floor() / self.round_trip_ns * step_ns
         };
         self.sent
     }
 
-    /// Handles the loss and waiting time of a step of [`Window::sends`] on its path.
+    /// Processes the loss and waiting time on the path for the packets of [`Window::sends`].
     pub(crate) fn feel(
         &mut self,
         now: Instant<Virtual>,
@@ -115,8 +116,8 @@ impl Window {
     fn grow(&mut self, now: Instant<Virtual>) {
         let rounds = self.step_ns / self.round_trip_ns;
         if self.window < self.threshold {
-            // Every packet that arrives lets the window grow by one, a round trip after it was
-            // sent: the window doubles.
+            // Each packet that arrives increases the window by one, a round trip after it was sent,
+            // so the window doubles per round trip.
             let growth = if self.is_careful(now) {
                 CAREFUL_GROWTH
             } else {
@@ -134,7 +135,8 @@ impl Window {
         self.window = self.window.min(self.limit);
     }
 
-    /// Returns true during conservative slow start (RFC 9406), in the first slow start only.
+    /// Returns true during conservative slow start (RFC 9406), which occurs only in the first slow
+    /// start.
     fn is_careful(&mut self, now: Instant<Virtual>) -> bool {
         if self.cubic.is_none() || self.threshold.is_finite() {
             return false;

@@ -1,33 +1,33 @@
-//! Retransmission timeout as computed by Linux (net/ipv4/tcp_input.c, `tcp_rtt_estimator`).
+//! Retransmission timeout, computed as in Linux (net/ipv4/tcp_input.c, `tcp_rtt_estimator`).
 
 use timeloom_time::Duration;
 
-/// Smoothed round-trip time and deviation, in microseconds, as Linux scales them.
+/// Smoothed round-trip time and its deviation, in microseconds and scaled as in Linux.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinuxRtt {
-    /// Eight times the smoothed round-trip time; 0 before the first sample.
+    /// Eight times the smoothed round-trip time in µs; 0 before the first sample.
     srtt: i64,
-    /// Four times the mean deviation.
+    /// Four times the mean deviation, in µs.
     deviation: i64,
-    /// Greatest deviation within a round trip, at least the minimum timeout.
+    /// Greatest deviation within the present round trip, at least the minimum timeout, in µs.
     greatest: i64,
     variation: i64,
-    /// Sequence number at which a new round trip begins.
+    /// Sequence number whose acknowledgement begins the next round trip.
     next_round: u32,
-    /// Least sample, in microseconds.
+    /// Smallest sample so far, in µs.
     least_us: i64,
 }
 
-/// TCP_RTO_MIN.
+/// Minimum timeout (TCP_RTO_MIN).
 pub(super) const LEAST_TIMEOUT: Duration = Duration::from_ms(200);
-/// TCP_RTO_MAX.
+/// Maximum timeout (TCP_RTO_MAX).
 const GREATEST_TIMEOUT: Duration = Duration::from_s(120);
-/// TCP_TIMEOUT_INIT.
+/// Timeout before the first sample (TCP_TIMEOUT_INIT).
 pub(super) const FIRST_TIMEOUT: Duration = Duration::from_s(1);
 
 impl LinuxRtt {
-    /// Adds a sample from an acknowledgement up to `acknowledged`, in a flow that has sent up to
-    /// `sent`.
+    /// Adds a sample of the round-trip time. The acknowledgement is up to sequence number
+    /// `acknowledged`, and the flow has sent up to `sent`.
     pub(super) fn sample(&mut self, round_trip: Duration, acknowledged: u32, sent: u32) {
         let least = LEAST_TIMEOUT.as_ns() / 1_000;
         let us = (round_trip.as_ns() / 1_000).max(1);
@@ -49,7 +49,7 @@ impl LinuxRtt {
         if error < 0 {
             error = -error - (self.deviation >> 2);
             if error > 0 {
-                // A shorter round trip raises the deviation more slowly.
+                // A decrease of the round-trip time has less weight in the deviation.
                 error >>= 3;
             }
         } else {
@@ -69,7 +69,7 @@ impl LinuxRtt {
         }
     }
 
-    /// Returns the timeout after `doublings` doublings.
+    /// Returns the timeout after it was doubled `doublings` times.
     pub(super) fn timeout(&self, doublings: u32) -> Duration {
         let base = match self.smoothed() {
             None => FIRST_TIMEOUT,
@@ -79,12 +79,12 @@ impl LinuxRtt {
         Duration::from_ns(doubled).min(GREATEST_TIMEOUT)
     }
 
-    /// Returns the smoothed round-trip time, once there is a sample.
+    /// Returns the smoothed round-trip time; `None` before the first sample.
     pub(super) fn smoothed(&self) -> Option<Duration> {
         (self.srtt > 0).then(|| Duration::from_us(self.srtt >> 3))
     }
 
-    /// Returns the least sample; zero before the first.
+    /// Returns the smallest sample; zero before the first.
     pub(super) fn least(&self) -> Duration {
         Duration::from_us(self.least_us)
     }

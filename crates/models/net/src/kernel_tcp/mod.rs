@@ -1,19 +1,19 @@
-//! TCP timers of a kernel, kept in virtual time.
+//! TCP timers of a host's kernel, kept by the network in virtual time.
 //!
-//! A kernel's own timers are useless where virtual time skips: they run in real time, of which
-//! almost none passes. The kernel's timers are therefore set far in the future, and the network
-//! acts in virtual time as they would have done. At the port of each host it keeps a copy of every
-//! unacknowledged segment, and retransmits it at the instant at which the kernel would: a SYN, a
-//! SYN-ACK, a lost tail, a FIN, data after a timeout. The kernel acknowledges at once;
-//! acknowledgements that Linux would delay are held back. Lost neighbour solicitations (ARP,
-//! neighbour discovery) are repeated, too.
+//! A kernel's own timers are useless where virtual time skips idle periods: they run in real time,
+//! of which almost none passes. The kernel is therefore configured with timers far in the future,
+//! and the network acts in virtual time as the kernel's timers would have done. At the port of each
+//! host, it keeps a copy of every unacknowledged segment. It retransmits a copy at the instant at
+//! which the kernel would: a SYN, a SYN-ACK, a lost tail, a FIN, or data after a timeout. The
+//! kernel acknowledges each segment at once; the network holds back acknowledgements that Linux
+//! would delay. It also repeats neighbour solicitations (ARP, neighbour discovery) that were lost.
 //!
-//! The kernel does not notice timeouts: its congestion window does not collapse after them. This
-//! matters if timeouts are frequent among the segments of a flow, so they are counted
+//! The kernel does not notice timeouts, so its congestion window does not collapse after them. This
+//! is relevant if timeouts are frequent among the segments of a flow, and is therefore counted
 //! ([`TcpTimerStats`]).
 //!
-//! The state machines here are generic in the type of a copy, have no knowledge of links, and do no
-//! I/O. They follow Linux 6.18 with its default settings.
+//! The state machines of this module are generic in the type of a copy, know nothing of links, and
+//! do no I/O. They follow Linux 6.18 with its default settings.
 
 mod estimator;
 mod neighbours;
@@ -36,32 +36,32 @@ pub(crate) use segment::{News, Segment};
 use sending::Sending;
 use ticks::Ticks;
 
-/// Activity of the timers of one host's kernel.
+/// Activity of the timers that the network keeps for one host's kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpTimerStats {
-    /// Segments that the host's kernel has sent for the first time.
+    /// Number of segments that the kernel has sent for the first time.
     pub segments: u64,
-    /// Segments that the host's kernel has retransmitted itself, after acknowledgements showed a
-    /// loss.
+    /// Number of segments that the kernel itself has retransmitted, after acknowledgements revealed
+    /// a loss.
     pub resent: u64,
-    /// Retransmission timeouts, including those of connection attempts.
+    /// Number of retransmission timeouts, including those of connection attempts.
     pub timeouts: u64,
-    /// First timeouts of a series with more than three segments in flight: the kernel's congestion
-    /// window would have collapsed, and did not.
+    /// Number of first timeouts of a series with more than three segments in flight. The kernel's
+    /// congestion window would have collapsed, but did not.
     pub collapses: u64,
-    /// Tail loss probes.
+    /// Number of tail loss probes.
     pub probes: u64,
-    /// Connections that reached Linux's maximum number of retransmissions, which Linux would have
-    /// reported to the program (ETIMEDOUT).
+    /// Number of connections that reached Linux's maximum number of retransmissions. Linux would
+    /// have reported ETIMEDOUT to the program.
     pub given_up: u64,
-    /// Acknowledgements of data that the host has never sent.
+    /// Number of acknowledgements for data that the host has never sent.
     pub foreign: u64,
-    /// Neighbours that did not answer Linux's maximum number of solicitations.
+    /// Number of neighbours that did not answer Linux's maximum number of solicitations.
     pub unresolved: u64,
 }
 
 impl TcpTimerStats {
-    /// Adds the counts of another host.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Self) {
         self.segments += other.segments;
         self.resent += other.resent;
@@ -85,34 +85,34 @@ pub struct TcpSeen {
     pub gaps: u64,
 }
 
-/// Action on stored packets.
+/// Action on a stored packet, for the caller to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action<C> {
-    /// Sends the segment with this number of a copy, which stays stored.
+    /// Send segment number `.1` of copy `.0`; the copy stays stored.
     Again(C, u32),
-    /// Sends a held packet.
+    /// Send a packet that was held back.
     Release(C),
-    /// Drops a copy.
+    /// Drop a copy that is no longer needed.
     Forget(C),
 }
 
-/// TCP timers of one host.
+/// TCP timers of one host's kernel.
 #[derive(Debug)]
 pub(crate) struct TcpTimers<C> {
     ticks: Ticks,
     connections: BTreeMap<Connection, Flow<C>>,
     due: BTreeSet<(Instant<Virtual>, Connection)>,
-    /// Counts of closed connections.
+    /// Activity of connections that have been closed.
     ended: TcpTimerStats,
     seen: TcpSeen,
 }
 
 #[derive(Debug)]
 struct Flow<C> {
-    /// `None` until the host's kernel sends data of its own.
+    /// Timers of the data that the host sends; `None` until its kernel sends data.
     sending: Option<Sending<C>>,
     receiving: Receiving<C>,
-    /// News of the last segment that the host has sent.
+    /// Header fields of the last segment that the host has sent.
     news: Option<News>,
     has_sent_fin: bool,
     has_received_fin: bool,
@@ -143,7 +143,7 @@ impl<C: Copy> Flow<C> {
 }
 
 impl<C: Copy> TcpTimers<C> {
-    /// Makes the timers of host number `host`, whose kernel counts in ticks of this length.
+    /// Returns the timers of host number `host`, whose kernel counts in ticks of length `tick`.
     pub(crate) fn new(tick: Duration, host: u32) -> Self {
         Self {
             ticks: Ticks::new(tick, host),
@@ -154,8 +154,8 @@ impl<C: Copy> TcpTimers<C> {
         }
     }
 
-    /// Handles a segment sent by the host's kernel, with a copy if required
-    /// ([`Segment::needs_copy`]) and the instant since which it has waited.
+    /// Processes a segment that the host's kernel has sent. `copy` is present if
+    /// [`Segment::needs_copy`] is true; the round-trip time counts from `since`.
     pub(crate) fn handle_sent(
         &mut self,
         now: Instant<Virtual>,
@@ -194,7 +194,7 @@ impl<C: Copy> TcpTimers<C> {
         fate
     }
 
-    /// Holds a segment back, as requested by [`TcpTimers::handle_sent`].
+    /// Holds a segment back, as [`TcpTimers::handle_sent`] requested.
     pub(crate) fn hold(
         &mut self,
         now: Instant<Virtual>,
@@ -209,9 +209,9 @@ impl<C: Copy> TcpTimers<C> {
         self.set_due(segment.connection, out);
     }
 
-    /// Handles a segment that has arrived for the host. `stamps`: the instant at which it was sent,
-    /// and that of the segment whose stamp it echoes, if it is known ([`TcpTimers::echo_at`] of its
-    /// sender).
+    /// Processes a segment that has arrived for the host. `stamps` contains the instant at which it
+    /// was sent, and that of the segment whose time stamp it echoes, if known
+    /// ([`TcpTimers::echo_at`] of the sender's timers).
     pub(crate) fn handle_received(
         &mut self,
         now: Instant<Virtual>,
@@ -224,7 +224,7 @@ impl<C: Copy> TcpTimers<C> {
             return self.forget(connection, out);
         }
         if segment.is_opening() {
-            // The answer echoes its stamp.
+            // The host's answer will echo the time stamp of this segment.
             let flow = self.connections.entry(connection);
             flow.or_insert_with(Flow::new);
         }
@@ -240,8 +240,8 @@ impl<C: Copy> TcpTimers<C> {
         self.set_due(connection, out);
     }
 
-    /// Returns the origin of the time stamp echoed by a segment that the host sent at `at`: the
-    /// instant at which the segment with that stamp was sent.
+    /// Returns the origin of the time stamp that a segment echoes which the host sent at `at`: the
+    /// instant at which the segment with that stamp was sent. `None` if it is unknown.
     pub(crate) fn echo_at(
         &self,
         segment: &Segment,
@@ -253,17 +253,17 @@ impl<C: Copy> TcpTimers<C> {
             .echo_at(at)
     }
 
-    /// Returns the news of the last segment that the host sent on the connection of `segment`.
+    /// Returns header fields of the last segment that the host sent on the connection of `segment`.
     pub(crate) fn news(&self, segment: &Segment) -> Option<News> {
         self.connections.get(&segment.connection)?.news
     }
 
-    /// Returns the instant of the next timer.
+    /// Returns the instant at which the next timer expires; `None` if no timer is set.
     pub(crate) fn next_wake(&self) -> Option<Instant<Virtual>> {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// Handles all expired timers.
+    /// Processes all expired timers, and appends actions to `out`.
     pub(crate) fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Vec<Action<C>>) {
         while let Some(&(due, connection)) = self.due.first().filter(|(due, _)| *due <= now) {
             let Some(flow) = self.connections.get_mut(&connection) else {
@@ -283,7 +283,7 @@ impl<C: Copy> TcpTimers<C> {
         self.seen
     }
 
-    /// Sums the activity of all timers.
+    /// Returns the activity of all connections together.
     pub(crate) fn stats(&self) -> TcpTimerStats {
         let mut all = self.ended;
         let sending = self
@@ -294,7 +294,7 @@ impl<C: Copy> TcpTimers<C> {
         all
     }
 
-    /// Records the next expiry of a connection, or its end.
+    /// Updates the expiry of a connection's next timer, or removes a connection that has ended.
     fn set_due(&mut self, connection: Connection, out: &mut Vec<Action<C>>) {
         let Some(flow) = self.connections.get_mut(&connection) else {
             return;

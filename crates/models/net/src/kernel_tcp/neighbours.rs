@@ -1,5 +1,5 @@
-//! Neighbour solicitations of a host's kernel, repeated until an answer arrives (Linux,
-//! net/core/neighbour.c).
+//! Neighbour solicitations of a host's kernel, which the network repeats until there is an answer
+//! (Linux, net/core/neighbour.c).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,14 +10,14 @@ use super::Action;
 use super::ticks::Ticks;
 use crate::bytes::{ArpMessage, NdMessage};
 
-/// Unanswered solicitations of one host.
+/// Unanswered neighbour solicitations of one host.
 #[derive(Debug)]
 pub(crate) struct Neighbours<C> {
     ticks: Ticks,
     questions: BTreeMap<IpAddr, Question<C>>,
-    /// Start of the solicitation that was answered last, and the instant of its answer.
+    /// Instant of the last answered solicitation, and instant of its answer.
     answered: Option<[Instant<Virtual>; 2]>,
-    /// Neighbours that never answered.
+    /// Number of neighbours that did not answer.
     pub(crate) unresolved: u64,
 }
 
@@ -29,7 +29,7 @@ struct Question<C> {
     due: Instant<Virtual>,
 }
 
-/// Content of a message between neighbours.
+/// Content of a message of neighbour resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
     Asks(IpAddr),
@@ -37,7 +37,7 @@ pub(crate) enum Word {
 }
 
 impl Word {
-    /// Parses an ARP message; an announcement of its own sender counts as an answer.
+    /// Parses an ARP message; an announcement of the sender's own address counts as an answer.
     pub(crate) fn of_arp(bytes: &[u8]) -> Option<Self> {
         let message = ArpMessage::read(bytes)?;
         let asks = message.is_request && message.sender != message.target;
@@ -47,18 +47,18 @@ impl Word {
         })
     }
 
-    /// Parses a message of neighbour discovery, from the IP header on.
+    /// Parses a message of neighbour discovery; `packet` begins with the IP header.
     pub(crate) fn of_nd(packet: &[u8]) -> Option<Self> {
         let message = NdMessage::read(packet)?;
         Some(match (message.is_request, message.src.is_unspecified()) {
             (true, false) => Self::Asks(message.target.into()),
-            // The sender checks an address before it uses it.
+            // Duplicate address detection: the sender checks an address before it uses it.
             (true, true) => Self::Tells(message.src.into()),
             (false, _) => Self::Tells(message.target.into()),
         })
     }
 
-    /// Returns the address about which the message informs a host that receives it.
+    /// Returns the address whose MAC address a host learns when it receives the message.
     fn sender(self, packet_from: Option<IpAddr>) -> Option<IpAddr> {
         match self {
             Self::Tells(address) => Some(address),
@@ -67,9 +67,9 @@ impl Word {
     }
 }
 
-/// Time that a kernel may take to send the queued packets.
+/// Time within which a kernel sends packets that waited for the answer.
 const AT_ONCE: Duration = Duration::from_ms(2);
-/// Number of solicitations (mcast_solicit) and their interval (retrans_time_ms).
+/// Number of solicitations (mcast_solicit); the item below is their interval (retrans_time_ms).
 const QUESTIONS: u32 = 3;
 const EVERY: Duration = Duration::from_s(1);
 
@@ -83,7 +83,7 @@ impl<C: Copy> Neighbours<C> {
         }
     }
 
-    /// Handles a solicitation of the host's kernel for an address.
+    /// Processes a solicitation that the host's kernel has sent for an address.
     pub(crate) fn handle_question(
         &mut self,
         now: Instant<Virtual>,
@@ -107,7 +107,7 @@ impl<C: Copy> Neighbours<C> {
         );
     }
 
-    /// Handles a message of a neighbour to the host.
+    /// Processes a message of neighbour resolution that the host has received.
     pub(crate) fn handle_received(
         &mut self,
         now: Instant<Virtual>,
@@ -123,8 +123,9 @@ impl<C: Copy> Neighbours<C> {
         }
     }
 
-    /// Returns the instant since which a packet sent now has waited: once a neighbour has answered,
-    /// the kernel sends the packets queued for it.
+    /// Returns the instant since which a packet has waited that the kernel sends now; `None` if it
+    /// has not waited. Once a neighbour has answered, the kernel sends the packets that waited for
+    /// the answer.
     pub(crate) fn waited_since(&self, now: Instant<Virtual>) -> Option<Instant<Virtual>> {
         let [since, answered] = self.answered?;
         (now - answered <= AT_ONCE).then_some(since)
@@ -134,7 +135,7 @@ impl<C: Copy> Neighbours<C> {
         self.questions.values().map(|question| question.due).min()
     }
 
-    /// Repeats unanswered solicitations.
+    /// Repeats solicitations that were not answered in time.
     pub(crate) fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Vec<Action<C>>) {
         let (ticks, unresolved) = (&mut self.ticks, &mut self.unresolved);
         self.questions.retain(|_, question| {

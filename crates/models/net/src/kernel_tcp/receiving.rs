@@ -1,4 +1,4 @@
-//! Acknowledgements that a host's kernel sends at once, held back as Linux delays them
+//! Acknowledgements that a host's kernel sends at once, and that the network delays as Linux would
 //! (net/ipv4/tcp_input.c, `__tcp_ack_snd_check` and `tcp_event_data_recv`).
 
 use std::collections::VecDeque;
@@ -9,25 +9,25 @@ use super::Action;
 use super::segment::{Segment, before, scaled};
 use super::ticks::Ticks;
 
-/// Acknowledgements of one direction of a connection.
+/// State of the acknowledgements for one direction of a connection.
 #[derive(Debug)]
 pub(super) struct Receiving<C> {
-    /// Last acknowledgement that was sent.
+    /// Acknowledgement number that was sent last.
     acknowledged: Option<u32>,
     had_gap: bool,
     held: Option<Held<C>>,
-    /// Payload of the largest segment so far, in bytes.
+    /// Payload of the largest segment received so far, in bytes.
     largest: u32,
-    /// True if the payload of the last segment was short, or pushed.
+    /// True if the last segment was shorter than the largest, or had the PSH flag.
     is_pushed: bool,
     received_at: Option<Instant<Virtual>>,
-    /// Number of initial acknowledgements that are still sent at once.
+    /// Number of acknowledgements at the beginning that are not delayed.
     quick: u32,
     /// True if the host answers with data of its own.
     answers: bool,
     delay: Duration,
-    /// Echoed time stamps: the instant from which segments echo a stamp, and the instant at which
-    /// the segment with that stamp was sent (RFC 7323, section 4.3).
+    /// History of echoed time stamps: the instant from which the host's segments echo a stamp, and
+    /// the instant at which the segment with that stamp was sent (RFC 7323, section 4.3).
     echoes: VecDeque<(Instant<Virtual>, Instant<Virtual>)>,
 }
 
@@ -39,18 +39,19 @@ struct Held<C> {
     ack: u32,
 }
 
-/// Decision about a segment that a kernel sends.
+/// Decision about a segment that the host's kernel sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Pass,
     Hold,
 }
 
-/// TCP_MAX_QUICKACKS.
+/// Maximum number of quick acknowledgements (TCP_MAX_QUICKACKS).
 const QUICK: u32 = 16;
-/// Maximum number of stored stamps: more than can change while a segment is in flight.
+/// Maximum number of stored time stamps: more than can change while a segment is in flight.
 const ECHOES: usize = 256;
-/// TCP_ATO_MIN, and TCP_DELACK_MAX.
+/// Minimum delay of an acknowledgement (TCP_ATO_MIN); the item below is its maximum
+/// (TCP_DELACK_MAX).
 const LEAST_DELAY: Duration = Duration::from_ms(40);
 const GREATEST_DELAY: Duration = Duration::from_ms(200);
 
@@ -70,18 +71,18 @@ impl<C: Copy> Receiving<C> {
         }
     }
 
-    /// Returns the origin of the time stamp echoed by a segment that the host sent at `at`.
+    /// Returns the origin of the time stamp that a segment echoes which the host sent at `at`.
     pub(super) fn echo_at(&self, at: Instant<Virtual>) -> Option<Instant<Virtual>> {
         let since = self.echoes.partition_point(|(since, _)| *since <= at);
         Some(self.echoes.get(since.checked_sub(1)?)?.1)
     }
 
-    /// Records the stamp of a segment that begins at or before the end of the last acknowledgement.
-    /// A segment that also ends before it is ignored.
+    /// Records the time stamp of a segment that begins at or before the last acknowledgement
+    /// number. A segment that also ends before that number is ignored.
     fn note_stamp(&mut self, now: Instant<Virtual>, segment: &Segment, sent: Instant<Virtual>) {
         let wanted = self.acknowledged.unwrap_or(segment.seq);
         let is_seen = !before(wanted, segment.seq) && !before(segment.end(), wanted);
-        // The stamp of a repeated SYN is not recorded (Linux, `tcp_check_req`).
+        // Linux does not record the time stamp of a repeated SYN (`tcp_check_req`).
         let is_again = segment.has(Segment::SYN) && !self.echoes.is_empty();
         if is_again || !is_seen || self.echoes.back().is_some_and(|(_, last)| *last >= sent) {
             return;
@@ -92,7 +93,7 @@ impl<C: Copy> Receiving<C> {
         self.echoes.push_back((now, sent));
     }
 
-    /// Handles a segment that has arrived for the host, and was sent at `sent`.
+    /// Processes a segment for the host, which arrives at `now` and was sent at `sent`.
     pub(super) fn handle_received(
         &mut self,
         now: Instant<Virtual>,
@@ -121,7 +122,7 @@ impl<C: Copy> Receiving<C> {
         self.received_at = Some(now);
     }
 
-    /// Handles a segment sent by the host's kernel.
+    /// Processes a segment that the host's kernel sends.
     pub(super) fn handle_sent(
         &mut self,
         now: Instant<Virtual>,
@@ -142,7 +143,7 @@ impl<C: Copy> Receiving<C> {
             false => 0,
         };
         let held = self.held.as_ref();
-        // The application has read data, and the window opens.
+        // The program has read data, so the window opens.
         let opens = held.is_some_and(|it| it.ack == segment.ack && segment.window > it.window);
         let at_once = has_gap
             || is_filled
@@ -157,7 +158,7 @@ impl<C: Copy> Receiving<C> {
         Fate::Hold
     }
 
-    /// Holds back the acknowledgement, as requested by [`Receiving::handle_sent`].
+    /// Holds an acknowledgement back, as [`Receiving::handle_sent`] requested.
     pub(super) fn hold(
         &mut self,
         now: Instant<Virtual>,
@@ -180,7 +181,7 @@ impl<C: Copy> Receiving<C> {
         });
     }
 
-    /// Records an acknowledgement that is sent, by itself or with data.
+    /// Records that an acknowledgement is sent, alone or with data.
     fn pass(&mut self, segment: &Segment, out: &mut Vec<Action<C>>) {
         if !segment.has(Segment::ACK) {
             return;
@@ -207,7 +208,7 @@ impl<C: Copy> Receiving<C> {
         };
         self.acknowledged = Some(held.ack);
         self.delay = match self.answers {
-            // The host had no data to answer with after all.
+            // The host was expected to answer with data, but had none.
             true => LEAST_DELAY,
             false => scaled(self.delay, 2, 1).min(GREATEST_DELAY),
         };
@@ -215,7 +216,7 @@ impl<C: Copy> Receiving<C> {
         out.push(Action::Release(held.content));
     }
 
-    /// Drops the held acknowledgement.
+    /// Drops the acknowledgement that is held back.
     pub(super) fn clear(&mut self, out: &mut Vec<Action<C>>) {
         out.extend(self.held.take().map(|held| Action::Forget(held.content)));
     }

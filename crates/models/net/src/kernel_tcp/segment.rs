@@ -1,4 +1,4 @@
-//! TCP segments as seen by the timers: RFC 9293, section 3.1, with the options of RFC 2018.
+//! TCP segments as the timers need them: RFC 9293, section 3.1, with the options of RFC 2018.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,7 +6,7 @@ use timeloom_time::Duration;
 
 use crate::bytes::{IpHeader, TCP, addresses, be16, be32, complete, pseudo_sum, put16};
 
-/// Ends of a connection, as one of its hosts sees them.
+/// Addresses and ports of a connection: those of one host first, those of its peer second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Connection {
     pub(crate) local: SocketAddr,
@@ -25,20 +25,20 @@ impl Connection {
 /// Fields of a segment, or of a train of segments with one header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
-    /// The sender's view of the connection.
+    /// The connection, with the sender of the segment as first host.
     pub(crate) connection: Connection,
     pub(crate) seq: u32,
-    /// Bytes of payload.
+    /// Bytes of payload in all segments.
     pub(crate) payload: u32,
-    /// Bytes of payload in each segment of a train, or of the only segment.
+    /// Bytes of payload in each segment of a train; for a single segment, in that segment.
     pub(crate) each: u32,
     pub(crate) flags: u8,
     pub(crate) ack: u32,
     pub(crate) window: u16,
     pub(crate) sack: SackBlocks,
-    /// SACK-permitted, which only a SYN carries.
+    /// True if the SACK-permitted option is present, which only a SYN has.
     pub(crate) permits_sack: bool,
-    /// The host's own time stamp, and the one that it echoes (RFC 7323).
+    /// Time stamp of the sender, and the stamp of the peer that it echoes (RFC 7323).
     pub(crate) stamps: Option<(u32, u32)>,
 }
 
@@ -49,9 +49,9 @@ impl Segment {
     pub(crate) const PSH: u8 = 8;
     pub(crate) const ACK: u8 = 16;
 
-    /// Parses the header at the beginning of `packet`; `None` for other protocols and for
-    /// fragments. `skipped` segments of a train of `each` bytes come before this one, which has
-    /// `length` bytes from the IP header on.
+    /// Parses the header at the beginning of `packet`; returns `None` for other protocols and for
+    /// fragments. In a train of segments with `each` bytes, `skipped` segments precede this one.
+    /// The segment has `length` bytes from the IP header on.
     pub(crate) fn read(packet: &[u8], length: u16, train: Option<(u32, u32)>) -> Option<Self> {
         let ip = IpHeader::read(packet)?;
         if ip.protocol != TCP || ip.fragment {
@@ -84,7 +84,7 @@ impl Segment {
         })
     }
 
-    /// Returns the acknowledgement, window and stamps of this segment.
+    /// Returns acknowledgement number, window and time stamps of this segment.
     pub(super) fn news(&self) -> News {
         News {
             ack: self.ack,
@@ -97,7 +97,7 @@ impl Segment {
         self.flags & flag != 0
     }
 
-    /// Returns the number of sequence numbers that it occupies: payload, SYN and FIN.
+    /// Returns the length in sequence numbers: payload, plus one each for SYN and FIN.
     pub(super) fn length(&self) -> u32 {
         let controls = [Self::SYN, Self::FIN].map(|flag| u32::from(self.has(flag)));
         self.payload + controls.iter().sum::<u32>()
@@ -107,23 +107,23 @@ impl Segment {
         self.seq.wrapping_add(self.length())
     }
 
-    /// Returns true for the first segment of a connection.
+    /// Returns true for a SYN without an acknowledgement, the first segment of a connection.
     pub(crate) fn is_opening(&self) -> bool {
         self.flags & (Self::SYN | Self::ACK) == Self::SYN
     }
 
-    /// Returns true for an acknowledgement that carries nothing else.
+    /// Returns true for an acknowledgement without payload, SYN, FIN or RST.
     pub(super) fn is_pure_ack(&self) -> bool {
         self.length() == 0 && self.flags & (Self::ACK | Self::RST) == Self::ACK
     }
 
-    /// Returns true for a segment that a peer has to acknowledge.
+    /// Returns true for a segment that the peer has to acknowledge, so that a copy must be kept.
     pub(crate) fn needs_copy(&self) -> bool {
         self.length() > 0 && !self.has(Self::RST)
     }
 }
 
-/// Blocks of a selective acknowledgement.
+/// Blocks of a selective acknowledgement (SACK option).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SackBlocks {
     blocks: [(u32, u32); 4],
@@ -161,7 +161,7 @@ impl SackBlocks {
     }
 }
 
-/// Iterator over the options of a header: number of bytes that follow, kind, and value.
+/// Iterator over the options of a TCP header: number of bytes that follow, kind, and value.
 struct Options<'a>(&'a [u8]);
 
 impl<'a> Iterator for Options<'a> {
@@ -179,9 +179,9 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// Acknowledgement, window and time stamps of the last segment that a host has sent.
-/// Retransmissions carry them: with an older stamp, the receiver may consider the segment a delayed
-/// duplicate, and drop it (RFC 7323, section 5).
+/// Acknowledgement number, window and time stamps of the last segment that a host has sent. The
+/// network writes them into retransmissions: a receiver may regard a segment with an older time
+/// stamp as a delayed duplicate, and drop it (RFC 7323, section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct News {
     ack: u32,
@@ -190,8 +190,8 @@ pub(crate) struct News {
 }
 
 impl News {
-    /// Writes them into a whole packet, and updates its checksum. A SYN, which acknowledges
-    /// nothing, stays unchanged.
+    /// Writes these fields into a whole packet and updates its checksum. A SYN without an
+    /// acknowledgement stays unchanged.
     pub(crate) fn renew(&self, packet: &mut [u8]) {
         let Some(ip) = IpHeader::read(packet) else {
             return;
@@ -227,12 +227,12 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const STAMPS: u8 = 8;
 
-/// Returns true if sequence number `a` comes before `b` (RFC 9293, section 3.4).
+/// Returns true if sequence number `a` precedes `b` (RFC 9293, section 3.4).
 pub(super) fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-/// Returns a duration multiplied by `numerator` and divided by `denominator`.
+/// Returns `length` times `numerator` divided by `denominator`.
 pub(super) fn scaled(length: Duration, numerator: i64, denominator: i64) -> Duration {
     Duration::from_ns(length.as_ns() * numerator / denominator)
 }
@@ -246,7 +246,7 @@ mod tests {
         assert!(before(u32::MAX, 3) && !before(3, u32::MAX) && !before(7, 7));
     }
 
-    /// Returns a segment of 3 bytes with time stamps, from 10.0.0.1 to 10.0.0.2.
+    /// Returns a segment with 3 bytes of payload and time stamps, from 10.0.0.1 to 10.0.0.2.
     fn stamped(own: u32) -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 55, 0, 0, 0x40, 0, 64, 6, 0, 0];
         packet.extend([10, 0, 0, 1, 10, 0, 0, 2]);

@@ -1,9 +1,9 @@
 //! Unacknowledged segments of a host, and the times of their retransmission.
 //!
-//! The kernel detects losses by acknowledgements as usual (RACK, SACK) and retransmits those
-//! segments itself. This module keeps the timers: for a lost tail (RFC 8985, section 7), for
-//! retransmission (RFC 6298), and for a connection being opened. The order of events is that of
-//! Linux: net/ipv4/tcp_output.c, `tcp_schedule_loss_probe`; tcp_input.c, `tcp_ack`; tcp_timer.c,
+//! As usual, the kernel detects losses that acknowledgements reveal (RACK, SACK), and retransmits
+//! those segments itself. This module keeps the timers: for a lost tail (RFC 8985, section 7), for
+//! retransmission (RFC 6298), and for opening a connection. The order of events is that of Linux:
+//! net/ipv4/tcp_output.c, `tcp_schedule_loss_probe`; tcp_input.c, `tcp_ack`; tcp_timer.c,
 //! `tcp_retransmit_timer`.
 
 use std::collections::VecDeque;
@@ -15,29 +15,30 @@ use super::segment::{Segment, before, scaled};
 use super::ticks::Ticks;
 use super::{Action, TcpTimerStats};
 
-/// Segments of one direction of a connection that its peer has not acknowledged.
+/// Segments that the host has sent on a connection, and that its peer has not acknowledged.
 #[derive(Debug)]
 pub(super) struct Sending<C> {
-    /// First unacknowledged sequence number, and the one after the last sent.
+    /// First unacknowledged sequence number; the item below is the one after the last sent.
     una: u32,
     next: u32,
     copies: VecDeque<Copy<C>>,
-    /// Ranges that the peer has received beyond a gap, in order.
+    /// Ranges that the peer has received beyond a gap, in ascending order.
     board: Vec<(u32, u32)>,
     rtt: LinuxRtt,
-    /// Number of doublings of the timeout, and of timeouts since the last progress.
+    /// Number of doublings of the timeout; the item below is the number of timeouts since the last
+    /// progress.
     doublings: u32,
     timeouts: u32,
     timer: Option<(Timer, Instant<Virtual>)>,
-    /// End of a loss recovery, by the kernel or by this module: it lasts until this is
-    /// acknowledged.
+    /// Sequence number whose acknowledgement ends the present loss recovery, which the kernel or
+    /// this module performs; `None` without a recovery.
     recovery: Option<u32>,
-    /// Next sequence number at the time of a tail probe, while the probe is in flight.
+    /// Next sequence number when a tail probe was sent; `None` if no probe is in flight.
     probed: Option<u32>,
-    /// Repair, by this module, of segments lost together with the one that timed out.
+    /// Repair by this module of segments that were lost together with the one that timed out.
     repair: Option<Repair>,
-    /// Set while the peer's window is closed: the segment that it acknowledged last, resent until
-    /// the window opens.
+    /// State while the peer's window is closed: the last segment that the peer has acknowledged is
+    /// sent again until the window opens.
     closed: Option<Closed<C>>,
     opening: Opening,
     permits_sack: bool,
@@ -45,13 +46,13 @@ pub(super) struct Sending<C> {
     pub(super) stats: TcpTimerStats,
 }
 
-/// Segment, or train of segments.
+/// Copy of a segment, or of a train of segments.
 #[derive(Debug)]
 struct Copy<C> {
     seq: u32,
     end: u32,
     each: u32,
-    /// Number of sequence numbers for SYN and FIN.
+    /// Number of sequence numbers for SYN and FIN, 0 to 2.
     controls: u32,
     content: C,
     first_sent: Instant<Virtual>,
@@ -60,14 +61,14 @@ struct Copy<C> {
 }
 
 impl<C> Copy<C> {
-    /// Counts the segments from a sequence number on.
+    /// Returns the number of segments from sequence number `una` on.
     fn segments_from(&self, una: u32) -> u32 {
         let from = if before(self.seq, una) { una } else { self.seq };
         let payload = self.end.wrapping_sub(from).saturating_sub(self.controls);
         payload.div_ceil(self.each).max(1)
     }
 
-    /// Returns the sequence number of its last segment.
+    /// Returns the sequence number at which the copy's last segment begins.
     fn last_segment(&self) -> u32 {
         let payload = self
             .end
@@ -89,19 +90,19 @@ enum Timer {
     Retransmission,
 }
 
-/// Slow start after a timeout, in segments.
+/// Slow start after a timeout; windows are in segments.
 #[derive(Debug)]
 struct Repair {
-    /// End of the loss: everything before it that the peer has not received was lost.
+    /// End of the lost part: all bytes before it that the peer has not received were lost.
     until: u32,
-    /// End of the part that was retransmitted.
+    /// End of the part that has been retransmitted.
     sent: u32,
     window: u32,
-    /// Time of the next retransmission, unless the kernel continues.
+    /// Time of the next retransmission by this module; `None` if the kernel continues the repair.
     due: Option<Instant<Virtual>>,
 }
 
-/// Zero window of the peer.
+/// State while the window of the peer is zero.
 #[derive(Debug)]
 struct Closed<C> {
     content: C,
@@ -111,7 +112,7 @@ struct Closed<C> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opening {
-    /// A SYN; the first four are retransmitted after one second each (tcp_syn_linear_timeouts).
+    /// A SYN was sent. The first four are repeated after one second each (tcp_syn_linear_timeouts).
     Active,
     Passive,
     Done,
@@ -143,12 +144,12 @@ impl<C: core::marker::Copy> Sending<C> {
         }
     }
 
-    /// Returns true if a SYN with this number begins a new connection.
+    /// Returns true if `segment` is a SYN that begins a new connection in place of this one.
     pub(super) fn is_superseded_by(&self, segment: &Segment) -> bool {
         segment.has(Segment::SYN) && segment.end() != self.una && segment.seq != self.una
     }
 
-    /// Handles a segment sent by the kernel, with a copy of it.
+    /// Processes a segment that the kernel has sent; `copy` is a copy of it.
     pub(super) fn handle_sent(
         &mut self,
         now: Instant<Virtual>,
@@ -164,7 +165,7 @@ impl<C: core::marker::Copy> Sending<C> {
                 .map(|closed| Action::Forget(closed.content)),
         );
         if let Some(repair) = &mut self.repair {
-            // The kernel continues the repair.
+            // The kernel itself continues the repair.
             repair.due = None;
         }
         if before(seq, self.next) {
@@ -193,7 +194,7 @@ impl<C: core::marker::Copy> Sending<C> {
         self.arm_probe(now, false, ticks);
     }
 
-    /// Handles a retransmission by the kernel: of a lost segment, or in answer to a repeated SYN.
+    /// Processes a retransmission by the kernel: of a lost segment, or in answer to a repeated SYN.
     fn handle_resent(&mut self, now: Instant<Virtual>, segment: &Segment, ticks: &mut Ticks) {
         let (seq, end) = (segment.seq, segment.end());
         for copy in &mut self.copies {
@@ -211,8 +212,8 @@ impl<C: core::marker::Copy> Sending<C> {
         }
     }
 
-    /// Handles an acknowledgement that has arrived. `echo` is the instant of the segment whose
-    /// stamp it echoes, if it is known.
+    /// Processes an acknowledgement that has arrived. `echo` is the instant at which the segment
+    /// was sent whose time stamp it echoes, if known.
     pub(super) fn handle_ack(
         &mut self,
         now: Instant<Virtual>,
@@ -223,7 +224,7 @@ impl<C: core::marker::Copy> Sending<C> {
     ) {
         let ack = segment.ack;
         if before(self.next, ack) {
-            // While a connection is being opened, the peer may still know an earlier one.
+            // While a connection is being opened, the peer may still use an earlier one.
             self.stats.foreign += u64::from(self.opening == Opening::Done);
             return;
         }
@@ -245,7 +246,8 @@ impl<C: core::marker::Copy> Sending<C> {
             is_due_anew = true;
             self.timeouts = 0;
             if self.opening == Opening::Passive {
-                // A retransmitted SYN-ACK gives no round-trip sample (`tcp_synack_rtt_meas`).
+                // A retransmitted SYN-ACK gives no sample of the round-trip time
+                // (`tcp_synack_rtt_meas`).
                 sample = sample.filter(|_| !was_resent);
             }
             if self.opening != Opening::Done {
@@ -273,7 +275,7 @@ impl<C: core::marker::Copy> Sending<C> {
         }
     }
 
-    /// Removes acknowledged segments; returns a round-trip sample.
+    /// Removes acknowledged segments; returns a sample of the round-trip time, if there is one.
     fn take_off(
         &mut self,
         now: Instant<Virtual>,
@@ -315,8 +317,9 @@ impl<C: core::marker::Copy> Sending<C> {
             repair.due = Some(now + PATIENCE);
         }
         match (resent, first) {
-            // By the time stamps: of the copy that the peer echoes. If that is unknown, of the last
-            // copy, unless the answer came sooner than any before.
+            // With time stamps, the sample is that of the copy whose stamp the peer echoes. If that
+            // copy is unknown, it is that of the last copy, unless the answer came sooner than any
+            // before.
             (Some(_), _) if echo.is_some() => echo.map(|echo| now - echo),
             (Some((first, last)), _) => match now - last < scaled(self.rtt.least(), 9, 10) {
                 true => Some(now - first),
@@ -326,7 +329,7 @@ impl<C: core::marker::Copy> Sending<C> {
         }
     }
 
-    /// Records ranges received beyond a gap; returns a round-trip sample.
+    /// Records ranges that the peer received beyond a gap; returns a sample of the round-trip time.
     fn note_blocks(&mut self, now: Instant<Virtual>, segment: &Segment) -> Option<Duration> {
         let mut first: Option<Instant<Virtual>> = None;
         for (from, to) in segment.sack.iter() {
@@ -362,7 +365,7 @@ impl<C: core::marker::Copy> Sending<C> {
             .insert(place.unwrap_or(self.board.len()), (from, to));
     }
 
-    /// Returns the instant of the next timer.
+    /// Returns the instant at which the next timer expires; `None` if no timer is set.
     pub(super) fn next_wake(&self) -> Option<Instant<Virtual>> {
         let repair = self.repair.as_ref().and_then(|repair| repair.due);
         let timer = self.timer.map(|(_, due)| due);
@@ -370,7 +373,7 @@ impl<C: core::marker::Copy> Sending<C> {
         timer.into_iter().chain(repair).chain(closed).min()
     }
 
-    /// Handles all expired timers.
+    /// Processes all expired timers, and appends actions to `out`.
     pub(super) fn handle_wake(
         &mut self,
         now: Instant<Virtual>,
@@ -389,7 +392,7 @@ impl<C: core::marker::Copy> Sending<C> {
             self.go_on_repairing(now, out);
         }
         if let Some(closed) = self.closed.as_mut().filter(|closed| closed.due <= now) {
-            // The peer has the segment, and answers with its window.
+            // The peer already has this segment, and answers with its present window.
             out.push(Action::Again(closed.content, 0));
             closed.doublings += 1;
             let timeout = self.rtt.timeout(closed.doublings).max(LEAST_TIMEOUT);
@@ -448,7 +451,7 @@ impl<C: core::marker::Copy> Sending<C> {
         self.arm_whole(now, ticks);
     }
 
-    /// Retransmits lost segments, as far as the window of slow start permits.
+    /// Retransmits lost segments, as far as the slow-start window permits.
     fn go_on_repairing(&mut self, now: Instant<Virtual>, out: &mut Vec<Action<C>>) {
         let Some(mut repair) = self.repair.take() else {
             return;
@@ -457,7 +460,7 @@ impl<C: core::marker::Copy> Sending<C> {
             repair.sent = self.una;
         }
         for _ in 0..repair.window {
-            // Ranges that the peer has received are skipped.
+            // Skip ranges that the peer has received.
             while let Some(&(_, to)) = self
                 .board
                 .iter()
@@ -473,7 +476,7 @@ impl<C: core::marker::Copy> Sending<C> {
         self.repair = Some(repair);
     }
 
-    /// Retransmits the segment with this number; returns its end.
+    /// Retransmits the segment that begins at `from`; returns its end.
     fn send_again(&mut self, now: Instant<Virtual>, from: u32, out: &mut Vec<Action<C>>) -> u32 {
         let Some(copy) = self.copies.iter_mut().find(|copy| before(from, copy.end)) else {
             return self.next;
@@ -481,7 +484,7 @@ impl<C: core::marker::Copy> Sending<C> {
         (copy.last_sent, copy.is_resent) = (now, true);
         let last = copy.last_segment();
         let number = match before(copy.seq, from) {
-            // A lone FIN is sent with the last of the payload.
+            // A FIN without payload is sent together with the last payload.
             true if before(last, from) => last.wrapping_sub(copy.seq) / copy.each,
             true => from.wrapping_sub(copy.seq) / copy.each,
             false => 0,
@@ -491,8 +494,8 @@ impl<C: core::marker::Copy> Sending<C> {
         if before(last, end) { copy.end } else { end }
     }
 
-    /// Sets the retransmission timer: relative to the first segment if a probe timer was set, and
-    /// otherwise relative to now.
+    /// Sets the retransmission timer. It counts from the first segment if a probe timer was set,
+    /// and from now otherwise.
     fn arm(&mut self, now: Instant<Virtual>, ticks: &mut Ticks) {
         let Some(head) = self.copies.front() else {
             self.timer = None;
@@ -512,8 +515,8 @@ impl<C: core::marker::Copy> Sending<C> {
         }
     }
 
-    /// Sets a probe timer instead of the retransmission timer, if Linux would; returns true if it
-    /// did.
+    /// Sets a probe timer in place of the retransmission timer, if Linux would. Returns true if it
+    /// was set.
     fn arm_probe(&mut self, now: Instant<Virtual>, is_progress: bool, ticks: &mut Ticks) -> bool {
         let repairs = self.recovery.is_some() || !self.board.is_empty();
         let Some(head) = self.copies.front() else {
@@ -523,7 +526,7 @@ impl<C: core::marker::Copy> Sending<C> {
             return false;
         }
         let few = match self.outstanding() {
-            // The acknowledgement of a single segment may be delayed.
+            // The peer may delay the acknowledgement of a single segment.
             1 => LEAST_TIMEOUT,
             _ => Duration::from_ms(2),
         };
@@ -542,13 +545,13 @@ impl<C: core::marker::Copy> Sending<C> {
         true
     }
 
-    /// Counts unacknowledged segments.
+    /// Returns the number of unacknowledged segments.
     fn outstanding(&self) -> u32 {
         let copies = self.copies.iter();
         copies.map(|copy| copy.segments_from(self.una)).sum()
     }
 
-    /// Returns true if all that was sent is acknowledged.
+    /// Returns true if all that was sent has been acknowledged.
     pub(super) fn is_done(&self) -> bool {
         self.copies.is_empty()
     }
@@ -569,12 +572,13 @@ impl<C: core::marker::Copy> Sending<C> {
     }
 }
 
-/// Time that the kernel may take to send by itself, after an acknowledgement of a segment
-/// retransmitted by this module.
+/// Time within which the kernel may send on its own after an acknowledgement of a segment that this
+/// module has retransmitted.
 const PATIENCE: Duration = Duration::from_ms(1);
 /// Number of segments in flight up to which a collapse of the window has little effect.
 const FEW: u32 = 3;
-/// tcp_syn_linear_timeouts, tcp_syn_retries, tcp_synack_retries and tcp_retries2.
+/// Defaults of tcp_syn_linear_timeouts and, below, tcp_syn_retries, tcp_synack_retries and
+/// tcp_retries2.
 const LINEAR_SYNS: u32 = 4;
 const SYN_RETRIES: u32 = 6;
 const SYN_ACK_RETRIES: u32 = 5;

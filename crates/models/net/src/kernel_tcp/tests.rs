@@ -1,4 +1,5 @@
-//! A silent kernel, and the retransmissions of the network in its place; no sockets, no links.
+//! Retransmissions by the network for a kernel whose timers never expire, without sockets and
+//! links.
 
 use std::net::IpAddr;
 
@@ -9,12 +10,12 @@ use super::{Action, Fate, Neighbours, TcpTimers, Word};
 
 const TICK: Duration = Duration::from_ms(4);
 
-/// Host with copies numbered in the order of sending.
+/// Simulated host. Copies of its segments are numbered in the order of sending.
 struct Host {
     timers: TcpTimers<u32>,
     sent: u32,
     forgotten: Vec<u32>,
-    /// Origin of the stamp echoed by the next segment to arrive.
+    /// Origin of the time stamp that the next arriving segment echoes.
     echo: Option<Instant<Virtual>>,
     now: Instant<Virtual>,
 }
@@ -52,8 +53,8 @@ impl Host {
         }
     }
 
-    /// Returns a host with an open connection after round trips of 20 ms; its next number is 1000,
-    /// and its peer's 9000.
+    /// Returns a host with an open connection and round trips of 20 ms. Its next sequence number is
+    /// 1000, its peer's 9000.
     fn connected() -> Self {
         let mut host = Self::new();
         host.send(segment(999, 0, Segment::SYN, 0));
@@ -89,7 +90,7 @@ impl Host {
         self.now += Duration::from_ms(ms);
     }
 
-    /// Advances time to the next timer; returns the delay and the timer's actions.
+    /// Advances time to the next timer; returns the time that passed, and the timer's actions.
     fn next(&mut self) -> (i64, Vec<Action<u32>>) {
         let due = self.timers.next_wake().expect("a timer");
         let passed = due - self.now;
@@ -100,7 +101,7 @@ impl Host {
         (passed.as_ns() / 1_000_000, out)
     }
 
-    /// Advances, as [`Host::next`], past timers that only set another.
+    /// Advances like [`Host::next`], but also past timers that only set another timer.
     fn next_act(&mut self) -> (i64, Vec<Action<u32>>) {
         let mut passed = 0;
         loop {
@@ -164,8 +165,8 @@ fn a_syn_ack_is_sent_again_after_twice_as_long_each_time() {
     );
 }
 
-/// A probe follows after two round trips and 200 ms, which is not later than the timeout; then
-/// timeouts at growing intervals.
+/// A probe follows after two round trips plus 200 ms, which is not later than the timeout. After it
+/// come timeouts at growing intervals.
 #[test]
 fn a_lost_request_is_probed_for_and_then_times_out() {
     let mut host = Host::connected();
@@ -186,8 +187,8 @@ fn a_lost_request_is_probed_for_and_then_times_out() {
     assert_eq!((stats.probes, stats.timeouts, stats.collapses), (1, 3, 0));
 }
 
-/// The answer to a probed request may belong to the first copy: that is a long round trip, and the
-/// next probe comes later.
+/// The answer to a probed request may echo the first copy. It then gives a long round-trip time,
+/// and the next probe is later.
 #[test]
 fn an_answer_counts_from_what_it_echoes() {
     let next_probe = |is_of_first: bool| {
@@ -207,8 +208,8 @@ fn an_answer_counts_from_what_it_echoes() {
     assert!((260..400).contains(&after_long), "{after_long} ms");
 }
 
-/// A lost SYN-ACK gives the SYN a round trip of more than a second, since the answer echoes the
-/// first SYN; the next loss has a timeout to match.
+/// If a SYN-ACK is lost, the SYN gets a round-trip time of more than a second, since the answer
+/// echoes the first SYN. The next loss has a correspondingly long timeout.
 #[test]
 fn a_lost_syn_ack_makes_the_first_timeouts_long() {
     let mut server = Host::new();
@@ -236,7 +237,8 @@ fn a_lost_syn_ack_makes_the_first_timeouts_long() {
     assert!((2_000..2_600).contains(&ms), "{ms} ms");
 }
 
-/// A host echoes the stamp of the first segment that it has not acknowledged, not of later ones.
+/// A host echoes the time stamp of the first segment that it has not acknowledged, not of later
+/// ones.
 #[test]
 fn a_host_echoes_what_its_acknowledgement_began_with() {
     let mut host = Host::connected();
@@ -278,7 +280,7 @@ fn a_fin_is_sent_again_and_the_connection_forgotten() {
     assert_eq!(host.forgotten, [0, 1]);
 }
 
-/// The kernel repairs a gap that acknowledgements reveal, and no probe interferes.
+/// The kernel repairs a gap that acknowledgements reveal, and no probe is sent meanwhile.
 #[test]
 fn what_the_kernel_sends_again_sets_the_timer_anew() {
     let mut host = Host::connected();
@@ -296,7 +298,7 @@ fn what_the_kernel_sends_again_sets_the_timer_anew() {
     assert_eq!(host.timers.stats().probes, 0);
 }
 
-/// A whole flight is lost. Once its first segment has arrived, the rest follows by slow start,
+/// A whole flight of segments is lost. Once the first has arrived, the rest follows by slow start,
 /// without a timeout for each segment.
 #[test]
 fn after_a_timeout_the_rest_of_the_flight_follows() {
@@ -333,7 +335,7 @@ fn a_kernel_that_goes_on_by_itself_is_left_to_it() {
     assert!(ms > 100, "{ms}");
 }
 
-/// A peer with a closed window answers a duplicate with its current window.
+/// A peer with a closed window answers a duplicate with its present window.
 #[test]
 fn a_closed_window_is_asked_about() {
     let mut host = Host::connected();

@@ -1,17 +1,17 @@
-//! Kernel ticks, the unit of kernel timers.
+//! Kernel ticks (jiffies), the unit of kernel timers.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// Timer wheel of a kernel (Linux, kernel/time/timer.c).
+/// Granularity of a kernel's timer wheel (Linux, kernel/time/timer.c).
 #[derive(Clone, Debug)]
 pub(super) struct Ticks {
     tick: Duration,
-    /// State of the generator of phases.
+    /// State of the generator of random phases.
     state: u64,
 }
 
 impl Ticks {
-    /// Makes the wheel of host number `host`.
+    /// Returns the wheel of host number `host`, whose kernel has ticks of length `tick`.
     pub(super) fn new(tick: Duration, host: u32) -> Self {
         Self {
             tick: tick.max(Duration::from_ns(1)),
@@ -24,18 +24,18 @@ impl Ticks {
         self.tick
     }
 
-    /// Returns the expiry of a timer that is set at `now` for `timeout`: in whole ticks, and
-    /// rounded up like the wheel. Beyond 63 ticks the wheel counts in eighths, beyond 504 in
-    /// sixty-fourths, and so on.
+    /// Returns the expiry of a timer that is set at `now` for `timeout`. The expiry is in whole
+    /// ticks and rounded up as in the wheel: beyond 63 ticks the wheel has a granularity of 8
+    /// ticks, beyond 504 ticks of 64, and so on.
     ///
-    /// On a real machine events occur at any phase of a tick. Here each timer draws its phase:
-    /// where computing takes no time all events could occur at the same phase.
+    /// On a real machine events occur at any phase of a tick. Where computing takes no virtual
+    /// time, all events could occur at the same phase, so each timer gets a random phase.
     pub(super) fn expiration(
         &mut self,
         now: Instant<Virtual>,
         timeout: Duration,
     ) -> Instant<Virtual> {
-        // SplitMix64: the same sequence in each run.
+        // SplitMix64, which gives the same sequence in each run.
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -48,7 +48,7 @@ impl Ticks {
         }
         let step_ns = tick_ns << shift;
         let phase_ns = ((mixed >> 1) % step_ns.unsigned_abs()).cast_signed();
-        // The wheel's last step is assumed to be that long ago.
+        // The wheel's last step is assumed to be `phase_ns` ago.
         let expires = phase_ns / tick_ns + ticks;
         let steps = (expires >> shift) + 1;
         now + Duration::from_ns(steps * step_ns - phase_ns)

@@ -1,4 +1,4 @@
-//! Links whose other end is in another engine.
+//! Links whose far end is in another engine (cut links).
 
 use core::cmp::Reverse;
 
@@ -8,18 +8,18 @@ use super::{Link, Offered};
 use crate::tables::slab::{PacketId, Slab};
 
 impl Link {
-    /// Sets if another engine has the other end of the link.
+    /// Sets if the far end of the link is in another engine.
     pub(crate) fn set_crosses(&mut self, crosses: bool) {
         self.crosses = crosses;
     }
 
-    /// Returns true if another engine has the other end.
+    /// Returns true if the far end is in another engine.
     pub(crate) fn crosses(&self) -> bool {
         self.crosses
     }
 
-    /// Takes a packet whose arrival is in another engine. Nothing arrives here, so transmitted
-    /// packets are cleared away when the next packet comes.
+    /// Offers a packet to a link whose far end is in another engine. Nothing arrives here, so
+    /// transmitted packets are removed when the next packet is offered.
     pub(super) fn offer_crossing(
         &mut self,
         now: Instant<Virtual>,
@@ -46,8 +46,8 @@ impl Link {
         if !matches!(answer, Offered::Arrival(_) | Offered::Queued) {
             return answer;
         }
-        // A scheduled link has nothing in flight: its packets cross at the end of their
-        // transmission.
+        // A scheduled link has no packets in flight: its packets cross when their transmission
+        // ends.
         let first = before.map_or(self.flight.first(), |last| packets.after(last));
         match first {
             Some(first) => Offered::Crosses(first),
@@ -55,9 +55,9 @@ impl Link {
         }
     }
 
-    /// Takes over a packet whose arrival another engine has computed. Packets in order go into the
-    /// list; the result is the instant of the first arrival. `None` means that the packet must
-    /// travel outside the list.
+    /// Takes over a packet whose arrival time another engine has computed. A packet in order is
+    /// appended to the list; the result then contains the first arrival. Returns `None` if the
+    /// packet must travel outside of the list.
     pub(crate) fn take_over(&mut self, id: PacketId, packets: &mut Slab) -> Option<Offered> {
         let at = packets[id].at;
         let last = self.flight.last();
@@ -74,22 +74,22 @@ impl Link {
         })
     }
 
-    /// Adds a packet that travels outside the list of this link.
+    /// Adds a packet that travels outside of the link's list and arrives at `at`.
     pub(crate) fn add_single(&mut self, at: Instant<Virtual>, id: PacketId) {
         self.single_count += 1;
         self.singles.push(Reverse((at, self.single_count, id.0)));
     }
 
-    /// Returns the first packet that travels outside the list.
+    /// Removes and returns the first packet that travels outside of the list.
     pub(crate) fn take_single(&mut self) -> Option<PacketId> {
         let Reverse((_, _, id)) = self.singles.pop()?;
         Some(PacketId(id))
     }
 }
 
-/// Returns the result of a cut link if a packet waits or is lost. Not inlined: the result would be
-/// copied, on the path that all other packets take, right after it was written piece by piece,
-/// which stalls the processor.
+/// Returns the result for a packet on a cut link that waits or is lost. The function is not
+/// inlined: otherwise the result would be copied, on the path of all other packets, right after it
+/// was written in pieces, which stalls the processor.
 #[cold]
 #[inline(never)]
 fn nothing_crosses(answer: Offered) -> Offered {

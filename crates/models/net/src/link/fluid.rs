@@ -9,15 +9,15 @@ use crate::fluid::{FluidLinkStats, FluidQueue, Inflow, Measured};
 use crate::tables::slab::Slab;
 
 impl Link {
-    /// Returns true if the link supports fluid: a queue that decides about packets when they leave,
-    /// or reorders them, does not.
+    /// Returns true if the link supports fluid. It does not if its queue decides about packets when
+    /// they leave, or if packets may be reordered.
     pub(crate) fn takes_fluid(&self) -> bool {
         let extra = self.extra.as_ref();
         extra.is_none_or(|extra| extra.scheduled.is_none())
     }
 
-    /// Enables fluid on this link; returns its overhead per packet, and the probability of a loss
-    /// on the wire.
+    /// Enables fluid on this link. Returns the link's overhead per packet in bytes, and the
+    /// probability of a loss on the wire.
     pub(crate) fn add_fluid(&mut self, random: Random) -> (u32, f64) {
         let extra = self.extra.get_or_insert_with(|| {
             Box::new(Extra {
@@ -33,7 +33,7 @@ impl Link {
         (self.overhead, extra.impairment.loss)
     }
 
-    /// Advances the fluid to `now`.
+    /// Advances the fluid to `now`, and returns measurements.
     pub(crate) fn measure_fluid(
         &mut self,
         now: Instant<Virtual>,
@@ -52,7 +52,7 @@ impl Link {
         })
     }
 
-    /// Sets the arrivals until the next step.
+    /// Sets the arrivals of fluid until the next step.
     pub(crate) fn set_fluid(&mut self, smooth: Inflow, poisson: Inflow, step: Duration) {
         if let Some(fluid) = self.extra.as_mut().and_then(|e| e.fluid.as_mut()) {
             fluid.set_rates(smooth, poisson, step, self.up);
@@ -66,12 +66,12 @@ impl Link {
         })
     }
 
-    /// Returns the ns that a byte takes.
+    /// Returns the transmission time of a byte, in ns.
     pub(crate) fn per_byte_ns(&self) -> f64 {
         self.per_byte as f64 / (1u128 << 64) as f64
     }
 
-    /// Returns the time that a packet of this many bytes takes on the wire.
+    /// Returns the transmission time of a packet of `bytes` bytes, including the link's overhead.
     pub(crate) fn time_of_bytes(&self, bytes: u16) -> Duration {
         let bytes = f64::from(bytes) + f64::from(self.overhead);
         Duration::from_ns((bytes * self.per_byte_ns()) as i64)

@@ -1,4 +1,4 @@
-//! RED, loss, duplication and fluid: impairments without an event of their own.
+//! Links with RED, loss, duplication or fluid, which need no event of their own.
 
 use timeloom_time::{Instant, Virtual};
 
@@ -8,7 +8,7 @@ use crate::queue::Verdict;
 use crate::tables::slab::{PacketId, Slab};
 
 impl Link {
-    /// Offers a packet with RED, loss and duplication, which need no event of their own.
+    /// Offers a packet to a link with RED, loss, duplication or fluid.
     pub(super) fn offer_impaired(
         &mut self,
         now: Instant<Virtual>,
@@ -54,8 +54,8 @@ impl Link {
             fluid.note_packet(start, self.free, packets[id].wire_bytes(self.overhead));
         }
         if !lost && extra.random.chance(extra.impairment.duplication) {
-            // The copy arrives right behind; the transmitter sent only one, so
-            // the copy never counts as waiting.
+            // The copy arrives immediately after the packet. The transmitter has sent only one
+            // packet, so the copy never counts as waiting.
             let copy = packets[id];
             let copy = packets.insert(copy);
             self.flight.push(copy, packets);

@@ -1,7 +1,7 @@
-//! A direction of a cable: rate, delay, queue and impairments.
+//! Links: one direction of a cable, with rate, delay, queue and impairments.
 //!
-//! This file has the path of most packets, on links with a drop-tail queue and nothing else;
-//! special features of links are in separate files.
+//! This file contains the path of most packets, on links with a drop-tail queue and no other
+//! features. Other features of links are in separate files.
 
 mod crossing;
 mod fluid;
@@ -23,28 +23,29 @@ use crate::tables::stats::LinkStats;
 
 use scheduled::Scheduled;
 
-/// A direction of a cable.
+/// One direction of a cable.
 ///
-/// Packets on it, waiting or in flight, are in one list in the order of their arrival, and only the
-/// first is in the event queue. When a packet is offered, the end of its transmission is computed
-/// at once, since the instant when the transmitter is free is known. The packets still waiting are
-/// found by moving a cursor over the list, once per packet.
+/// The packets on the link, waiting or in flight, are in one list in the order of their arrival.
+/// Only the first one has an event in the engine's queue. The end of a packet's transmission is
+/// computed when the packet is offered, since it is known when the transmitter will be free. A
+/// cursor, which moves over the list once per packet, separates transmitted packets from waiting
+/// ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    /// Instant when the transmitter has sent all packets: ns and 2^-64 ns, so that back-to-back
-    /// packets do not accumulate rounding errors.
+    /// Instant at which the transmitter has sent all packets, in units of 2^-64 ns, so that
+    /// rounding errors of consecutive packets do not accumulate.
     pub(crate) free: u128,
-    /// ns per byte, 64.64.
+    /// Transmission time of a byte in ns, as 64.64 fixed-point number.
     pub(crate) per_byte: u128,
     delay: Duration,
     flight: Fifo,
     /// First packet that was not fully transmitted when the cursor was last moved (`move_cursor`);
-    /// `NIL` if there is none.
+    /// `NIL` if there was none.
     cursor: u32,
-    /// Packets from the cursor on.
+    /// Number of packets from the cursor on.
     pub(crate) unsent: u32,
-    /// Packets that travel outside the order of the list: arrival, number in the order of
-    /// insertion, and packet.
+    /// Packets that travel outside of the list's order: arrival, sequence number of insertion, and
+    /// packet.
     singles: BinaryHeap<Reverse<(Instant<Virtual>, u64, u32)>>,
     single_count: u64,
     pub(crate) limit: u32,
@@ -53,39 +54,39 @@ pub(crate) struct Link {
     pub(crate) stats: LinkStats,
     pub(crate) up: bool,
     mtu: u16,
-    /// Another engine has the other end: transmitted packets leave this world.
+    /// True if the far end is in another engine: transmitted packets leave this world.
     crosses: bool,
 }
 
-/// Features that most links do not have.
+/// Features of links that most links do not have.
 #[derive(Clone, Debug)]
 pub(crate) struct Extra {
     pub(crate) impairment: Impairment,
     pub(crate) random: Random,
     pub(crate) red: Option<Red>,
-    /// Set for links that need an event at the end of each transmission.
+    /// State for links that need an event at the end of each transmission; `None` for others.
     scheduled: Option<Scheduled>,
-    /// Set for links that fluid flows pass.
+    /// State for links with fluid flows; `None` for others.
     pub(crate) fluid: Option<Box<FluidQueue>>,
 }
 
-/// Result of offering a packet to a link.
+/// Result of offering a packet to a link; tells the caller which event to schedule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Offered {
-    /// Queued: an event is scheduled already.
+    /// The packet is in the list, and an event for the link is already scheduled.
     Queued,
-    /// The link must be asked for its first arrival at this instant.
+    /// The caller must schedule the arrival of the first packet at this instant.
     Arrival(Instant<Virtual>),
-    /// The link must be told of the end of a transmission at this instant.
+    /// The caller must schedule the end of a transmission at this instant.
     EndOfTransmission(Instant<Virtual>),
-    /// This packet, and those behind it in the list, leave for another engine.
+    /// The packet and those after it in the list leave for another engine.
     Crosses(PacketId),
-    /// The packet was dropped and freed.
+    /// The packet was dropped and its storage freed.
     Dropped,
 }
 
 impl Extra {
-    /// Records that a packet of this many bytes has been sent.
+    /// Counts a packet of `bytes` bytes as sent.
     #[inline]
     fn sent(&mut self, bytes: u32) {
         if let Some(fluid) = &mut self.fluid {
@@ -138,12 +139,12 @@ impl Link {
         self.delay
     }
 
-    /// Returns the length of the longest IP packet that the link takes, in bytes.
+    /// Returns the link's MTU: the length of the longest IP packet of a real program, in bytes.
     pub(crate) fn mtu(&self) -> u16 {
         self.mtu
     }
 
-    /// Puts the link up or down. Packets in flight still arrive.
+    /// Sets the link up or down. Packets in flight still arrive.
     pub(crate) fn set_up(&mut self, up: bool) {
         self.up = up;
     }
@@ -172,8 +173,8 @@ impl Link {
         }
     }
 
-    /// Returns how many segments of `segment` bytes each may be sent as one: at most those that
-    /// last for `train_time`, and a single one if chance or the queue decides about each packet
+    /// Returns how many segments of `segment` bytes may be sent as one packet: as many as take no
+    /// longer than `train_time`, or one if the queue or an impairment decides about each packet
     /// separately.
     pub(crate) fn train_of(&self, segment: u32, train_time: Duration) -> u32 {
         if self.extra.is_some() || self.crosses {
@@ -184,7 +185,7 @@ impl Link {
         (time / each.max(1)).clamp(1, u128::from(u32::MAX)) as u32
     }
 
-    /// Returns the number of packets that are admitted now before the queue is full.
+    /// Returns the number of packets that the queue would admit at `now`.
     pub(crate) fn room(&mut self, now: Instant<Virtual>, packets: &Slab) -> u32 {
         if self.extra.is_some() || !self.up || self.crosses {
             return u32::MAX;
@@ -193,7 +194,7 @@ impl Link {
         self.limit.saturating_add(1).saturating_sub(self.unsent)
     }
 
-    /// Takes a packet to be transmitted.
+    /// Accepts a packet for transmission, or drops it.
     #[inline]
     pub(crate) fn offer(
         &mut self,
@@ -217,7 +218,7 @@ impl Link {
         Offered::Dropped
     }
 
-    /// Occupies the transmitter; returns the end of the transmission.
+    /// Reserves the transmitter for a packet; returns the end of its transmission.
     #[inline]
     fn occupy(&mut self, now: Instant<Virtual>, packet: &Packet) -> Instant<Virtual> {
         let bytes = packet.wire_bytes(self.overhead);
@@ -227,17 +228,17 @@ impl Link {
         self.stats.packets += u64::from(packet.segments());
         self.stats.bytes += u64::from(bytes);
         self.free = start + self.per_byte * u128::from(bytes);
-        // Rounded up: the last bit has left at the returned instant.
+        // Rounded up, so that the last bit has been sent at the returned instant.
         Instant::from_ns(((self.free + u128::from(u64::MAX)) >> 64) as i64)
     }
 
-    /// Returns the time that a packet takes on the wire, rounded up.
+    /// Returns the transmission time of a packet, rounded up.
     pub(crate) fn time_of(&self, packet: &Packet) -> Duration {
         let bits = self.per_byte * u128::from(packet.wire_bytes(self.overhead));
         Duration::from_ns(((bits + u128::from(u64::MAX)) >> 64) as i64)
     }
 
-    /// Appends the packet to the list, with its times computed.
+    /// Appends the packet to the list, and computes its times.
     #[inline]
     fn append(&mut self, now: Instant<Virtual>, id: PacketId, packets: &mut Slab) -> Offered {
         let end = self.occupy(now, &packets[id]);
@@ -276,7 +277,8 @@ impl Link {
         answer
     }
 
-    /// Returns the packet that arrives now, and the instant of the next arrival.
+    /// Removes and returns the packet that arrives now; also returns the instant of the next
+    /// arrival.
     #[inline]
     pub(crate) fn arrive(
         &mut self,

@@ -1,5 +1,5 @@
-//! Links that select a packet when a transmission begins, and those whose packets arrive out of
-//! order: each transmission has an event at its end.
+//! Links that select the next packet when a transmission begins, and links whose packets arrive out
+//! of order. Each transmission on them has an event at its end.
 
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
@@ -14,20 +14,20 @@ use crate::tables::slab::{PacketId, Slab};
 pub(super) struct Scheduled {
     queue: Discipline,
     serving: Option<PacketId>,
-    /// Earliest arrival of the next packet, if order is kept.
+    /// Earliest possible arrival of the next packet, if packets must stay in order.
     last_arrival: Instant<Virtual>,
-    /// Departure of the transmission that has begun, if it must be reported.
+    /// Number of the departure whose transmission has begun and must be reported.
     begun: Option<u32>,
 }
 
-/// Output of a transmitter.
+/// Result of a transmission's end.
 #[derive(Debug, Default)]
 pub(crate) struct Transmitted {
-    /// Packet and its copy.
+    /// The transmitted packet, and its copy if it was duplicated.
     pub(crate) packets: [Option<PacketId>; 2],
-    /// End of the transmission that has begun now.
+    /// End of the transmission that begins now; `None` if the queue is empty.
     pub(crate) next_end: Option<Instant<Virtual>>,
-    /// Departure of that transmission, if it must be reported.
+    /// Number of the departure that begins now, if it must be reported.
     pub(crate) begun: Option<u32>,
 }
 
@@ -48,8 +48,8 @@ impl Scheduled {
 }
 
 impl Link {
-    /// Returns the start of the transmission of a packet offered at `now`, rounded up. `None` if
-    /// others may overtake it while it waits.
+    /// Returns the start of the transmission of a packet that is offered at `now`, rounded up.
+    /// Returns `None` if later packets may overtake it while it waits.
     pub(crate) fn next_start(&self, now: Instant<Virtual>) -> Option<Instant<Virtual>> {
         if self.extra.as_ref().is_some_and(|e| e.scheduled.is_some()) {
             return None;
@@ -59,13 +59,13 @@ impl Link {
     }
 
     /// Returns the start of the transmission of the last admitted packet, if fluid may have been
-    /// displaced by it.
+    /// dropped in its place; `None` otherwise.
     pub(crate) fn last_start(&self) -> Option<Instant<Virtual>> {
         let fluid = self.extra.as_ref()?.fluid.as_ref()?;
         Some(fluid.last_start())
     }
 
-    /// Returns the departure whose transmission has begun since the last call.
+    /// Returns the number of the departure whose transmission has begun since the last call.
     pub(crate) fn take_begun(&mut self) -> Option<u32> {
         self.extra.as_mut()?.scheduled.as_mut()?.begun.take()
     }
@@ -89,7 +89,7 @@ impl Link {
         }
     }
 
-    /// Begins the next transmission; returns its end.
+    /// Begins the next transmission; returns the instant of its end, or `None` if no packet waits.
     fn serve(
         &mut self,
         now: Instant<Virtual>,
@@ -111,8 +111,8 @@ impl Link {
         Some(end)
     }
 
-    /// Ends a transmission; returns the packet (with its copy, if any), each to arrive at its `at`,
-    /// and the end of the next transmission.
+    /// Ends a transmission. Returns the packet (and its copy, if any), each of which arrives at its
+    /// field `at`, and the end of the next transmission.
     pub(crate) fn end_of_transmission(
         &mut self,
         now: Instant<Virtual>,

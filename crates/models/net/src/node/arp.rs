@@ -16,10 +16,11 @@ use crate::tables::refusal::Refusal;
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
-/// Interval of requests. RFC 1122 section 2.3.2.1: at most one request per second and destination.
-/// RFC 4861, section 10, has the same second, and as many tries.
+/// Interval between requests: at most one request per second and destination (RFC 1122, section
+/// 2.3.2.1). RFC 4861, section 10, has the same interval and number of requests.
 const RETRY: Duration = Duration::from_s(1);
-/// Returns the length of a message of either kind, on the wire from the IP header on.
+/// Returns the length of a request or reply in bytes, from the IP header on (for ARP: of the
+/// message).
 fn message_bytes(family: Family) -> u16 {
     match family {
         Family::V4 => 46,
@@ -27,7 +28,7 @@ fn message_bytes(family: Family) -> u16 {
     }
 }
 
-/// Returns a message of the model's own.
+/// Returns a request or reply that the model sends, without payload bytes.
 fn message(kind: Kind, port: PortId, to: PortId, family: Family) -> Packet {
     let mut message = Packet::new(kind, port, to, 0, message_bytes(family));
     if family == Family::V6 {
@@ -36,8 +37,8 @@ fn message(kind: Kind, port: PortId, to: PortId, family: Family) -> Packet {
     message
 }
 
-/// Returns the reply of interface `port` to a real program's request from `address` and `mac`;
-/// `asker` is the interface that has the address, if one has.
+/// Returns the reply of interface `port` to a request of a real program with the addresses
+/// `address` and `mac`. `asker` is the interface that has `address`, if there is one.
 pub(crate) fn reply_to_stranger(
     port: PortId,
     asker: Option<PortId>,
@@ -52,7 +53,7 @@ pub(crate) fn reply_to_stranger(
 }
 
 impl World {
-    /// Sends a packet out of an interface to the neighbouring interface `via`; on a LAN, the MAC
+    /// Sends a packet out of an interface to the neighbouring interface `via`. On a LAN, the MAC
     /// address is resolved first.
     #[inline]
     pub(crate) fn emit<Q: EventQueue>(
@@ -110,7 +111,7 @@ impl World {
         self.transmit(port, id, agenda);
     }
 
-    /// Handles a message of the model at an interface.
+    /// Handles a request or reply of the model that arrived at an interface.
     pub(crate) fn handle_arp<Q: EventQueue>(
         &mut self,
         port: PortId,
@@ -119,7 +120,7 @@ impl World {
     ) {
         let node = self.ports[port].node;
         if self.outside.opened(node) == Opened::Frames {
-            // A kernel outside answers for this interface.
+            // A kernel outside of the model answers for this interface.
             if let Some(number) = self.kernel_timers.at(node) {
                 self.note_received(number, id, agenda);
             }
@@ -130,7 +131,7 @@ impl World {
         if asks.dst != port || self.ports[port].arp == crate::packet::NIL {
             return;
         }
-        // A request contains its sender's MAC address (RFC 826, packet reception).
+        // A request contains the MAC address of its sender (RFC 826, packet reception).
         let neighbour = Neighbour::new(asks.src, asks.family());
         self.learn_neighbour(port, neighbour, asks.src_mac, agenda);
         if asks.kind == Kind::ArpRequest {
@@ -140,8 +141,8 @@ impl World {
         }
     }
 
-    /// Records at `port` that `neighbour` has this MAC address, and sends the packets that have
-    /// waited for it.
+    /// Stores at `port` that `neighbour` has this MAC address, and sends the packets that waited
+    /// for the address.
     pub(crate) fn learn_neighbour<Q: EventQueue>(
         &mut self,
         port: PortId,
@@ -159,7 +160,7 @@ impl World {
         }
     }
 
-    /// Handles the timer of an interface, a second after its request.
+    /// Handles the timer of an interface, one second after a request.
     pub(crate) fn handle_arp_timer<Q: EventQueue>(&mut self, port: PortId, agenda: &mut Agenda<Q>) {
         let cache = &mut self.arps[self.ports[port].arp];
         let Retry { again, lost } = cache.retry(&self.packets);

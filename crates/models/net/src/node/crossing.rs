@@ -1,14 +1,15 @@
 //! Parts of one network in several engines.
 //!
 //! Each engine has a part of one world ([`World::part`]), in which the numbers of ports, flows and
-//! nodes mean the same as in all others. Another process builds the same network and adds the same
-//! traffic, and then drops the rest ([`World::keep_only`]). A cable between a node that is kept and
-//! one that is not is *cut*: its transmitter and queue are at the sending end; a packet that is put
-//! on it leaves at once, with its instant of arrival computed ([`World::crossings`]), and is handed
-//! to the engine of the other end, which lets it arrive then ([`World::take_over`]).
+//! nodes are the same as in all other parts. Another process builds the same network, adds the same
+//! traffic, and then drops the rest ([`World::keep_only`]).
 //!
-//! Left out: the transport of packets from engine to engine, and the handling of late packets. They
-//! are in `timeloom-peering`.
+//! A cable between a node that is kept and one that is not is *cut*: its transmitter and queue are
+//! at the sending end. A packet on a cut cable leaves the world at once, with its arrival time
+//! computed ([`World::crossings`]). The caller passes the packet to the engine of the far end,
+//! which lets it arrive at that time ([`World::take_over`]).
+//!
+//! `timeloom-peering` transports packets between engines, and handles packets that are late.
 
 use std::sync::Arc;
 
@@ -32,12 +33,12 @@ use crate::tcp::HEADER_BYTES;
 use crate::world::World;
 
 impl World {
-    /// Returns the part of this network that engine `here` has; `owners` gives the engine of every
-    /// node. Must be called after all traffic has been added, and before [`World::start`].
-    /// Residents stay here, and no host is open in the part.
+    /// Returns the part of this network for engine `here`; `owners` gives the engine of every node.
+    /// Must be called after all traffic has been added, and before [`World::start`]. Residents stay
+    /// in this world, and no host of the part is open to real programs.
     ///
-    /// Constant data is shared with this world and its other parts. Of the rest, a part has links,
-    /// neighbours and traffic with an end at one of its nodes.
+    /// Constant data is shared with this world and its other parts. Of the rest, a part contains
+    /// the links, neighbours and traffic with an end at one of its nodes.
     ///
     /// # Panics
     ///
@@ -94,12 +95,12 @@ impl World {
         }
     }
 
-    /// Keeps the nodes of engine `here`, as [`World::part`] does, with their residents and their
-    /// openings to the outside.
+    /// Keeps only the nodes of engine `here`, as [`World::part`] does, but with their residents and
+    /// with their openings to real programs.
     ///
     /// # Panics
     ///
-    /// Panics as [`World::part`] does.
+    /// Panics like [`World::part`].
     pub fn keep_only(&mut self, owners: &Arc<[Owner]>, here: Owner) {
         let part = self.part(owners, here);
         let whole = core::mem::replace(self, part);
@@ -109,7 +110,7 @@ impl World {
         }
     }
 
-    /// Returns the lines of all traffic.
+    /// Returns static descriptions of all traffic.
     fn lines(&self) -> Arc<Lines> {
         if let Some(lines) = &self.lines {
             return Arc::clone(lines);
@@ -128,8 +129,8 @@ impl World {
         })
     }
 
-    /// Returns the bytes of this world's variable state: links, neighbours, switches and traffic.
-    /// The data that all parts of a network share is not included, nor is any packet.
+    /// Returns the size in bytes of this world's variable state: links, neighbours, switches and
+    /// traffic. Packets, and data that all parts of a network share, are not included.
     pub fn state_bytes(&self) -> usize {
         self.links.bytes()
             + self.arps.bytes()
@@ -138,8 +139,8 @@ impl World {
             + size_of::<Switch>() * self.switches.capacity()
     }
 
-    /// Returns a packet of this kind as sent by the host with this flow or source, for encodings
-    /// that describe packets by their differences.
+    /// Returns a packet of this kind as the sending host of the flow or source creates it; `None`
+    /// if there is none. Encodings describe packets by their differences from it.
     pub fn template(&self, kind: Kind, flow: u32) -> Option<Packet> {
         let (src, dst, size) = match kind {
             Kind::TcpData | Kind::TcpSyn | Kind::TcpAck | Kind::TcpSynAck => {
@@ -162,8 +163,8 @@ impl World {
         Some(Packet::new(kind, src, dst, flow, size))
     }
 
-    /// Records every packet of a flow or source that arrives at its host from now on, for
-    /// comparisons of runs; costs memory for each.
+    /// Records from now on every packet of a flow or source that arrives at its host, for
+    /// comparisons of runs. Each arrival takes memory.
     pub fn note_arrivals(&mut self) {
         self.crossings.note_arrivals();
     }
@@ -173,12 +174,12 @@ impl World {
         self.crossings.arrivals()
     }
 
-    /// Returns the packets that have left for other engines and have not been cleared.
+    /// Returns the packets that have left for other engines since the last [`Crossings::clear`].
     pub fn crossings(&mut self) -> &mut Crossings {
         &mut self.crossings
     }
 
-    /// Exports a packet that leaves by the cut link `port`.
+    /// Moves a packet that leaves by the cut link `port` to the packets for other engines.
     #[inline]
     pub(crate) fn export(&mut self, port: PortId, id: PacketId) {
         let mut packet = self.packets[id];
@@ -188,7 +189,7 @@ impl World {
         }
         packet.link = port;
         if packet.kind == Kind::Raw || is_known_here_only(&packet) {
-            // On a cut link trains are always cut, so the packet is one segment.
+            // On a cut link trains are always divided, so the packet is a single segment.
             let bytes = self.bytes_to_leave(&mut packet);
             match u16::try_from(bytes.len()) {
                 Ok(size) => {
@@ -196,7 +197,7 @@ impl World {
                     packet.set_segments(0, 1, 0);
                     self.crossings.push(packet, &bytes);
                 }
-                // A frame without room for its own header.
+                // The frame would be too long with its own header.
                 Err(_) => self.crossings.count_lost(),
             }
             return self.outside.return_scratch(bytes);
@@ -204,9 +205,10 @@ impl World {
         self.crossings.push(packet, &[]);
     }
 
-    /// Takes over a packet from another engine; `bytes` are a real packet's. It arrives at
-    /// [`Packet::at`], or now if that has passed. Returns by how much it is late, or `None` if the
-    /// packet is invalid here: not our end of the link, or unknown numbers.
+    /// Takes over a packet from another engine; `bytes` are those of a real packet. The packet
+    /// arrives at [`Packet::at`], or now if that instant has passed. Returns the delay after that
+    /// instant, or `None` if the packet is invalid here: this engine has no end of the link, or
+    /// numbers are unknown.
     pub fn take_over<Q: EventQueue>(
         &mut self,
         packet: &Packet,
@@ -241,9 +243,9 @@ impl World {
         Some(late)
     }
 
-    /// Handles a restart of engine `there`, whose hosts have no connection of before. A TCP without
-    /// an end between one of them and a host of ours is opened anew, as it is there
-    /// ([`World::start`]); others stay broken off.
+    /// Handles a restart of engine `there`, whose hosts have lost all connections. An endless TCP
+    /// flow between one of them and a host of this engine is opened again, as engine `there` does
+    /// too ([`World::start`]). Other flows stay broken off.
     pub fn reopen<Q: EventQueue>(&mut self, there: Owner, agenda: &mut Agenda<Q>) {
         let owner = |port: PortId| self.crossings.owner(self.ports[port].node);
         let flows = self.flows.iter().filter(|(_, flow)| {
@@ -269,8 +271,8 @@ impl World {
         let ours = !self.crossings.owns(link.node) && self.crossings.owns(link.peer_node);
         let exists = |port: PortId| port.0 < ports;
         let station = |port: PortId| exists(port) || port == PortId::NONE;
-        // A packet with other ends than its flow could arrive at a host that does not know the
-        // flow.
+        // A packet whose ends differ from those of its flow could arrive at a host that does not
+        // have the flow.
         let belongs = match packet.kind {
             Kind::TcpData
             | Kind::TcpAck
@@ -294,5 +296,6 @@ impl World {
     }
 }
 
-/// Minimum length: a frame has at least a header, and an IP packet one of 20 bytes.
+/// Minimum length of a packet from another engine, in bytes: a frame has at least its header, and
+/// an IP packet a header of 20 bytes.
 const LEAST_BYTES: usize = 14;

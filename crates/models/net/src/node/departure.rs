@@ -1,4 +1,4 @@
-//! Frames that a resident sends, and the instants at which they leave.
+//! Frames that a resident sends, and their departure times.
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
@@ -12,8 +12,8 @@ use crate::tables::switch::PortMode;
 use crate::world::World;
 
 impl World {
-    /// Puts a resident's frame on the link out of one of its ports, behind all others. With a tag,
-    /// the departure is reported to it.
+    /// Puts a resident's frame on the link out of one of its ports, behind all other packets. If
+    /// there is a tag, the departure is reported to the resident.
     pub(super) fn send_for_resident<Q: EventQueue>(
         &mut self,
         resident: u32,
@@ -55,8 +55,8 @@ impl World {
         }
     }
 
-    /// Returns the VLAN on the wire behind a port of a node; `None` if a resident's frames are not
-    /// sent there.
+    /// Returns the VLAN of frames that a resident sends out of a port; `None` if residents cannot
+    /// send there.
     fn vlan_out(&self, node: u32, port: PortId) -> Option<u16> {
         let NodeRole::Switch(index) = self.roles[node as usize] else {
             return Some(0);
@@ -94,7 +94,8 @@ impl World {
         }
     }
 
-    /// Reports departure number `number`, or that it will not take place.
+    /// Reports departure number `number` to its resident: its instant, or `None` if the frame was
+    /// dropped.
     pub(crate) fn departed<Q: EventQueue>(
         &mut self,
         number: u32,

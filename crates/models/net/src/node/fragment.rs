@@ -1,4 +1,4 @@
-//! Packets of real programs that are longer than a link's MTU.
+//! Fragmentation of real programs' packets that are longer than a link's MTU.
 
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
@@ -10,12 +10,12 @@ use crate::tables::refusal::Refusal;
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
-/// Fragments an IPv4 packet into pieces of up to `mtu` bytes (RFC 791, section 3.2). Options are
-/// copied into all of them, which receivers have to accept. IPv6 packets are not fragmented by
-/// routers (RFC 8200, section 4.5).
+/// Divides an IPv4 packet into fragments of up to `mtu` bytes (RFC 791, section 3.2). IP options
+/// are copied into all fragments, which receivers must accept. Routers do not fragment IPv6 packets
+/// (RFC 8200, section 4.5).
 fn cut(packet: &[u8], ip: &IpHeader, mtu: u16, mut each: impl FnMut(&[u8])) {
     let header = usize::from(ip.header);
-    // All but the last carry a multiple of eight bytes.
+    // All fragments but the last have a multiple of eight bytes of payload.
     let most = (usize::from(mtu).saturating_sub(header) / 8 * 8).max(8);
     let before = be16(packet, 6);
     let payload = &packet[header..usize::from(ip.length)];
@@ -23,7 +23,7 @@ fn cut(packet: &[u8], ip: &IpHeader, mtu: u16, mut each: impl FnMut(&[u8])) {
     for (number, part) in payload.chunks(most).enumerate() {
         let from = (number * most / 8) as u16;
         let last = usize::from(from) * 8 + part.len() == payload.len();
-        // A fragment with others behind it stays one.
+        // A part of a fragment with "more fragments" also has that flag.
         let more = if last { before & MORE } else { MORE };
         fragment.clear();
         fragment.extend(&packet[..header]);
@@ -39,7 +39,7 @@ const MORE: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
 
 impl World {
-    /// Returns true if a packet of a real program is longer than the link out of `port` takes.
+    /// Returns true if a packet of a real program is longer than the MTU of the link out of `port`.
     #[inline]
     pub(crate) fn is_too_long(&self, port: PortId, id: PacketId) -> bool {
         let packet = &self.packets[id];
@@ -51,8 +51,8 @@ impl World {
         packet.largest(payload) > u32::from(self.links[port].mtu())
     }
 
-    /// Sends a packet from router `at` by `hop`, whose link it does not fit: it is fragmented, or
-    /// its sender is informed of the size that fits.
+    /// Sends a packet that is longer than the MTU of its next link from router `at` by `hop`. The
+    /// packet is fragmented, or its sender is informed of the MTU.
     #[cold]
     pub(crate) fn send_in_parts<Q: EventQueue>(
         &mut self,
@@ -107,7 +107,7 @@ mod tests {
             let mut packet = vec![0u8; header];
             packet[0] = 0x40 | (header / 4) as u8;
             put16(&mut packet, 2, (header + length) as u16);
-            // The packet itself is a fragment: at 80 bytes of a larger one, with more behind.
+            // The packet itself is a fragment, at offset 80 of a larger packet and not its last.
             put16(&mut packet, 6, MORE | 10);
             packet.extend((0..length).map(|at| at as u8));
             let ip = IpHeader::read(&packet).unwrap();

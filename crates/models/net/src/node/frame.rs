@@ -1,8 +1,8 @@
 //! Ethernet frames of real programs, for portals.
 //!
-//! A host that is opened to frames is only a plug: the external program speaks ARP, IP and all else
-//! itself, under the MAC address of the host's interface or any other. Switches forward all its
-//! frames; routers and simulated hosts understand ARP, neighbour discovery and IP of both versions.
+//! For a host that is open to frames, the external program speaks ARP, IP and all other protocols
+//! itself, with the MAC address of the host's interface or another one. Switches forward all its
+//! frames; routers and simulated hosts understand ARP, neighbour discovery, IPv4 and IPv6.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -18,29 +18,29 @@ use crate::tables::buffers::{Checksum, Content, Description, ETHERNET, Offload, 
 use crate::tables::outside::{Opened, Outbox};
 use crate::world::World;
 
-/// Outgoing frame.
+/// Ethernet frame for a real program, in two pieces.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// Instant of arrival.
     pub at: Instant<Virtual>,
-    /// Start of the frame: at least the Ethernet header.
+    /// First bytes of the frame, at least its Ethernet header.
     pub head: &'a [u8],
-    /// Rest of the frame.
+    /// Remaining bytes of the frame.
     pub rest: &'a [u8],
-    /// Work left to the receiver.
+    /// Segmentation and checksum that the receiver must complete.
     pub offload: Offload,
 }
 
 impl World {
-    /// Opens a host to Ethernet frames: all frames for it wait for [`World::take_frame`], and the
-    /// model speaks no protocol for it.
+    /// Opens a host to Ethernet frames. All frames for the host wait for [`World::take_frame`], and
+    /// the model speaks no protocol for it.
     pub fn open_frames(&mut self, node: Node) {
         self.outside.open(node.0, Opened::Frames);
     }
 
-    /// Sends an Ethernet frame from a host: the first `used` of `buffer`'s bytes. The buffer is
-    /// exchanged for another if that is cheaper than a copy; give it [`crate::LARGE`] bytes.
-    /// Malformed frames are dropped and counted.
+    /// Sends an Ethernet frame from a host: the first `used` bytes of `buffer`. If that is cheaper
+    /// than a copy, the buffer is exchanged for another; it must therefore have [`crate::LARGE`]
+    /// bytes. Malformed frames are dropped and counted.
     pub fn send_frame<Q: EventQueue>(
         &mut self,
         node: Node,
@@ -100,7 +100,8 @@ impl World {
             0x8100 if inner.len() >= 2 => packet.vlan = be16(inner, 0) & 0xfff,
             _ => {}
         }
-        // Too many addresses count as malformed: no switch could store them.
+        // If there are too many MAC addresses, the frame counts as malformed: no switch could store
+        // them.
         packet.dst_mac = self.outside.macs.key(bytes::mac(ethernet, 0))?;
         packet.src_mac = self.outside.macs.key(bytes::mac(ethernet, 6))?;
         Some((packet, what))
@@ -114,7 +115,7 @@ impl World {
         what: &mut Description,
     ) -> Option<()> {
         let ip = IpHeader::read(inner)?;
-        // Ethernet pads short packets.
+        // Ethernet pads short packets, so the frame may be longer than the IP packet.
         let inner = &inner[..usize::from(ip.length)];
         what.used = u32::from(ETHERNET) + u32::from(ip.length);
         what.content = Content::Ip;
@@ -145,8 +146,8 @@ impl World {
             what.header += bytes::transport_header(protocol, after)?;
             let payload = ip.length - what.header;
             let count = payload.div_ceil(train.payload_bytes).max(1);
-            // The checksums of a train are always incomplete; without an offset the usual place is
-            // meant.
+            // The checksums of a train are always incomplete. Without an offset, the checksum is at
+            // the usual position.
             let offset = if protocol == TCP { 16 } else { 6 };
             what.offload.checksum = Some(Checksum {
                 start: ETHERNET + ip.header,
@@ -157,8 +158,8 @@ impl World {
         Some(())
     }
 
-    /// Takes the next frame that arrived at a host opened to frames, and passes it to `take`.
-    /// `None` if there is none.
+    /// Takes the next frame that arrived at a host open to frames, and passes it to `take`. Returns
+    /// `None` if there is no frame.
     pub fn take_frame<R>(&mut self, take: impl FnOnce(Node, Frame<'_>) -> R) -> Option<R> {
         let (node, id) = self.outside.pop(Outbox::Frames)?;
         let port = self.ports.first_of(node);
@@ -167,7 +168,7 @@ impl World {
         let peer = self.roles[place.peer_node as usize];
         if place.arp == NIL && matches!(peer, NodeRole::Router(_)) && packet.dst_mac != PortId::NONE
         {
-            // On a cable between two, routers do not look up MAC addresses.
+            // On a cable between two nodes, routers do not resolve MAC addresses.
             (packet.src_mac, packet.dst_mac) = (port.peer(), port);
         }
         let taken = self.with_frame(&packet, |frame| take(Node(node), frame));
@@ -185,13 +186,14 @@ impl World {
         self.outside.has(Outbox::Frames)
     }
 
-    /// Watches the link out of `port`: packets of real programs over it wait for
-    /// [`World::take_captured`] when they arrive at the link's end.
+    /// Watches the link out of `port`. Copies of real programs' packets on it wait for
+    /// [`World::take_captured`] when the packets arrive at the end of the link.
     pub fn watch(&mut self, port: PortId) {
         self.outside.watch(port, self.ports.len());
     }
 
-    /// Takes the next frame that was seen on a watched link, with the port of that link.
+    /// Takes the next packet that was copied from a watched link, with the port of that link.
+    /// Returns `None` if there is none.
     pub fn take_captured<R>(&mut self, take: impl FnOnce(PortId, Frame<'_>) -> R) -> Option<R> {
         let (port, id) = self.outside.pop(Outbox::Captured)?;
         let packet = self.packets[id];
@@ -224,7 +226,7 @@ impl World {
         taken
     }
 
-    /// Writes an ARP message of the model, or one of neighbour discovery, as a frame.
+    /// Writes a request or reply of the model for neighbour resolution as an Ethernet frame.
     fn write_question(&self, packet: &Packet, [src, dst]: [[u8; 6]; 2], head: &mut Vec<u8>) {
         head.clear();
         let is_request = packet.kind == Kind::ArpRequest;
@@ -249,7 +251,7 @@ impl World {
         head.extend(src);
         head.extend([8, 6]);
         let own = |port| self.ports.v4(port).map(|(address, _)| address);
-        // For an interface that the model does not know, the address is in the packet.
+        // If the model has no such interface, the packet contains the address.
         let target = match packet.dst {
             PortId::NONE => packet.seq.into(),
             port => own(port).unwrap_or(Ipv4Addr::UNSPECIFIED),
@@ -264,7 +266,8 @@ impl World {
         message.write(head);
     }
 
-    /// Returns the answer of interface `port`, whose address is `own`, to a solicitation.
+    /// Returns the neighbour advertisement of interface `port` with address `own`, in answer to
+    /// `to`.
     pub(super) fn advertisement(&self, port: PortId, own: Ipv6Addr, to: Ipv6Addr) -> NdMessage {
         let is_router = matches!(
             self.roles[self.ports[port].node as usize],
@@ -281,8 +284,7 @@ impl World {
         }
     }
 
-    /// Sets the MAC address of the real interface at a host, in place of the model's: that of an
-    /// existing container or machine.
+    /// Sets the MAC address of a host's interface to that of an existing container or machine.
     pub fn set_mac(&mut self, node: Node, mac: [u8; 6]) {
         if let Some(port) = self.port_of(node) {
             self.outside.macs.set(port, mac);

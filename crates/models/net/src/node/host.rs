@@ -1,4 +1,4 @@
-//! Hosts: sources and destinations of packets.
+//! Hosts: sending and receiving of packets.
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
@@ -11,10 +11,10 @@ use crate::tcp::{Ack, HEADER_BYTES, Transmit, widen};
 use crate::world::World;
 
 impl World {
-    /// Sends a packet from the host that owns `packet.src`.
+    /// Sends a packet from the host with interface `packet.src`.
     #[inline(always)]
     pub(crate) fn originate<Q: EventQueue>(&mut self, mut packet: Packet, agenda: &mut Agenda<Q>) {
-        // Answers carry the stamp of the answered packet.
+        // Answers have the stamp of the packet that they answer.
         if !matches!(
             packet.kind,
             Kind::TcpAck | Kind::TcpSynAck | Kind::EchoReply
@@ -61,7 +61,8 @@ impl World {
         }
         self.packets.remove(id);
         if packet.dst != port {
-            // Flooded by a switch that has not learnt this host, or misrouted.
+            // The packet was flooded by a switch that has not learnt this host's address, or
+            // misrouted.
             self.counters.not_for_us += 1;
             return;
         }
@@ -117,7 +118,7 @@ impl World {
         }
     }
 
-    /// Handles a segment whose sender supports congestion marks.
+    /// Handles the congestion bits of a segment whose sender supports congestion marks.
     fn note_congestion<Q: EventQueue>(&mut self, packet: &Packet, agenda: &mut Agenda<Q>) {
         let marked = packet.tos & Packet::CONGESTED == Packet::CONGESTED;
         let receiver = &mut self.flows[packet.flow].receiver;
@@ -126,7 +127,7 @@ impl World {
         }
     }
 
-    /// Sends all segments that a flow's sender has to send.
+    /// Sends all segments that a flow's sender may send now.
     pub(crate) fn pump<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
         let now = agenda.now();
         loop {
@@ -214,5 +215,5 @@ impl World {
     }
 }
 
-/// Length of one block of the option of RFC 2018, padded to four bytes.
+/// Length in bytes of a SACK option with one block (RFC 2018), padded to a multiple of four.
 const SACK_BYTES: u16 = 12;

@@ -1,8 +1,9 @@
-//! ICMP errors of routers and simulated hosts about packets of real programs that they cannot
-//! forward (RFC 792, RFC 1191, RFC 1812 section 4.3.2; RFC 4443).
+//! ICMP errors of routers and simulated hosts about real programs' packets that they cannot forward
+//! or deliver (RFC 792, RFC 1191, RFC 1812 section 4.3.2; RFC 4443).
 //!
-//! Packets without payload get no such answer: their sources would ignore it. An error is sent at
-//! most once per packet, never about an error, and no more often than by Linux (`icmp_limit.rs`).
+//! Simulated packets without payload cause no errors, because their sources would ignore them. A
+//! packet causes at most one error, an error never causes another, and there are no more errors
+//! than Linux would send (`icmp_limit.rs`).
 
 use std::net::IpAddr;
 
@@ -19,20 +20,21 @@ use crate::tables::refusal::Refusal;
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
-/// Maximum length. RFC 1812 section 4.3.2.3: as much of the packet as fits into 576 bytes. RFC
-/// 4443, section 2.4: into the minimum MTU of IPv6.
+/// Maximum length of an ICMPv4 error in bytes; it quotes as much of the packet as fits (RFC 1812,
+/// section 4.3.2.3). ICMPv6 errors may have the minimum MTU of IPv6 (RFC 4443, section 2.4).
 const LONGEST: usize = 576;
 const LONGEST_OF_V6: usize = 1_280;
-/// Bytes before the quotation, beside the IP header.
+/// Length in bytes of the ICMP header, which precedes the quotation.
 const ICMP_HEADER: usize = 8;
 const V4_HEADER: usize = 20;
 
-/// Writes the error about `packet`, whose header is `ip`, from the address `src`.
+/// Writes the ICMP error about `packet` with header `ip` to `out`. `src` is the error's source
+/// address.
 fn write(refusal: Refusal, packet: &[u8], ip: &IpHeader, src: IpAddr, out: &mut Vec<u8>) {
     out.clear();
     let (header, longest) = match (src, ip.src) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            // Precedence 6: internetwork control (RFC 1812, section 4.3.2.5).
+            // Precedence 6 is internetwork control (RFC 1812, section 4.3.2.5).
             out.extend([0x45, 0xc0, 0, 0, 0, 0, 0, 0, 64, ICMP, 0, 0]);
             out.extend(src.octets());
             out.extend(dst.octets());
@@ -59,9 +61,9 @@ fn write(refusal: Refusal, packet: &[u8], ip: &IpHeader, src: IpAddr, out: &mut 
     bytes::set_icmp_checksum(out, header);
 }
 
-/// Returns true if an error may be sent about a packet (RFC 1812, section 4.3.2.7; RFC 4443,
-/// section 2.4): not about errors, later fragments or packets for many, except about the length of
-/// the latter (of IPv6, whose senders learn the MTU this way).
+/// Returns true if a packet may cause an error (RFC 1812, section 4.3.2.7; RFC 4443, section 2.4).
+/// Errors, later fragments and multicast or broadcast packets may not. The exception are multicast
+/// IPv6 packets that are too long, because their senders learn the MTU in this way.
 fn may_answer(refusal: Refusal, ip: &IpHeader, packet: &[u8]) -> bool {
     let kind = packet.get(usize::from(ip.header)).copied();
     let (is_error, for_many, from_nobody) = match (ip.src, ip.dst) {
@@ -83,8 +85,8 @@ fn may_answer(refusal: Refusal, ip: &IpHeader, packet: &[u8]) -> bool {
 }
 
 impl World {
-    /// Drops a packet at router number `index`, which is `node`, and informs its sender, if that is
-    /// a real program.
+    /// Drops a packet at node `node`, which is router number `index`, and sends an ICMP error if
+    /// the sender is a real program.
     #[cold]
     pub(crate) fn refuse<Q: EventQueue>(
         &mut self,
@@ -99,7 +101,8 @@ impl World {
             let back = world.ports.with_address(ip.src)?;
             let here = match refusal {
                 Refusal::PortUnreachable => packet.dst,
-                // RFC 1812 section 4.3.2.4: the interface by which the error leaves.
+                // The source address is that of the interface by which the error leaves (RFC 1812,
+                // section 4.3.2.4).
                 _ => {
                     let (flow, family) = (packet.path_key(), packet.family());
                     world.hop((node, index), back, family, flow)?.port
@@ -117,8 +120,8 @@ impl World {
         self.forward(node, index, id, agenda);
     }
 
-    /// Drops a packet that a router cannot forward: for an address that no interface here has, or
-    /// one without a route.
+    /// Drops a packet that a router cannot forward, because no interface of the network has its
+    /// destination address or because there is no route.
     #[cold]
     pub(crate) fn refuse_unroutable<Q: EventQueue>(
         &mut self,
@@ -142,8 +145,8 @@ impl World {
         }
     }
 
-    /// Forwards a packet for an address that no node has, in the network of interface `near`: the
-    /// last router on the way detects that.
+    /// Forwards a packet whose destination address belongs to the network of interface `near`, but
+    /// to no node. The last router on the way detects that.
     fn forward_to_nobody<Q: EventQueue>(
         &mut self,
         at: (u32, u32),
@@ -175,8 +178,8 @@ impl World {
         self.emit(hop.port, hop.via, id, agenda);
     }
 
-    /// Refuses a datagram for a simulated host or a router, which have no sockets. Returns false,
-    /// with the packet kept, if it is no datagram for this interface.
+    /// Refuses a datagram for a simulated host or a router, which have no sockets. Returns false
+    /// and keeps the packet if it is not a datagram for this interface.
     pub(crate) fn refuse_datagram<Q: EventQueue>(
         &mut self,
         port: PortId,
@@ -207,8 +210,8 @@ impl World {
         true
     }
 
-    /// Returns the bytes of an error about `packet`, with its source and destination; the caller
-    /// returns them as the scratch buffer.
+    /// Returns an ICMP error about `packet`, with its source and destination. The bytes are in the
+    /// scratch buffer, which the caller must return.
     fn error_about(
         &mut self,
         (node, now): (u32, Instant<Virtual>),
@@ -219,7 +222,7 @@ impl World {
         {
             return None;
         }
-        // Of a train, the error quotes the first segment.
+        // About a train, the error quotes the first segment.
         let first = match packet.segments() {
             0 | 1 => *packet,
             _ => self.piece(packet, 0, 1),
@@ -243,7 +246,7 @@ impl World {
         answer
     }
 
-    /// Returns a packet of `bytes` that a router itself sends out of `src`.
+    /// Returns a packet with `bytes` that a node itself sends from interface `src`.
     pub(crate) fn own_packet(&mut self, src: PortId, dst: PortId, bytes: &[u8]) -> PacketId {
         let ip = IpHeader::read(bytes).expect("it has just been written");
         let packet = self.ip_packet(src, dst, &ip, bytes);

@@ -1,5 +1,5 @@
-//! TCP timers of hosts that are connected to external frames, where virtual time skips over the
-//! timers of their kernels ([`crate::kernel_tcp`]).
+//! TCP timers for hosts with external frames, where virtual time skips over the timers of the
+//! hosts' kernels ([`crate::kernel_tcp`]).
 
 use std::net::IpAddr;
 
@@ -16,14 +16,14 @@ use crate::tables::slab::PacketId;
 use crate::world::World;
 
 impl World {
-    /// Keeps the TCP timers of a host's kernel in virtual time, for a host that is connected to
-    /// external frames. The kernel must be configured for it: its own timers set far in the future,
-    /// and immediate acknowledgements. The timers count in ticks of `tick`.
+    /// Keeps the TCP timers of a host's kernel in virtual time, for a host that is open to frames.
+    /// The kernel must be configured for this: its own timers must be far in the future, and it
+    /// must acknowledge immediately. The timers count in ticks of length `tick`.
     pub fn keep_tcp_timers(&mut self, node: Node, tick: Duration) {
         self.kernel_timers.keep(node.0, self.roles.len(), tick);
     }
 
-    /// Returns the activity of the timers of a host's kernel, if they are kept.
+    /// Returns the activity of a host's TCP timers; `None` if the network does not keep them.
     pub fn tcp_timer_stats(&self, node: Node) -> Option<TcpTimerStats> {
         let number = self.kernel_timers.at(node.0)?;
         Some(self.kernel_timers.get(number).stats())
@@ -38,7 +38,7 @@ impl World {
         })
     }
 
-    /// Handles a packet that a host's kernel sends; returns false if it is held back.
+    /// Processes a packet that a host's kernel sends; returns false if the packet is held back.
     #[cold]
     pub(super) fn note_sent<Q: EventQueue>(
         &mut self,
@@ -48,7 +48,8 @@ impl World {
     ) -> bool {
         let now = agenda.now();
         let neighbours = &self.kernel_timers.get(number).neighbours;
-        // The round trip of a connection's first segment counts from its creation by the kernel.
+        // The round-trip time of a connection's first segment counts from its creation by the
+        // kernel.
         let since = neighbours.waited_since(now).unwrap_or(now);
         let mut out = Vec::new();
         let mut fate = Fate::Pass;
@@ -78,7 +79,7 @@ impl World {
         fate == Fate::Pass
     }
 
-    /// Handles a packet that has arrived for a host's kernel.
+    /// Processes a packet that has arrived for a host's kernel.
     #[cold]
     pub(super) fn note_received<Q: EventQueue>(
         &mut self,
@@ -99,7 +100,7 @@ impl World {
         self.act_for_kernel(number, out, agenda);
     }
 
-    /// Handles an expired wake-up for the timers of a host's kernel.
+    /// Processes a scheduled wake-up for the timers of a host's kernel.
     pub(crate) fn wake_kernel_timers<Q: EventQueue>(
         &mut self,
         number: u32,
@@ -149,8 +150,8 @@ impl World {
         }
     }
 
-    /// Returns the instant at which the segment answered by this one was sent, if its sender's
-    /// timers are kept, too.
+    /// Returns the instant at which the segment was sent that `segment` answers; `None` unless the
+    /// network keeps the timers of the answering host too.
     fn echo_of(&self, packet: &Packet, segment: &Segment) -> Option<Instant<Virtual>> {
         let sender = self.ports.with_address(segment.connection.local.ip())?;
         let number = self.kernel_timers.at(self.ports[sender].node)?;
@@ -158,8 +159,8 @@ impl World {
         timers.echo_at(segment, packet.stamp)
     }
 
-    /// Updates a single segment before its retransmission to the fields that the kernel would send
-    /// now. Uses a buffer of its own, since the old one may be shared.
+    /// Updates a single segment before its retransmission to the header fields that the kernel
+    /// would send now. The segment gets a new buffer, since the old one may be shared.
     fn renew(&mut self, number: u32, packet: &mut Packet) {
         let segment = self.segment_of(packet);
         let timers = &self.kernel_timers.get(number).tcp;
@@ -187,9 +188,9 @@ impl World {
         self.ports.first_of(self.kernel_timers.node_of(number))
     }
 
-    /// Returns true for a segment from an address of the host, or from one that only the host knows
-    /// (for example a container's): not for forwarded segments, or those sent with the address of
-    /// another node.
+    /// Returns true for a segment whose source address is one of the host, or one that only the
+    /// host knows (for example a container's). Returns false for forwarded segments, and for
+    /// segments with the address of another node.
     fn is_own(&self, number: u32, segment: &Segment) -> bool {
         let owner = self.ports.with_address(segment.connection.local.ip());
         owner.is_none_or(|owner| owner == self.kernel_port(number))
@@ -208,10 +209,10 @@ impl World {
         Segment::read(buffer.inner(), packet.size, train)
     }
 
-    /// Returns the content of a packet between neighbours, and its sender.
+    /// Returns the content of a packet of neighbour resolution, and its sender's address.
     fn word_of(&self, packet: &Packet) -> Option<(Word, Option<IpAddr>)> {
         if packet.kind != Kind::Raw {
-            // A message made by the model itself, of either family.
+            // A message that the model itself has made, for IPv4 or IPv6.
             let address = |port| self.ports.address(port, packet.family());
             let word = match packet.kind {
                 Kind::ArpRequest => Word::Asks(address(packet.dst)?),

@@ -1,5 +1,5 @@
-//! Handling of packets by each kind of node: methods of [`World`](crate::World) only. The state
-//! that they work on is in [`tables`](crate::tables).
+//! Handling of packets by each kind of node. All functions are methods of [`World`](crate::World);
+//! the state on which they work is in [`tables`](crate::tables).
 
 pub(crate) mod arp;
 pub(crate) mod crossing;

@@ -1,8 +1,8 @@
-//! Packets of real programs: their bytes pass through the model unchanged.
+//! Packets of real programs, whose bytes pass the model unchanged.
 //!
-//! A TCP/IP stack beside the simulation opens a host, hands in IP packets and takes out those that
-//! arrived; a portal does the same with Ethernet frames (`frame.rs`). On the way they are packets
-//! like all others; only their bytes are in a buffer that is reused.
+//! A TCP/IP stack outside of the model opens a host, passes in IP packets, and takes out packets
+//! that have arrived. A portal does the same with Ethernet frames (`frame.rs`). In the model these
+//! are packets like all others; only their bytes are in a reusable buffer.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -23,14 +23,14 @@ use crate::tables::slab::PacketId;
 use crate::world::World;
 
 impl World {
-    /// Opens a host to the outside: packets of real programs that arrive there wait for
+    /// Opens a host for packets of real programs. Packets that arrive at the host wait for
     /// [`World::take_raw`]. At a host that is not open, the model answers echo requests and drops
-    /// all else.
+    /// all other packets of real programs.
     pub fn open(&mut self, node: Node) {
         self.outside.open(node.0, Opened::Packets);
     }
 
-    /// Sends an IP packet from a host. Anything but an IP packet is dropped and counted.
+    /// Sends an IP packet from a host. Other bytes are dropped and counted.
     pub fn send_raw<Q: EventQueue>(&mut self, node: Node, bytes: &[u8], agenda: &mut Agenda<Q>) {
         self.links.prepare();
         let Some(ip) = IpHeader::read(bytes) else {
@@ -41,14 +41,14 @@ impl World {
             self.counters.no_route += 1;
             return;
         };
-        // The router refuses a destination that no interface here has.
+        // The router refuses a destination address that no interface of the network has.
         let dst = self.ports.with_address(ip.dst).unwrap_or(PortId::NONE);
         let bytes = &bytes[..usize::from(ip.length)];
         let packet = self.ip_packet(src, dst, &ip, bytes);
         self.originate(packet, agenda);
     }
 
-    /// Returns a packet with the bytes of an IP packet whose header is `ip`.
+    /// Returns a packet for the bytes of an IP packet with header `ip`.
     pub(crate) fn ip_packet(
         &mut self,
         src: PortId,
@@ -65,15 +65,15 @@ impl World {
         };
         let buffer = self.packets.buffers.fill(bytes, what);
         let mut packet = Packet::raw(src, dst, buffer, ip.length);
-        // On a cable between two nodes these are not looked up, and without them a kernel would
-        // take the packet for a broadcast, which its TCP ignores.
+        // A cable between two nodes needs no MAC addresses. But without them a kernel would regard
+        // the packet as a broadcast, which its TCP ignores.
         (packet.src_mac, packet.dst_mac) = (src, src.peer());
         packet.describe(ip, bytes);
         packet
     }
 
-    /// Takes the next packet that arrived at an opened host: the host, the instant, and the bytes,
-    /// which are passed to `take`. `None` if there is none.
+    /// Takes the next packet that arrived at an open host: passes the host, the instant and the
+    /// bytes to `take`. Returns `None` if there is no packet.
     pub fn take_raw<R>(
         &mut self,
         take: impl FnOnce(Node, Instant<Virtual>, &[u8]) -> R,
@@ -87,10 +87,10 @@ impl World {
         Some(taken)
     }
 
-    /// Returns the bytes of a real packet for another engine: from the IP header on, or an ARP
-    /// message. If the other engine would not know its type, or the owner of its MAC addresses, it
-    /// is the whole frame, and the packet says so. The caller returns the buffer as the scratch
-    /// buffer.
+    /// Returns the bytes of a real packet for another engine: an IP packet or an ARP message. If
+    /// the other engine could not know its type or MAC addresses, the bytes are the whole frame,
+    /// and a flag of the packet says so. The bytes are in the scratch buffer, which the caller must
+    /// return.
     pub(crate) fn bytes_to_leave(&mut self, packet: &mut Packet) -> Vec<u8> {
         let is_raw = packet.kind == Kind::Raw;
         let content = is_raw.then(|| self.packets.buffers.get(packet.flow).content);
@@ -106,7 +106,7 @@ impl World {
             _ => {}
         }
         let bytes = self.frame_to_leave(packet);
-        // An ARP message of the model is as long on a wire as Ethernet makes it.
+        // On the wire, an ARP message of the model has the minimum length of Ethernet.
         packet.sack_to = u32::from(packet.size);
         packet.kind = Kind::Raw;
         packet.flags |= Packet::FRAMED;
@@ -135,7 +135,7 @@ impl World {
         };
         packet.sack_to = 0;
         if let Some(ip) = ip {
-            // The packet has been on its way already, and may have been marked.
+            // The packet has already passed links, and may have a congestion mark.
             let (ttl, tos) = (packet.ttl, packet.tos);
             packet.describe(&ip, bytes);
             (packet.ttl, packet.tos) = (ttl, tos);
@@ -159,7 +159,7 @@ impl World {
         true
     }
 
-    /// Queues a packet to be taken out, or drops it if too many are waiting.
+    /// Queues a packet for a real program, or drops it if too many packets wait.
     pub(crate) fn queue_outside(
         &mut self,
         outbox: Outbox,
@@ -175,8 +175,8 @@ impl World {
         }
     }
 
-    /// Returns the IP packet as one piece with all its checksums, in the scratch buffer, which the
-    /// caller returns.
+    /// Returns the bytes of an IP packet, in one piece and with all checksums. They are in the
+    /// scratch buffer, which the caller must return.
     pub(crate) fn assemble(&mut self, packet: &Packet) -> Vec<u8> {
         let mut scratch = self.outside.take_scratch();
         let buffer = self.packets.buffers.get(packet.flow);
@@ -189,8 +189,8 @@ impl World {
         scratch
     }
 
-    /// Returns the whole frame of a packet of a real program or of an ARP message, with all its
-    /// checksums, in the scratch buffer, which the caller returns.
+    /// Returns the whole frame of a real program's packet or of an ARP message, with all checksums.
+    /// The bytes are in the scratch buffer, which the caller must return.
     fn frame_to_leave(&mut self, packet: &Packet) -> Vec<u8> {
         let mut whole = Vec::new();
         self.with_frame(packet, |frame| {
@@ -203,7 +203,7 @@ impl World {
         whole
     }
 
-    /// Handles a packet of a real program at the end of a link.
+    /// Handles a packet of a real program that arrived at the end of a link.
     #[cold]
     pub(crate) fn deliver_raw<Q: EventQueue>(
         &mut self,
@@ -213,7 +213,7 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         if self.packets[id].kind == Kind::Fluid {
-            // It has made no hop: it is a message between engines.
+            // The packet is a message between engines and has not passed a link.
             self.counters.hops -= 1;
             return self.hear_of_fluid(id);
         }
@@ -254,7 +254,7 @@ impl World {
         }
     }
 
-    /// Delivers a packet to a stack beside the simulation, which takes packets one by one.
+    /// Delivers a packet to a stack outside of the model, which accepts single packets only.
     fn take_in<Q: EventQueue>(
         &mut self,
         node: u32,
@@ -283,7 +283,7 @@ impl World {
         self.packets.remove(id);
     }
 
-    /// Answers requests for the MAC address of a purely simulated host, and echo requests.
+    /// Answers requests for the MAC address of a simulated host, and echo requests to it.
     fn answer_raw<Q: EventQueue>(&mut self, port: PortId, id: PacketId, agenda: &mut Agenda<Q>) {
         let packet = self.packets[id];
         match self.packets.buffers.get(packet.flow).content {
@@ -306,7 +306,7 @@ impl World {
         self.packets.remove(id);
     }
 
-    /// Answers echo requests at a router, refuses datagrams and drops all else that is for the
+    /// Answers echo requests to a router, refuses datagrams, and drops all other packets for the
     /// router.
     pub(crate) fn answer_echo<Q: EventQueue>(
         &mut self,
@@ -337,7 +337,8 @@ impl World {
         self.forward(node, index, id, agenda);
     }
 
-    /// Returns the reply to an echo request; the caller returns it as the scratch buffer.
+    /// Returns the reply to an echo request. It is in the scratch buffer, which the caller must
+    /// return.
     fn echo_reply(&mut self, packet: &Packet) -> Option<Vec<u8>> {
         let mut scratch = self.assemble(packet);
         if bytes::turn_into_echo_reply(&mut scratch) {
@@ -347,8 +348,8 @@ impl World {
         None
     }
 
-    /// Handles an ARP message of a real program, or one of neighbour discovery, at an interface for
-    /// which the model answers.
+    /// Handles an ARP or neighbour discovery message of a real program at an interface for which
+    /// the model answers.
     fn handle_raw_question<Q: EventQueue>(
         &mut self,
         port: PortId,
@@ -368,7 +369,7 @@ impl World {
         }
         let mac = match said.mac {
             Some(mac) => self.outside.macs.key(mac),
-            // Of IPv6, a sender that knows our MAC address need not include its own.
+            // In IPv6, a sender that knows the receiver's MAC address need not include its own.
             None => Some(packet.src_mac),
         };
         let sender = self.ports.with_address(said.sender);
@@ -387,13 +388,13 @@ impl World {
         }
     }
 
-    /// Returns our answer to a real program's neighbour solicitation.
+    /// Returns the advertisement of `port` in answer to a real program's neighbour solicitation.
     fn advertise(&mut self, port: PortId, (own, to): (Ipv6Addr, Ipv6Addr), mac: PortId) -> Packet {
         let mut message = self.advertisement(port, own, to);
         let mut mac = mac;
         if to.is_unspecified() {
-            // A host that wants the address for itself is told that it is taken (RFC 4861, section
-            // 7.2.4).
+            // A host that checks if the address is unused is informed that it is in use (RFC 4861,
+            // section 7.2.4).
             message.flags &= !NdMessage::SOLICITED;
             message.dst = ALL_NODES;
             let everybody = self.outside.macs.key(bytes::multicast_mac(ALL_NODES));
@@ -417,14 +418,14 @@ impl World {
     }
 }
 
-/// RFC 4291, section 2.7.1.
+/// All-nodes multicast address (RFC 4291, section 2.7.1).
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// Minimum payload of an Ethernet frame, with its padding (IEEE 802.3), in bytes.
+/// Minimum payload of an Ethernet frame in bytes; shorter payloads are padded (IEEE 802.3).
 const LEAST_ON_WIRE: u16 = 46;
 
-/// Returns true if a packet has MAC addresses under numbers that only this engine knows, or is an
-/// ARP message for an address that no engine knows.
+/// Returns true if a packet has MAC addresses whose numbers only this engine knows, or is an ARP
+/// message for an address that no engine knows.
 pub(super) fn is_known_here_only(packet: &Packet) -> bool {
     let is_arp = matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply);
     Macs::is_own(packet.src_mac)

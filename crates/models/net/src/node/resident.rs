@@ -1,13 +1,13 @@
-//! Machines that live at a node of the network and speak a protocol that the model itself does not
-//! know.
+//! Residents: state machines at nodes of the network, for protocols that the model itself does not
+//! have.
 //!
 //! A [`Resident`] receives the frames that it selects, with the instants at which their first bits
-//! arrived, and sends frames of its own, which wait in the node's queues behind all others; on
-//! request it is told when the first bit of one left. A clock that stamps its messages needs that
-//! (the message timestamp point of IEEE 1588-2008, 7.3.4.1). Other frames are handled as usual: a
-//! switch forwards them, a host answers or drops them.
+//! arrived. It sends frames of its own, which wait in the node's queues behind other packets. On
+//! request it is informed when the first bit of such a frame has left. A clock that timestamps its
+//! messages needs these instants (the message timestamp point of IEEE 1588-2008, 7.3.4.1). All
+//! other frames are handled as usual: a switch forwards them, and a host answers or drops them.
 //!
-//! At a switch it lives in VLAN 1: frames with another tag pass it by.
+//! The resident of a switch is in VLAN 1 and does not receive frames of other VLANs.
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
@@ -21,30 +21,30 @@ use crate::tables::slab::PacketId;
 use crate::tables::switch::PortMode;
 use crate::world::World;
 
-/// VLAN of the residents of switches, and default VLAN of ports (IEEE 802.1Q, 9.6).
+/// VLAN of residents at switches, and default VLAN of ports (IEEE 802.1Q, 9.6).
 pub(super) const VLAN: u16 = 1;
 
-/// Input of a resident.
+/// Event for a resident.
 pub(super) enum Input {
-    /// A frame that it selected has arrived.
+    /// A frame that the resident selected has arrived.
     Frame {
         port: usize,
         id: PacketId,
         into: PortId,
     },
-    /// A frame of its own left, or was dropped.
+    /// A frame that the resident sent has left, or was dropped.
     Departure {
         port: usize,
         tag: u64,
         at: Option<Instant<Virtual>>,
     },
-    /// Its timer has expired.
+    /// The resident's timer has expired.
     Wake,
 }
 
 impl World {
-    /// Places `resident` at a host or switch, replacing any resident there. Must be called before
-    /// [`World::start`]; returns false if the node is a router.
+    /// Places `resident` at a host or switch, and replaces the node's resident, if any. Must be
+    /// called before [`World::start`]. Returns false if the node is a router.
     pub fn attach(&mut self, node: Node, resident: Box<dyn Resident>) -> bool {
         let ports = match self.roles[node.0 as usize] {
             NodeRole::Host => vec![self.ports.first_of(node.0)],
@@ -59,12 +59,12 @@ impl World {
         true
     }
 
-    /// Returns the resident at a node.
+    /// Returns the resident at a node; `None` without one.
     pub fn resident(&self, node: Node) -> Option<&dyn Resident> {
         self.residents.get(self.residents.at(node.0)?)
     }
 
-    /// Returns the resident at a node, mutably.
+    /// Returns the resident at a node for modification; `None` without one.
     pub fn resident_mut(&mut self, node: Node) -> Option<&mut dyn Resident> {
         self.residents.get_mut(self.residents.at(node.0)?)
     }
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// Gives a real packet to the node's resident if that selects it; returns true if it was taken.
+    /// Offers a real packet to the node's resident; returns true if the resident took it.
     pub(crate) fn offer_to_resident<Q: EventQueue>(
         &mut self,
         node: NodeId,
@@ -111,7 +111,7 @@ impl World {
             self.packets.remove(id);
             return true;
         }
-        // A train is delivered as single frames.
+        // The resident receives a train as single frames.
         for segment in 0..packet.segments() {
             let part = self.piece(&packet, segment, 1);
             let id = self.packets.insert(part);
@@ -128,13 +128,13 @@ impl World {
         };
         match self.switches[index as usize].mode(port) {
             Some(PortMode::Access(own)) => *own == VLAN && vlan == 0,
-            // Untagged frames on a trunk come from the resident of a neighbour.
+            // On a trunk, untagged frames come from the resident of a neighbour.
             Some(PortMode::Trunk) => matches!(vlan, 0 | VLAN),
             None => false,
         }
     }
 
-    /// Runs a resident, and carries out its requests.
+    /// Runs a resident with one event, and carries out its requests.
     pub(super) fn act<Q: EventQueue>(&mut self, number: u32, input: Input, agenda: &mut Agenda<Q>) {
         let Some(mut resident) = self.residents.take(number) else {
             return;
@@ -205,7 +205,7 @@ impl World {
     }
 }
 
-/// Completes the checksum that a kernel left to its network card.
+/// Completes a checksum that a kernel has left to its network card.
 fn complete(frame: &mut [u8], content: Content, offload: Offload) {
     if let (Content::Ip, Some(checksum)) = (content, offload.checksum) {
         crate::bytes::complete(frame, checksum.start, checksum.offset);

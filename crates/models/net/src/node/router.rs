@@ -1,4 +1,4 @@
-//! Forwarding.
+//! Routers: forwarding of packets.
 
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
@@ -11,7 +11,7 @@ use crate::tables::slab::PacketId;
 use crate::world::World;
 
 impl World {
-    /// Handles a packet at router `node`, from outside or from itself.
+    /// Handles a packet at router `node`, which has arrived there or which the router itself sends.
     #[inline]
     pub(crate) fn forward<Q: EventQueue>(
         &mut self,
@@ -23,7 +23,7 @@ impl World {
         let packet = &mut self.packets[id];
         let dst = packet.dst;
         if dst == PortId::NONE {
-            // The address belongs to no node here.
+            // The address belongs to no node of the network.
             return self.refuse_unroutable((node, index), id, agenda);
         }
         if self.ports[dst].node == node {
@@ -44,7 +44,8 @@ impl World {
         }
     }
 
-    /// Returns the hop of a router for packets to interface `dst`, by its address of this family.
+    /// Returns the next hop at a router for packets to interface `dst`, by its address of this
+    /// family.
     #[inline]
     pub(crate) fn hop(
         &self,
@@ -61,7 +62,7 @@ impl World {
         {
             Some(hop)
         } else if to.peer_node == node {
-            // The destination is at the other end of one of the router's cables.
+            // The destination is at the far end of one of the router's cables.
             Some(Hop {
                 port: dst.peer(),
                 via: dst,
@@ -75,8 +76,8 @@ impl World {
         }
     }
 
-    /// Answers echo requests to a router, refuses datagrams of real programs, and drops all else
-    /// that is for the router.
+    /// Answers echo requests to a router, refuses real programs' datagrams, and drops all other
+    /// packets for the router.
     fn receive_at_router<Q: EventQueue>(
         &mut self,
         node: u32,

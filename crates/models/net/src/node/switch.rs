@@ -1,4 +1,4 @@
-//! Ethernet switches: learning, ageing, flooding, VLANs.
+//! Ethernet switches: learning and ageing of addresses, flooding, VLANs.
 
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
@@ -9,7 +9,7 @@ use crate::tables::switch::PortMode;
 use crate::world::World;
 
 impl World {
-    /// Handles a frame at switch number `index`, received through its port `into`.
+    /// Handles a frame that switch number `index` receives at its port `into`.
     pub(crate) fn bridge<Q: EventQueue>(
         &mut self,
         index: u32,
@@ -29,7 +29,7 @@ impl World {
         let known = switch.learn_and_find(now, vlan, frame.src_mac, into, frame.dst_mac);
         if let Some(port) = known {
             if port == into {
-                // Its station is behind the port from which it came.
+                // The receiver is behind the port at which the frame arrived.
                 return self.packets.remove(id);
             }
             return self.put_out(index, port, id, agenda);

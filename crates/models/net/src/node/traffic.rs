@@ -1,4 +1,4 @@
-//! Sources of datagrams, at their hosts.
+//! Sources of datagrams at hosts.
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
@@ -7,7 +7,7 @@ use crate::ids::Token;
 use crate::world::World;
 
 impl World {
-    /// Schedules a source's first packet from now on.
+    /// Schedules the first packet of a source that is due now or later.
     pub(crate) fn begin_source<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
         let source = &mut self.sources[index];
         if let Some(at) = source.advance_to(agenda.now()) {
@@ -16,7 +16,7 @@ impl World {
         }
     }
 
-    /// Schedules a source's next packet.
+    /// Schedules the next packet of a source.
     pub(crate) fn schedule_source<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
         let source = &mut self.sources[index];
         let Some(at) = source.advance() else {
@@ -26,7 +26,7 @@ impl World {
         agenda.schedule(at.max(agenda.now()), node, Token::SOURCE | index);
     }
 
-    /// Sends a source's packet that is due.
+    /// Sends the packet of a source that is due now.
     pub(crate) fn handle_source<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
         let packet = self.sources[index].send(index);
         self.originate(packet, agenda);

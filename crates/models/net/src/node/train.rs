@@ -1,12 +1,12 @@
-//! Trains: segments that a real kernel handed over in one piece.
+//! Trains: TCP segments that a real kernel has passed to its network card in one piece.
 //!
-//! A kernel gives 64 KiB to its network card and lets the card segment them. To segment them here,
-//! one by one, would cost most of a portal's throughput. So they travel whole as long as that
-//! cannot be observed: a train takes the same time on a wire as its segments do, and counts as so
-//! many packets in a queue. It is cut, without a copy of its bytes, if a link would be busy with it
-//! for longer than 60 µs (at each hop after the first its first segment is late by that much at
-//! most), if the queue has room for a part of it only, and if chance, CoDel or priorities decide
-//! about packets one by one.
+//! A kernel passes up to 64 KiB to its network card, which divides them into segments. Dividing
+//! them here would cost most of a portal's throughput. A train therefore travels as one packet
+//! where the difference cannot be observed: on a wire it takes the same time as its segments, and
+//! in a queue it counts as that many packets. A train is divided, without copying its bytes, in
+//! three cases. The link would be busy with it for longer than 60 µs (after the first hop, the
+//! first segment is late by at most that much). The queue has room for a part of it only. Or
+//! chance, CoDel or priorities decide about each packet separately.
 
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
@@ -16,12 +16,12 @@ use crate::packet::{Packet, PortId};
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
-/// Maximum time for which a link may be busy with one train: at 10 Gbit/s 64 KiB take 54 µs, at 1
-/// Gbit/s four segments take 49 µs.
+/// Maximum time for which a link may be busy with one train. At 10 Gbit/s, 64 KiB take 54 µs; at 1
+/// Gbit/s, four segments take 49 µs.
 const TRAIN_TIME: Duration = Duration::from_us(60);
 
 impl World {
-    /// Puts a train on the link out of `port`, whole or in parts.
+    /// Puts a train on the link out of `port`, as one packet or in parts.
     #[cold]
     pub(crate) fn transmit_train<Q: EventQueue>(
         &mut self,
@@ -54,7 +54,7 @@ impl World {
         self.packets.remove(id);
     }
 
-    /// Returns `count` segments of a train, from its `first` on.
+    /// Returns a train of `count` segments of `train`, from its segment number `first` on.
     pub(crate) fn piece(&self, train: &Packet, first: u32, count: u32) -> Packet {
         let header = train.segment_header();
         let whole = self.packets.buffers.get(train.flow).train();

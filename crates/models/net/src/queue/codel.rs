@@ -1,11 +1,11 @@
-//! Controlled delay, RFC 8289.
+//! Controlled delay (CoDel), RFC 8289.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::tables::slab::{Fifo, PacketId, Slab};
 use crate::tables::stats::LinkStats;
 
-/// State of RFC 8289 section 5; names as there.
+/// State of CoDel; the names are those of RFC 8289, section 5.
 #[derive(Clone, Debug)]
 pub(crate) struct CoDel {
     list: Fifo,
@@ -48,8 +48,8 @@ impl CoDel {
         self.list.len()
     }
 
-    /// Section 5.5, `dequeue`; instead of a drop, a packet that supports marks is marked and
-    /// passes, if the queue marks.
+    /// Removes the next packet to send (`dequeue` of section 5.5). In place of a drop, a packet
+    /// that supports marks is marked and sent, if the queue is configured to mark.
     pub(crate) fn dequeue(
         &mut self,
         now: Instant<Virtual>,
@@ -84,7 +84,8 @@ impl CoDel {
                 (first, _) = self.take(now, packets);
             }
             self.dropping = true;
-            // Soon after the last time, continue near the rate that controlled the queue then.
+            // Soon after the previous dropping state, continue near the drop rate that was in use
+            // then.
             let delta = self.count - self.last_count;
             let recent = now - self.drop_next < Duration::from_ns(16 * self.interval.as_ns());
             self.count = if delta > 1 && recent { delta } else { 1 };
@@ -100,8 +101,8 @@ impl CoDel {
         marked
     }
 
-    /// Section 5.4, `dodequeue`: returns the first packet, and true if the sojourn has been above
-    /// the target for an interval.
+    /// Removes the first packet (`dodequeue` of section 5.4). Also returns true if the waiting time
+    /// has been above the target for an interval.
     fn take(&mut self, now: Instant<Virtual>, packets: &Slab) -> (Option<PacketId>, bool) {
         let Some(id) = self.list.pop(packets) else {
             self.first_above_time = None;
@@ -115,7 +116,8 @@ impl CoDel {
         (Some(id), now >= since)
     }
 
-    /// Section 5.3: returns the interval shortened by the root of the count.
+    /// Returns the time of the next drop (section 5.3): the interval divided by the root of the
+    /// count.
     fn control_law(&self, from: Instant<Virtual>) -> Instant<Virtual> {
         let interval = self.interval.as_ns() as f64 / f64::from(self.count).sqrt();
         from + Duration::from_ns(interval as i64)

@@ -1,8 +1,8 @@
-//! Queues that decide about a packet when it is taken out, not only when it arrives.
+//! Queues that decide about a packet when it leaves, not only when it arrives.
 //!
-//! Drop-tail and RED decide on arrival, so a [`crate::link::Link`] computes all their times at once
-//! and needs one event per packet. The disciplines here cost a second event, at the end of each
-//! transmission.
+//! Drop-tail and RED decide on arrival, so that [`crate::link::Link`] can compute all times at once
+//! and needs one event per packet. The disciplines of this module need a second event, at the end
+//! of each transmission.
 
 mod codel;
 mod priority;
@@ -18,7 +18,7 @@ pub(crate) use codel::CoDel;
 pub(crate) use priority::Priority;
 pub(crate) use red::{Red, Verdict};
 
-/// Queue in front of a transmitter.
+/// Queue in front of a transmitter, with its discipline.
 #[derive(Clone, Debug)]
 pub(crate) enum Discipline {
     DropTail { list: Fifo, packets: u32 },
@@ -27,8 +27,8 @@ pub(crate) enum Discipline {
 }
 
 impl Discipline {
-    /// Makes a queue. RED in front of a link that schedules is refused when the network is built,
-    /// since its average would be wrong.
+    /// Returns an empty queue. The builder of a network refuses RED on a link that schedules its
+    /// packets, since its average would be wrong.
     pub(crate) fn new(config: &QueueConfig) -> Self {
         match *config {
             QueueConfig::DropTail { packets } => Self::drop_tail(packets),
@@ -50,7 +50,7 @@ impl Discipline {
         }
     }
 
-    /// Adds the packet; returns an error if there is no room.
+    /// Adds a packet; fails if there is no room.
     pub(crate) fn enqueue(
         &mut self,
         now: Instant<Virtual>,
@@ -74,8 +74,8 @@ impl Discipline {
         }
     }
 
-    /// Returns the next packet to be transmitted. Packets dropped on the way are freed; they and
-    /// marked ones are counted.
+    /// Removes the next packet to transmit. Packets that are dropped meanwhile are freed; drops and
+    /// marks are counted.
     pub(crate) fn dequeue(
         &mut self,
         now: Instant<Virtual>,
@@ -89,7 +89,7 @@ impl Discipline {
         }
     }
 
-    /// Returns the number of waiting packets.
+    /// Returns the number of packets that wait.
     pub(crate) fn len(&self) -> u32 {
         match self {
             Self::DropTail { list, .. } => list.len(),

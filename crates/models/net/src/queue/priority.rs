@@ -2,8 +2,8 @@
 
 use crate::tables::slab::{Fifo, PacketId, Slab};
 
-/// Eight lists; the non-empty one with the highest precedence (RFC 791, the three high bits of the
-/// type of service) is served first.
+/// Eight first-in first-out lists, one per IP precedence (the three high bits of the type of
+/// service, RFC 791). The non-empty list with the highest precedence is served first.
 #[derive(Clone, Debug)]
 pub(crate) struct Priority {
     lists: [Fifo; 8],

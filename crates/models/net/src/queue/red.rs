@@ -1,25 +1,25 @@
-//! Random early detection.
+//! Random early detection (RED).
 
 use timeloom_engine::Random;
 
 use crate::config::RedConfig;
 
-/// Floyd and Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM ToN
-/// 1(4), 1993, figure 2, with the gentle slope above `max_threshold` that the first author
+/// RED as in Floyd and Jacobson, "Random early detection gateways for congestion avoidance",
+/// IEEE/ACM ToN 1(4), 1993, figure 2. Above `max_threshold` it has the gentle slope that Floyd
 /// recommended later.
 #[derive(Clone, Debug)]
 pub(crate) struct Red {
     config: RedConfig,
     average: f64,
-    /// Packets admitted since the last drop; spreads drops evenly.
+    /// Number of packets admitted since the last drop, by which drops are spread evenly.
     count: i64,
 }
 
-/// Verdict on a packet.
+/// Decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Admit,
-    /// Marked if its transport supports marks, else dropped.
+    /// Mark the packet if its transport supports marks; otherwise drop it.
     Mark,
     Drop,
 }
@@ -33,13 +33,13 @@ impl Red {
         }
     }
 
-    /// Returns the configuration.
+    /// Returns the parameters of this queue.
     pub(crate) fn config(&self) -> RedConfig {
         self.config
     }
 
-    /// Returns the verdict on a packet that finds `waiting` others. `idle_packets` is the number of
-    /// packets that could have been sent since the queue became empty.
+    /// Decides about a packet that finds `waiting` others in the queue. `idle_packets` is the
+    /// number of packets that could have been sent while the queue was empty.
     pub(crate) fn judge(
         &mut self,
         waiting: u32,

@@ -1,4 +1,4 @@
-//! A step: evaluates the links' fluid of the last step, and sends that of the next.
+//! Steps of fluid flows: each evaluates the fluid of the last step and sends that of the next.
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
@@ -21,9 +21,9 @@ impl World {
     ///
     /// # Errors
     ///
-    /// Fails if one of them is no host, if there is no route between them, if the configuration is
-    /// invalid, or if a link on the way decides about packets one by one: only drop-tail queues
-    /// without jitter or reordering support fluid.
+    /// Fails if one of them is not a host, if there is no route between them, if the configuration
+    /// is invalid, or if a link on the path decides about each packet separately. Fluid is
+    /// supported by drop-tail queues and RED without jitter or reordering.
     pub fn add_fluid(
         &mut self,
         from: Node,
@@ -85,7 +85,7 @@ impl World {
         Ok(FluidId(index))
     }
 
-    /// Returns the account of a link, which becomes one with fluid.
+    /// Returns the index of a link's account; the link gets one if it has none.
     fn account(&mut self, port: PortId) -> u32 {
         let fluid = &mut self.fluid;
         fluid.account_of.resize(self.ports.len(), 0);
@@ -111,19 +111,20 @@ impl World {
         fluid.accounts.len() as u32 - 1
     }
 
-    /// Sets the interval of rate changes. The default is every millisecond, or four times in the
-    /// shortest round trip of a fluid TCP, but no more than ten times in a millisecond.
+    /// Sets the length of a step, after which rates change. By default it is a millisecond, or a
+    /// quarter of the shortest round-trip time of a fluid TCP flow if that is shorter, but at least
+    /// 0.1 ms.
     pub fn set_fluid_step(&mut self, step: Duration) {
         let step = step.max(Duration::from_us(1));
         (self.fluid.step, self.fluid.running) = (Some(step), step);
     }
 
-    /// Returns the interval of rate changes.
+    /// Returns the length of a step, after which rates change.
     pub fn fluid_step(&self) -> Duration {
         self.fluid.step.unwrap_or(self.fluid.running).min(LONGEST)
     }
 
-    /// Schedules the first step at the beginning.
+    /// Schedules the first step.
     pub(crate) fn start_fluid<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
         if self.fluid.flows.iter().any(|flow| !flow.is_elsewhere) {
             agenda.schedule(agenda.now(), STEPS, Token::FLUID);
@@ -138,7 +139,7 @@ impl World {
         agenda.schedule(now + step, STEPS, Token::FLUID);
     }
 
-    /// Evaluates the fluid on each link.
+    /// Ends a step: evaluates the fluid on each link.
     fn close_step(&mut self, now: Instant<Virtual>) {
         for account in &mut self.fluid.accounts {
             let link = self.links.get_mut(account.port);
@@ -166,7 +167,7 @@ impl World {
         }
     }
 
-    /// Sends the fluid of each flow, and that from other engines, along its path.
+    /// Sends the fluid of each flow, and fluid from other engines, along the links of its path.
     fn send_fluid(&mut self, now: Instant<Virtual>, step: Duration) {
         let mut fluid = core::mem::take(&mut self.fluid);
         for number in 0..fluid.flows.len() as u32 {
@@ -177,7 +178,7 @@ impl World {
         self.fluid = fluid;
     }
 
-    /// Returns true if a port is at a node of this engine.
+    /// Returns true if this engine has the node of a port.
     fn has(&self, port: PortId) -> bool {
         self.crossings.owns(self.ports[port].node)
     }
@@ -204,7 +205,7 @@ impl World {
             let Some(cut) = fluid.cuts.get_mut(hop.cut as usize) else {
                 continue;
             };
-            // The link is cut: one side of it is here, or neither.
+            // The link is cut: this engine has one of its ends, or neither.
             if let Some(before) = stretch.take() {
                 let packets = before.packets;
                 let told = before.beyond(cut);
@@ -221,7 +222,7 @@ impl World {
         }
     }
 
-    /// Sets the queues' arrivals until the next step.
+    /// Begins a step: sets the arrivals of all queues until the next step.
     fn open_step(&mut self, step: Duration) {
         for account in &self.fluid.accounts {
             if let Some(link) = self.links.get_mut(account.port) {
@@ -230,7 +231,7 @@ impl World {
         }
     }
 
-    /// Returns the source and destination of a fluid flow.
+    /// Returns the source and the destination host of a fluid flow.
     pub fn fluid_ends(&self, flow: FluidId) -> [Node; 2] {
         let flow = &self.fluid.flows[flow.0 as usize];
         [flow.from, flow.to].map(|port| self.node_of(port))
@@ -256,7 +257,7 @@ impl World {
         }
     }
 
-    /// Returns the counters of the fluid at the link out of `port`, as of the last step.
+    /// Returns the counters of the fluid on the link out of `port`, as of the last step.
     pub fn fluid_link(&self, port: PortId) -> FluidLinkStats {
         let link = self.links.get(port);
         link.map(Link::fluid_stats).unwrap_or_default()
@@ -274,8 +275,9 @@ impl World {
     }
 }
 
-/// Steps belong to no node; all engines give them the same place among events of one instant.
+/// Node under which steps are scheduled. Steps belong to no node; all engines must use the same
+/// number, so that the order among events of one instant is the same.
 const STEPS: NodeId = NodeId(0);
 
-/// Maximum length of a step, whatever was requested.
+/// Maximum length of a step, whatever [`World::set_fluid_step`] requested.
 const LONGEST: Duration = Duration::from_s(1);

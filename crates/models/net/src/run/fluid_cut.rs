@@ -1,10 +1,11 @@
-//! Fluid that goes from one engine to another.
+//! Fluid that crosses from one engine to another.
 //!
-//! An engine takes a flow along the links that it has: a *stretch*. If a cut link ends the stretch,
-//! the engine behind it is told with each step how much came through, and reports which part of
-//! that gets through beyond and how long packets wait there. Either message takes as long as the
-//! cut link, like a packet; a step uses the messages that have arrived by then. Amounts are
-//! cumulative, so none is lost with a late message. Within one engine all of this takes no time.
+//! An engine carries a flow along those links of the path that it has; consecutive ones are a
+//! *stretch*. If a cut link ends a stretch, the engine behind the cut is informed in each step of
+//! the amount that has come through. In return it reports the fraction that gets through beyond the
+//! cut, and the waiting time there. Both messages take as long as a packet on the cut link, and a
+//! step uses the messages that have arrived by then. Amounts are cumulative, so a late message
+//! loses nothing. Within one engine, no messages are needed and all of this takes no time.
 
 use std::sync::Arc;
 
@@ -16,29 +17,30 @@ use crate::tables::crossings::Owner;
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
-/// Flow on consecutive links of one engine.
+/// Part of a flow on consecutive links of one engine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
     pub(super) packets: f64,
-    /// Part that gets through to the receiver, and waiting time on the way.
+    /// Fraction that reaches the receiver; the item below is the waiting time on the way there.
     survives: f64,
     wait_ns: f64,
-    /// Hop after which the flow came from another engine, and the link; `None` at its source.
+    /// Hop after which the flow came from another engine, with the link; `None` if the stretch
+    /// begins at the source.
     behind: Option<(u32, PortId)>,
     came: f64,
 }
 
-/// Message between engines.
+/// Message between engines about a flow at a cut link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Word {
-    /// Number of packets that came through the cut link.
+    /// Number of packets that have come through the cut link so far.
     Came(f64),
-    /// Part that gets through beyond the cut link, and waiting time of packets there in ns.
+    /// Fraction that gets through beyond the cut link, and waiting time of packets there in ns.
     Beyond(f64, f64),
 }
 
 impl Stretch {
-    /// Returns the stretch that begins at the source.
+    /// Returns the stretch that begins at the source with this number of packets.
     pub(super) fn from(packets: f64) -> Self {
         Self {
             packets,
@@ -49,7 +51,7 @@ impl Stretch {
         }
     }
 
-    /// Returns the stretch that begins after a hop by a link from another engine.
+    /// Returns the stretch that begins behind the cut after hop `hop`, whose link is `link`.
     pub(super) fn behind(packets: f64, hop: u32, link: PortId) -> Self {
         Self {
             behind: Some((hop, link)),
@@ -57,7 +59,7 @@ impl Stretch {
         }
     }
 
-    /// Passes one link.
+    /// Carries the stretch over one link: applies the link's loss and waiting time.
     pub(super) fn pass(&mut self, flow: &mut FluidFlow, hop: &mut FlowHop, account: &mut Account) {
         let packets = self.packets;
         let bytes = f64::from(flow.packet_bytes) + account.overhead;
@@ -78,7 +80,8 @@ impl Stretch {
         self.wait_ns += account.wait_ns;
     }
 
-    /// Adds the reported loss and waiting time beyond a cut link. A loss is reported once.
+    /// Adds the loss and waiting time that were reported from beyond a cut. A loss is applied only
+    /// once.
     pub(super) fn beyond(mut self, cut: &mut FluidCut) -> Self {
         self.survives *= core::mem::replace(&mut cut.survives, 1.0);
         self.wait_ns += cut.wait_ns;
@@ -86,16 +89,16 @@ impl Stretch {
     }
 }
 
-/// Values of [`Packet::tos`] for each [`Word`].
+/// Value of [`Packet::tos`] for each variant of [`Word`].
 const CAME: u8 = 0;
 const BEYOND: u8 = 1;
-/// Upper limit: more packets in a step than any link carries.
+/// Upper limit of packets in a step; no link carries more.
 const MOST: f64 = 1e15;
-/// Maximum waiting time in any queue.
+/// Maximum waiting time in a queue, in ns.
 const LONGEST_NS: i64 = 3_600_000_000_000;
 
 impl World {
-    /// Returns the part of the fluid that engine `here` has.
+    /// Returns the part of the fluid for engine `here`.
     pub(crate) fn fluid_part(&self, owners: &Arc<[Owner]>, here: Owner) -> Fluid {
         let mut fluid = self.fluid.clone();
         let owner = |port: PortId| owners[self.ports[port].node as usize];
@@ -119,7 +122,7 @@ impl World {
         fluid
     }
 
-    /// Ends a stretch, at the receiver or at a cut link, and informs its beginning.
+    /// Ends a stretch at the receiver or at a cut link, and informs the beginning of the stretch.
     pub(super) fn end_stretch(
         &mut self,
         flow: &mut FluidFlow,
@@ -138,7 +141,8 @@ impl World {
         }
     }
 
-    /// Informs the engine at the end of the link out of `port` of a flow that crosses after a hop.
+    /// Sends a message about a flow that crosses after a hop to the engine at the end of the link
+    /// out of `port`.
     pub(super) fn tell_of_fluid(
         &mut self,
         port: PortId,
@@ -162,7 +166,7 @@ impl World {
         self.crossings.push(packet, &[]);
     }
 
-    /// Handles another engine's message, which has passed [`Fluid::understands`].
+    /// Processes a message of another engine, which [`Fluid::understands`] has accepted.
     pub(crate) fn hear_of_fluid(&mut self, id: PacketId) {
         let packet = self.packets[id];
         self.packets.remove(id);
@@ -180,7 +184,7 @@ impl World {
     }
 }
 
-/// Decodes a packet's message; `None` if it is invalid.
+/// Decodes the message in a packet; `None` if it is invalid.
 fn read(packet: &Packet) -> Option<Word> {
     let number = f64::from_bits(u64::from(packet.sack_from) << 32 | u64::from(packet.sack_to));
     let wait_ns = packet.at.as_ns().checked_sub(packet.stamp.as_ns())?;
@@ -201,7 +205,7 @@ impl Fluid {
         self.cuts.get_mut(hop.cut as usize)
     }
 
-    /// Returns true if another engine's message is about a place where the flow crosses.
+    /// Returns true if a message of another engine is about a place where its flow crosses.
     pub(crate) fn understands(&self, packet: &Packet) -> bool {
         let flow = self.flows.get(packet.flow as usize);
         let hop = flow

@@ -1,4 +1,4 @@
-//! Interface to the engine: dispatch of events, and the steps of fluid, which belong to no node.
+//! Interface to the engine: dispatch of events, and the steps of fluid flows.
 
 mod fluid;
 mod fluid_cut;
@@ -50,10 +50,10 @@ impl<Q: EventQueue> Model<Q> for World {
 impl World {
     /// Schedules the first events of all flows and sources. Must be called once, at the beginning.
     ///
-    /// The beginning may be later than zero, for a part whose engine replaces one that is lost.
-    /// Sources continue as if they had sent all along. A TCP without an end is opened anew; its
-    /// other host must be informed of that ([`World::reopen`]). One with an end that had begun is
-    /// broken off, so that nothing is sent twice.
+    /// The beginning may be later than zero, for a part whose engine replaces a lost one. Sources
+    /// continue as if they had sent all along. An endless TCP flow is opened again, and the engine
+    /// of its other host must be informed ([`World::reopen`]). A TCP flow with an end that had
+    /// begun is broken off, so that nothing is sent twice.
     pub fn start<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
         self.links.prepare();
         for (index, flow) in self.flows.iter() {

@@ -1,4 +1,4 @@
-//! The links that a flow takes.
+//! Path of a flow: the links that its packets take.
 
 use crate::ids::NodeRole;
 use crate::packet::PortId;
@@ -7,9 +7,9 @@ use crate::tables::switch::PortMode;
 use crate::world::World;
 
 impl World {
-    /// Returns the ports out of which packets go from interface `from` to interface `to`, as hosts,
-    /// routers and switches with learnt addresses would send them. `None` if there is no route, or
-    /// a static route leads in a circle.
+    /// Returns the ports by which packets from interface `from` to interface `to` leave nodes, for
+    /// hosts, routers and switches that have learnt all addresses. Returns `None` if there is no
+    /// route, or if static routes form a loop.
     pub(super) fn path(&self, from: PortId, to: PortId, flow: u32) -> Option<Vec<PortId>> {
         let mut path = Vec::new();
         let here = self.ports[from];
@@ -21,7 +21,7 @@ impl World {
             }
         }
         self.cross_segment(from, via, &mut path)?;
-        // The limit is a packet's time to live, in routers.
+        // As many routers as the time to live of a packet permits.
         for _ in 0..64 {
             let node = self.ports[via].node;
             if node == self.ports[to].node {
@@ -37,7 +37,7 @@ impl World {
         None
     }
 
-    /// Adds the path out of `port` to the station at `to` on the same segment.
+    /// Appends the path from `port` to the interface `to` on the same segment.
     fn cross_segment(&self, port: PortId, to: PortId, path: &mut Vec<PortId>) -> Option<()> {
         path.push(port);
         if port.peer() == to {
@@ -46,8 +46,8 @@ impl World {
         self.through_switch(port.peer(), 0, to, path).then_some(())
     }
 
-    /// Searches behind the switch that a frame of VLAN `tag` has entered by `into`. Switches form
-    /// trees, so there is at most one path.
+    /// Searches the path to `to` behind the switch that a frame of VLAN `tag` has entered by
+    /// `into`. Switches form trees, so there is at most one path.
     fn through_switch(&self, into: PortId, tag: u16, to: PortId, path: &mut Vec<PortId>) -> bool {
         let node = self.ports[into].node;
         let NodeRole::Switch(index) = self.roles[node as usize] else {

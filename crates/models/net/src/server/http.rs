@@ -1,45 +1,45 @@
-//! Subset of HTTP/1.1 (RFC 9112) for curl, browsers and load generators.
+//! Subset of HTTP/1.1 (RFC 9112), sufficient for curl, browsers and load generators.
 
 use smoltcp::socket::tcp::Socket;
 
 use super::ServiceStats;
 use super::pump::{drop_all, fill};
 
-/// HTTP connection.
+/// State of an HTTP connection.
 #[derive(Debug)]
 pub(super) struct Http {
-    /// Size of a page whose path contains no number, in bytes.
+    /// Length in bytes of a page whose path contains no number.
     bytes: u64,
     state: State,
-    /// Start of an incomplete request; bounded.
+    /// Bytes of a request whose head is incomplete, at most [`LONGEST`].
     request: Vec<u8>,
-    /// Heads and short texts to be sent, before everything else.
+    /// Heads of responses and short texts to send before the present page.
     output: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Waiting for a request, or for the rest of one.
+    /// Waits for a request, or for the rest of its head.
     AwaitingRequest,
-    /// Receiving an upload: bytes still to come, and bytes received.
+    /// Receives an upload: `left` bytes are missing, `came` bytes have arrived.
     ReceivingBody { left: u64, came: u64, keep: bool },
-    /// Sending the rest of a page.
+    /// Sends the remaining `left` bytes of a page.
     SendingBody { left: u64, keep: bool },
-    /// Closing the connection.
+    /// Closes the connection.
     Closing,
 }
 
-/// Parsed request.
+/// Head of a request, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Request {
     method: Method,
-    /// Number in its path, as in `/100000`.
+    /// Number in the path, as in `/100000`; `None` for other paths.
     bytes: Option<u64>,
-    /// Length of its body.
+    /// Length of the request's body in bytes.
     length: u64,
-    /// The connection stays open.
+    /// True if the connection stays open after the response.
     keep: bool,
-    /// The client waits for permission to send the body.
+    /// True if the client waits for "100 Continue" before it sends the body.
     waits: bool,
 }
 
@@ -50,10 +50,10 @@ enum Method {
     Upload,
 }
 
-/// A status line's code and reason.
+/// Status code and reason phrase of a response.
 type Status = (u16, &'static str);
 
-/// Maximum length of the start of a request.
+/// Maximum length of a request's head in bytes.
 const LONGEST: usize = 8_192;
 const MOST_HEADERS: usize = 64;
 
@@ -67,7 +67,7 @@ impl Http {
         }
     }
 
-    /// Returns true if something is still to be sent.
+    /// Returns true if there are still bytes to send.
     pub(super) fn is_speaking(&self) -> bool {
         !self.output.is_empty() || matches!(self.state, State::SendingBody { .. })
     }
@@ -121,7 +121,7 @@ impl Http {
         }
     }
 
-    /// Reads a request, once its start is complete.
+    /// Reads from the socket until the head of a request is complete.
     fn read(
         &mut self,
         socket: &mut Socket<'_>,
@@ -134,7 +134,7 @@ impl Http {
                 let length = bytes.len().min(LONGEST - known);
                 head.extend(&bytes[..length]);
                 let parsed = parse(head);
-                // Bytes after the start are left for the next state.
+                // Bytes after the head are left for the next state.
                 let used = match &parsed {
                     Ok(Some((end, _))) => end - known,
                     _ => length,
@@ -191,7 +191,7 @@ impl Http {
     }
 }
 
-/// Reads at most `left` bytes; returns how many.
+/// Reads at most `left` bytes; returns the number of bytes read.
 fn take(socket: &mut Socket<'_>, left: u64, stats: &mut ServiceStats) -> u64 {
     let mut all = 0;
     while all < left && socket.can_recv() {
@@ -208,7 +208,7 @@ fn take(socket: &mut Socket<'_>, left: u64, stats: &mut ServiceStats) -> u64 {
     all
 }
 
-/// Returns the parsed start of a request and its end; `None` if it is incomplete.
+/// Parses the head of a request; also returns its length. Returns `None` if the head is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<(usize, Request)>, Status> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);

@@ -1,12 +1,12 @@
 //! Simulated hosts that serve real programs over TCP.
 //!
-//! A [`Server`] lives at a host of the model ([`crate::Resident`]): TCP packets for the host go to
-//! its own stack (smoltcp), byte for byte, and [`Service`]s answer. The model still handles
-//! neighbours, pings and datagrams. Real programs reach it through a portal; nothing here opens a
-//! socket of the machine.
+//! A [`Server`] is a [`crate::Resident`] of a host: TCP packets for the host go to a real TCP/IP
+//! stack (smoltcp), byte for byte, and [`Service`]s answer. The model still handles neighbour
+//! resolution, pings and datagrams. Real programs reach the server through a portal; this module
+//! opens no socket of the machine.
 //!
-//! Input from outside is bounded: the number of connections, the bytes for each, and a connection
-//! whose peer has vanished is dropped.
+//! Resources for peers are limited: the number of connections, and the bytes for each of them. A
+//! connection whose peer has vanished is dropped.
 
 mod http;
 mod pump;
@@ -26,32 +26,32 @@ use crate::stack::{Wire, addresses, give_addresses, stack_time};
 use crate::tables::residents::{FrameView, Outgoing, ReceivedFrame, Resident};
 use crate::{Node, World};
 
-/// Function of a server's port.
+/// Service at a port of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// Sends received bytes back (RFC 862).
     Echo,
     /// Discards received bytes (RFC 863).
     Discard,
-    /// Sends as fast as the peer receives, this much in all or, with `None`, until the peer closes
-    /// (after RFC 864).
+    /// Sends as fast as the peer receives: so many bytes, or without end for `None` (similar to RFC
+    /// 864).
     Source(Option<u64>),
-    /// HTTP/1.1: answers GET with a page of this many bytes, or of the number in the path; answers
-    /// POST and PUT with the number of received bytes.
+    /// Answers HTTP/1.1 requests: GET with a page of so many bytes, or of the number of bytes in
+    /// the path; POST and PUT with the number of received bytes.
     Http(u64),
 }
 
 /// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Ports and their functions; no port twice.
+    /// Ports, each with its service. A port may occur only once.
     pub services: Vec<(u16, Service)>,
     /// Maximum number of connections; further ones are refused.
     pub connections: usize,
-    /// Bytes buffered for each connection and direction: the window that it offers, and its maximum
-    /// in flight.
+    /// Bytes buffered per connection and direction. They limit the window that the server offers,
+    /// and its bytes in flight.
     pub buffer_bytes: usize,
-    /// Seed of the sequence numbers.
+    /// Seed of the initial sequence numbers.
     pub seed: u64,
 }
 
@@ -68,39 +68,39 @@ pub struct ServiceStats {
     pub requests: u64,
 }
 
-/// Simulated host with services.
+/// Simulated host with a TCP/IP stack and services.
 pub struct Server {
     addresses: Vec<IpAddr>,
     mac: [u8; 6],
-    /// Other stations are on the same segment: on a cable between two nodes the model leaves MAC
-    /// addresses as they were on the last one.
+    /// True if there are other stations on the host's segment. On a cable between two nodes,
+    /// packets keep the MAC addresses of the previous link.
     shared: bool,
     interface: Interface,
     device: Wire,
     sockets: SocketSet<'static>,
     services: Vec<(u16, Service, ServiceStats)>,
-    /// Listening sockets by service, while there is room for a connection.
+    /// Listening socket of each service; `None` while there is no room for a connection.
     listening: Vec<Option<SocketHandle>>,
-    /// Opened sockets, with their service and the state of the conversation.
+    /// Connections: socket, index of the service, and state of the conversation.
     open: Vec<(SocketHandle, usize, Conversation)>,
     connections: usize,
     buffer_bytes: usize,
-    /// Number of the next packet, which identifies its fragments.
+    /// IP identification of the next packet, by which fragments are reassembled.
     identification: u16,
     wake: Option<Instant<Virtual>>,
 }
 
-/// Idle time after which a peer is probed; after [`GIVEN_UP_AFTER`] the connection is dropped
-/// (RFC 9293, section 3.8.4, assumes hours; an experiment lasts minutes).
+/// Idle time after which a peer is probed. After [`GIVEN_UP_AFTER`] the connection is dropped. (RFC
+/// 9293, section 3.8.4, assumes hours, but an experiment lasts minutes.)
 const ASKED_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(30);
 const GIVEN_UP_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(120);
 
-/// Bytes of an IPv4 header without options.
+/// Length of an IPv4 header without options, in bytes.
 const MIN_IP: usize = 20;
 
 impl Server {
-    /// Places a server at a host with an address, from the start on; returns false if that is
-    /// impossible.
+    /// Places a server at a host that has an IP address. Returns false if that is impossible. Must
+    /// be called before the world starts.
     pub fn attach(world: &mut World, node: Node, options: &ServerOptions) -> bool {
         let Some(port) = world.port_of(node).filter(|_| world.is_host(node)) else {
             return false;
@@ -133,13 +133,13 @@ impl Server {
         world.attach(node, Box::new(server))
     }
 
-    /// Returns the server at a node.
+    /// Returns the server at a node; `None` without one.
     pub fn at(world: &World, node: Node) -> Option<&Self> {
         let resident: &dyn core::any::Any = world.resident(node)?;
         resident.downcast_ref()
     }
 
-    /// Returns its ports, with their functions and counters.
+    /// Returns the ports with their services and counters.
     pub fn services(&self) -> &[(u16, Service, ServiceStats)] {
         &self.services
     }
@@ -148,7 +148,8 @@ impl Server {
         mac == self.mac || !self.shared
     }
 
-    /// Keeps one socket listening for each service while there is room.
+    /// Opens a listening socket for each service that has none, while there is room for a
+    /// connection.
     fn listen(&mut self) {
         let full = self.open.len() >= self.connections;
         for (place, (port, ..)) in self.listening.iter_mut().zip(&self.services) {
@@ -162,14 +163,14 @@ impl Server {
                 socket.set_congestion_control(CongestionControl::Cubic);
                 socket.set_keep_alive(Some(ASKED_AFTER));
                 socket.set_timeout(Some(GIVEN_UP_AFTER));
-                // Fails for port 0 only, which cannot be reached.
+                // The call fails only for port 0, which clients cannot reach anyway.
                 let _ = socket.listen(*port);
                 *place = Some(self.sockets.add(socket));
             }
         }
     }
 
-    /// Runs stack and services until neither has anything to do.
+    /// Runs the stack and the services until neither makes progress.
     fn work(&mut self, now: Instant<Virtual>, out: &mut Outgoing) {
         let at = stack_time(now);
         loop {
@@ -189,7 +190,7 @@ impl Server {
         self.wake = due.map(|due| Instant::from_ns(due.total_micros() * 1_000).max(now));
     }
 
-    /// Moves sockets that are no longer listening out of the list.
+    /// Moves sockets with a connection from the listening sockets to the connections.
     fn accept(&mut self) {
         for (index, place) in self.listening.iter_mut().enumerate() {
             let Some(handle) = *place else { continue };
@@ -202,7 +203,7 @@ impl Server {
         }
     }
 
-    /// Continues every conversation; returns true if one made progress.
+    /// Continues the conversation of each connection; returns true if one of them made progress.
     fn serve(&mut self) -> bool {
         let mut any = false;
         for (handle, index, conversation) in &mut self.open {
@@ -212,14 +213,14 @@ impl Server {
         any
     }
 
-    /// Removes closed sockets. A socket that only waits for late packets (TIME-WAIT) is removed if
-    /// its place is needed.
+    /// Removes closed connections. A connection that only waits for late packets (TIME-WAIT) is
+    /// removed if its place is needed.
     fn forget(&mut self) {
         let full = self.open.len() >= self.connections;
         let sockets = &mut self.sockets;
         self.open.retain(|(handle, ..)| {
             let state = sockets.get::<Socket>(*handle).state();
-            // After a SYN without a connection the socket listens again.
+            // A socket listens again after a SYN that led to no connection.
             let ended =
                 matches!(state, State::Closed | State::Listen) || full && state == State::TimeWait;
             if ended {
@@ -229,9 +230,9 @@ impl Server {
         });
     }
 
-    /// Allows fragmentation of a packet. smoltcp does not discover the path MTU, so its packets may
-    /// be fragmented; the fragments of each need a number of their own (RFC 791, section 2.3).
-    /// Those of IPv6 fit ([`Wire::at`]).
+    /// Permits routers to fragment a packet. smoltcp does not discover the path MTU, so routers may
+    /// have to fragment its packets; the fragments of each packet need an identification of their
+    /// own (RFC 791, section 2.3). IPv6 packets always fit ([`Wire::at`]).
     fn allow_cutting(&mut self, packet: &mut [u8]) {
         if packet.len() >= MIN_IP && !bytes::is_v6(packet) {
             put16(packet, 4, self.identification);
@@ -247,7 +248,7 @@ impl Resident for Server {
         matches!(glance.ethertype, 0x0800 | 0x86dd)
             && self.is_at(glance.destination)
             && IpHeader::read(glance.inner).is_some_and(|ip| {
-                // Fragments are not reassembled.
+                // The server does not reassemble fragments.
                 ip.protocol == TCP && self.addresses.contains(&ip.dst) && !ip.fragment
             })
     }

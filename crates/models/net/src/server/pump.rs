@@ -4,10 +4,10 @@ use smoltcp::socket::tcp::Socket;
 
 use super::ServiceStats;
 
-/// Bytes that a source sends repeatedly; RFC 864's lines would have no advantage.
+/// Bytes that are sent repeatedly. The lines of RFC 864 would have no advantage.
 const PATTERN: [u8; 64] = *b"Timeloom0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRS\n";
 
-/// Reads all available bytes; returns their number.
+/// Reads and discards all available bytes; returns their number.
 pub(super) fn drop_all(socket: &mut Socket<'_>, stats: &mut ServiceStats) -> u64 {
     let mut all = 0;
     while socket.can_recv() {
@@ -20,7 +20,8 @@ pub(super) fn drop_all(socket: &mut Socket<'_>, stats: &mut ServiceStats) -> u64
     all
 }
 
-/// Writes the pattern until nothing is left, or the socket accepts no more.
+/// Writes the pattern until `left` is zero, or until the socket accepts no more. `left` is `None`
+/// for an endless stream.
 pub(super) fn fill(socket: &mut Socket<'_>, left: &mut Option<u64>, stats: &mut ServiceStats) {
     while *left != Some(0) && socket.can_send() {
         let most = left.map_or(usize::MAX, |left| {

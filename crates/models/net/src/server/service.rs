@@ -1,4 +1,4 @@
-//! Conversations of the services.
+//! Conversations of services with their peers.
 
 use smoltcp::socket::tcp::{Socket, State};
 
@@ -6,12 +6,12 @@ use super::http::Http;
 use super::pump::{drop_all, fill};
 use super::{Service, ServiceStats};
 
-/// Connection of a service.
+/// State of a connection, by service.
 #[derive(Debug)]
 pub(super) enum Conversation {
     Echo,
     Discard,
-    /// Bytes still to be sent; `None` without end.
+    /// Number of bytes still to send; `None` without end.
     Source(Option<u64>),
     Http(Http),
 }
@@ -26,8 +26,8 @@ impl Conversation {
         }
     }
 
-    /// Reads and writes as much as possible; returns true if it made progress, so that the stack is
-    /// polled again.
+    /// Reads and writes as much as possible. Returns true if it made progress, so that the caller
+    /// polls the stack again.
     pub(super) fn go_on(&mut self, socket: &mut Socket<'_>, stats: &mut ServiceStats) -> bool {
         if socket.state() == State::SynReceived {
             return false; // not connected yet
@@ -45,14 +45,14 @@ impl Conversation {
             }
             Self::Http(http) => http.go_on(socket, stats),
         }
-        // The peer has closed, and everything is read.
+        // The peer has closed its side, and all its bytes have been read.
         if !socket.may_recv() && !socket.can_recv() && !self.is_speaking() {
             socket.close();
         }
         before != (socket.recv_queue(), socket.send_queue(), socket.state())
     }
 
-    /// Returns true if it continues after the peer has closed.
+    /// Returns true if there is more to send after the peer has closed its side.
     fn is_speaking(&self) -> bool {
         match self {
             Self::Http(http) => http.is_speaking(),
@@ -62,7 +62,7 @@ impl Conversation {
 }
 
 fn echo(socket: &mut Socket<'_>, stats: &mut ServiceStats) {
-    // No more is read than can be sent, so that TCP slows the peer down.
+    // No more is read than can be sent back, so that TCP slows the peer down.
     while socket.can_recv() && socket.can_send() {
         let room = socket.send_capacity() - socket.send_queue();
         let taken = socket.recv(|bytes| {

@@ -1,4 +1,4 @@
-//! Addresses of interfaces, of one family.
+//! Addresses of all interfaces, for one address family.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Family {
         }
     }
 
-    /// Returns the bits of an address.
+    /// Returns the number of bits of an address: 32 or 128.
     pub(crate) fn width(self) -> u8 {
         match self {
             Self::V4 => 32,
@@ -38,7 +38,7 @@ impl Family {
         }
     }
 
-    /// Returns the mask of the host part of an address, for this length of the prefix.
+    /// Returns the mask of the host part of an address in a network with this prefix length.
     pub(crate) fn host_mask(self, prefix: u8) -> u128 {
         let bits = u32::from(self.width().saturating_sub(prefix));
         match bits {
@@ -48,7 +48,7 @@ impl Family {
     }
 }
 
-/// Returns the bits of an address.
+/// Returns the bits of an address, of either family.
 pub(crate) fn bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_bits().into(),
@@ -56,28 +56,28 @@ pub(crate) fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// Network of an address.
+/// Kind of an address within the networks of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subnet {
-    /// Network of this interface.
+    /// The address belongs to the network of this interface.
     Of(PortId),
-    /// Broadcast address of a network.
+    /// The address is the broadcast address of a network.
     Broadcast,
 }
 
-/// Addresses of one family, with the lengths of their networks' prefixes. `W` has as many bits as
-/// they have. Parts of one network share it.
+/// Addresses of one family, with the prefix lengths of their networks. `W` has the width of an
+/// address. All parts of one network share the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Book<W> {
     family: Family,
-    /// By port, zero without an address; empty if no port has any.
+    /// Address and prefix length by port; zero without an address. Empty if no port has an address.
     list: Arc<[(W, u8)]>,
-    /// All interfaces by address, sorted.
+    /// All interfaces, sorted by address.
     by_address: Arc<[(W, PortId)]>,
 }
 
 impl<W: Copy + Ord + Default + Into<u128>> Book<W> {
-    /// Makes the book; `list` is by port.
+    /// Returns the table; `list` contains address and prefix length by port.
     pub(crate) fn new(family: Family, list: Vec<(W, u8)>) -> Self {
         let all = list.iter().enumerate();
         let used = all.filter(|(_, (address, _))| *address != W::default());
@@ -92,14 +92,14 @@ impl<W: Copy + Ord + Default + Into<u128>> Book<W> {
         }
     }
 
-    /// Returns the address of an interface and the length of its prefix, if it has one.
+    /// Returns the address of an interface and its prefix length; `None` without an address.
     #[inline]
     pub(crate) fn get(&self, port: PortId) -> Option<(W, u8)> {
         let entry = self.list.get(port.index()).copied();
         entry.filter(|(address, _)| *address != W::default())
     }
 
-    /// Returns the interface that has this address.
+    /// Returns the interface with this address; `None` if there is none.
     #[inline]
     pub(crate) fn with(&self, address: W) -> Option<PortId> {
         let all = &self.by_address;
@@ -107,13 +107,13 @@ impl<W: Copy + Ord + Default + Into<u128>> Book<W> {
         Some(all[index].1)
     }
 
-    /// Returns the network here that contains an address.
+    /// Returns the network of the world that contains an address; `None` if none does.
     pub(crate) fn subnet(&self, address: W) -> Option<Subnet> {
         let all = &self.by_address;
         let index = all.partition_point(|(other, _)| *other < address);
         let address: u128 = address.into();
-        // Networks are disjoint ranges: if the address is in one, so is an interface address next
-        // to it.
+        // Networks are disjoint ranges. If the address is in one, the interface with the next lower
+        // or higher address is in the same network.
         let near = [index.checked_sub(1), Some(index)];
         near.into_iter().flatten().find_map(|index| {
             let (other, port) = *all.get(index)?;
@@ -133,8 +133,8 @@ impl<W: Copy + Ord + Default + Into<u128>> Book<W> {
 mod tests {
     use super::*;
 
-    /// Returns two hosts with the addresses 1 and 6 of a network of eight, and a switch between
-    /// them.
+    /// Returns the addresses of two hosts and a switch between them: the hosts have the addresses 1
+    /// and 6 in a network of eight.
     fn two_hosts<W: From<u32> + Copy + Ord + Default + Into<u128>>(family: Family) -> Book<W> {
         let address = |host| (W::from(NET + host), family.width() - 3);
         let none = (W::default(), 0);

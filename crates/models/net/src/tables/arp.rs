@@ -1,5 +1,5 @@
-//! Neighbour cache of an interface on a LAN (RFC 826; RFC 4861, section 5.1), and the packets that
-//! wait for resolution.
+//! ARP and neighbour cache of an interface on a LAN (RFC 826; RFC 4861, section 5.1), and packets
+//! that wait for resolution.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -7,8 +7,8 @@ use crate::packet::PortId;
 use crate::tables::address::Family;
 use crate::tables::slab::{Fifo, PacketId, Slab};
 
-/// Neighbouring interface as known to one of the two protocols: ARP and neighbour discovery have a
-/// cache each.
+/// Neighbouring interface, together with the protocol that resolves it: ARP and neighbour discovery
+/// have separate entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Neighbour(u32);
 
@@ -27,13 +27,13 @@ impl Neighbour {
     }
 }
 
-/// ARP cache of one interface, and its neighbour cache.
+/// ARP and neighbour cache of one interface.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ArpCache {
-    /// Sorted by neighbour.
+    /// Known neighbours, sorted.
     known: Vec<Known>,
     asked: Vec<Question>,
-    /// The timer for retransmitted requests is running.
+    /// True if the timer for repeated requests is running.
     ticking: bool,
 }
 
@@ -51,36 +51,36 @@ struct Question {
     waiting: Fifo,
 }
 
-/// Result for a packet whose neighbour's MAC address is unknown.
+/// State of a packet whose neighbour's MAC address is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unresolved {
-    /// The packet waits; a request must be sent. `start_timer`: the timer of [`ArpCache::retry`]
-    /// must be started.
+    /// The packet waits, and the caller must send a request. If `start_timer` is true, the caller
+    /// must also start the timer of [`ArpCache::retry`].
     Ask { start_timer: bool },
     /// The packet waits for the answer to an earlier request.
     Waits,
-    /// Too many packets wait already; this one is still the caller's.
+    /// The packet was not queued, because too many wait already.
     Full,
 }
 
-/// Actions after a request that was not answered in time.
+/// Actions after requests that were not answered in time.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Retry {
-    /// Neighbours for which the request is repeated.
+    /// Neighbours for which the caller must repeat the request.
     pub(crate) again: Vec<Neighbour>,
-    /// Packets for those that did not answer the last request.
+    /// Packets for neighbours that did not answer the last request; the caller must drop them.
     pub(crate) lost: Vec<PacketId>,
 }
 
-/// Lifetime of an answer; Linux's base reachable time is 30 s (of both kinds), and RFC 1122 section
-/// 2.3.2.1 speaks of the order of a minute.
+/// Lifetime of an answer. Linux's base reachable time is 30 s for both protocols; RFC 1122, section
+/// 2.3.2.1, recommends a time of the order of a minute.
 const BELIEVED: Duration = Duration::from_s(60);
 const TRIES: u32 = 3;
-/// Maximum number of packets kept per neighbour during resolution; RFC 1122 demands at least one.
+/// Maximum number of packets that wait for one neighbour; RFC 1122 requires at least one.
 const WAITING: u32 = 64;
 
 impl ArpCache {
-    /// Returns the MAC address of a neighbour, during its lifetime.
+    /// Returns the MAC address of a neighbour; `None` if it is unknown or its lifetime has passed.
     #[inline]
     pub(crate) fn lookup(&self, neighbour: Neighbour, now: Instant<Virtual>) -> Option<PortId> {
         let index = self.known.binary_search_by_key(&neighbour, |n| n.neighbour);
@@ -88,7 +88,7 @@ impl ArpCache {
         (known.until >= now).then_some(known.mac)
     }
 
-    /// Records a neighbour's MAC address; returns the packets that have waited for it.
+    /// Stores the MAC address of a neighbour; returns the packets that waited for it.
     pub(crate) fn learn(
         &mut self,
         neighbour: Neighbour,
@@ -108,7 +108,7 @@ impl ArpCache {
         asked.map_or(Fifo::EMPTY, |asked| self.asked.swap_remove(asked).waiting)
     }
 
-    /// Queues a packet until a neighbour's MAC address is known.
+    /// Queues a packet until the MAC address of a neighbour is known.
     pub(crate) fn enqueue(
         &mut self,
         neighbour: Neighbour,
@@ -133,8 +133,8 @@ impl ArpCache {
         Unresolved::Ask { start_timer }
     }
 
-    /// Handles the timer, a second after requests were sent. It continues while any request is
-    /// repeated.
+    /// Handles the timer, one second after requests were sent. The timer must be started again if
+    /// any request is repeated.
     pub(crate) fn retry(&mut self, packets: &Slab) -> Retry {
         let Retry {
             mut again,

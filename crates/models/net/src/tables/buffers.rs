@@ -1,15 +1,15 @@
-//! Buffers for the bytes of real packets in the model.
+//! Buffers for the bytes of real packets.
 
 use crate::bytes::{self, TCP, UDP, V6_HEADER};
 use crate::packet::Packet;
 
-/// Sequence of segments that a kernel handed over as one frame, with one header for all: TCP
-/// segmentation offload, or the same for UDP.
+/// Sequence of segments that a kernel has passed on as one frame, with one header for all (TCP
+/// segmentation offload, or the same for UDP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Train {
     /// Protocol of the segments.
     pub protocol: TrainProtocol,
-    /// Bytes of payload in each segment but the last, not 0.
+    /// Payload of each segment but the last, in bytes; not 0.
     pub payload_bytes: u16,
 }
 
@@ -22,54 +22,54 @@ pub enum TrainProtocol {
     Udp,
 }
 
-/// Incomplete checksum, to be completed before the frame goes onto a wire. Positions count from the
-/// frame's first byte.
+/// Incomplete checksum, which must be completed before the frame is sent on a real wire. Positions
+/// are relative to the first byte of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
-    /// Start of the summed bytes.
+    /// Position from which on the bytes are summed.
     pub start: u16,
-    /// Position of the checksum after `start`.
+    /// Position of the checksum, relative to `start`.
     pub offset: u16,
 }
 
-/// Work that a sender left undone.
+/// Work on a frame that its sender has left to the network card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// The frame must be segmented.
+    /// Segmentation that remains to be done; `None` if the frame is a single segment.
     pub train: Option<Train>,
-    /// The checksum must be completed.
+    /// Checksum that remains to be completed; `None` if all are complete.
     pub checksum: Option<Checksum>,
 }
 
-/// Content of a buffer.
+/// Type of a buffer's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// An IP packet, of either version.
+    /// IPv4 or IPv6 packet.
     Ip,
-    /// An ARP message about IPv4.
+    /// ARP message for IPv4.
     Arp,
-    /// IPv6 packet with a message of neighbour discovery, which is not forwarded beyond its link.
+    /// IPv6 packet with a message of neighbour discovery, which routers do not forward.
     Nd,
-    /// Other content, which only switches forward.
+    /// Any other content, which only switches forward.
     Other,
 }
 
-/// Bytes of one packet, shared by its copies and its parts.
+/// Bytes of one real packet, shared by its copies and fragments.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     holders: u32,
     bytes: Vec<u8>,
-    /// Number of valid bytes.
+    /// Number of bytes in use.
     used: u32,
     pub(crate) content: Content,
-    /// Start of the IP header (or the ARP message): 0, or after the Ethernet header.
+    /// Offset of the IP header or ARP message: 0, or the length of the Ethernet header.
     start: u16,
-    /// Length of the headers from there on that each segment has.
+    /// Length of the headers of each segment, from `start` on.
     header: u16,
     offload: Offload,
 }
 
-/// Content of a buffer that is being filled.
+/// Properties of a buffer's content.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Description {
     pub(crate) used: u32,
@@ -79,23 +79,22 @@ pub(crate) struct Description {
     pub(crate) offload: Offload,
 }
 
-/// All buffers, which are reused.
+/// All buffers of a world; free ones are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     buffers: Vec<Buffer>,
-    /// Numbers of free buffers: small ones, and those of [`LARGE`] bytes.
+    /// Numbers of free buffers: small ones, and ones of [`LARGE`] bytes.
     free: [Vec<u32>; 2],
 }
 
-/// Size of a large buffer: the largest IP packet with an Ethernet header and a tag, and a little
-/// more.
+/// Size of a large buffer: the longest IP packet with an Ethernet header and a tag, and a margin.
 pub const LARGE: usize = 65_536 + 64;
-/// Size up to which a packet is copied, so that an acknowledgement does not occupy 64 KiB of
-/// memory.
+/// Size up to which packets are copied to a small buffer, so that an acknowledgement does not
+/// occupy 64 KiB of memory.
 const SMALL: usize = 2_048;
 
 impl Buffers {
-    /// Returns a buffer with these bytes and no owner yet.
+    /// Copies `bytes` to a buffer and returns its number. The buffer has no owner yet.
     pub(crate) fn fill(&mut self, bytes: &[u8], what: Description) -> u32 {
         let index = self.take(usize::from(bytes.len() > SMALL), what);
         let buffer = &mut self.buffers[index as usize].bytes;
@@ -106,8 +105,9 @@ impl Buffers {
         index
     }
 
-    /// Returns a buffer with these bytes and no owner yet. Many bytes are exchanged for a free
-    /// buffer, not copied. `bytes` has [`LARGE`] bytes before and after.
+    /// Stores `bytes` in a buffer without an owner and returns the buffer's number. Many bytes are
+    /// exchanged for a free buffer, and not copied. `bytes` has a length of [`LARGE`] before and
+    /// after the call.
     pub(crate) fn swap(&mut self, bytes: &mut Vec<u8>, what: Description) -> u32 {
         if what.used as usize <= SMALL || bytes.len() < LARGE {
             return self.fill(&bytes[..what.used as usize], what);
@@ -161,7 +161,7 @@ impl Buffers {
 }
 
 impl Buffer {
-    /// Returns the bytes from the IP header (or the ARP message) on.
+    /// Returns the bytes from the IP header or ARP message on.
     pub(crate) fn inner(&self) -> &[u8] {
         &self.bytes[usize::from(self.start)..self.used as usize]
     }
@@ -176,13 +176,13 @@ impl Buffer {
         }
     }
 
-    /// Returns the properties of its segments, if it holds a train.
+    /// Returns the properties of the train in this buffer; `None` if it is a single packet.
     pub(crate) fn train(&self) -> Option<Train> {
         self.offload.train
     }
 
-    /// Writes the Ethernet and other headers of `packet`, which has this buffer, to `head`; returns
-    /// the bytes that follow them and the remaining offload of the whole.
+    /// Writes the Ethernet and other headers of `packet`, which has this buffer, to `head`. Returns
+    /// the bytes that follow the headers, and the work that remains for a network card.
     pub(crate) fn write_head(
         &self,
         packet: &Packet,
@@ -248,8 +248,8 @@ fn part_of_train(ip: &mut [u8], train: Train, packet: &Packet, is_last: bool) {
             let skipped = first * u32::from(train.payload_bytes);
             let sequence = bytes::be32(transport, 4).wrapping_add(skipped);
             transport[4..8].copy_from_slice(&sequence.to_be_bytes());
-            // Flags that occur once are in the same segment as with Linux: CWR in the first, FIN
-            // and PSH in the last.
+            // As in Linux, a flag that occurs once is in one segment: CWR in the first, FIN and PSH
+            // in the last.
             if first > 0 {
                 transport[13] &= !0x80;
             }
@@ -265,5 +265,5 @@ fn part_of_train(ip: &mut [u8], train: Train, packet: &Packet, is_last: bool) {
     }
 }
 
-/// Bytes of an Ethernet header.
+/// Length of an Ethernet header in bytes.
 pub(crate) const ETHERNET: u16 = 14;

@@ -1,4 +1,4 @@
-//! Packets that leave for other engines, and the local nodes.
+//! Packets that leave for other engines, and the owners of nodes.
 
 use std::sync::Arc;
 
@@ -7,39 +7,39 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::ids::Node;
 use crate::packet::{Kind, Packet, PortId};
 
-/// Number of the engine that has a node.
+/// Number of an engine, as owner of a node.
 pub type Owner = u16;
 
-/// Packets that leave for other engines, and the local nodes.
+/// Packets that leave for other engines, with the owner of each node.
 #[derive(Debug, Default)]
 pub struct Crossings {
-    /// Packets, in the order in which they left. [`Packet::link`] is the link, [`Packet::at`] the
-    /// arrival at its end.
+    /// Packets in the order in which they left. [`Packet::link`] is the cut link, [`Packet::at`]
+    /// the arrival at its end.
     pub packets: Vec<Packet>,
-    /// Bytes of real packets: `size` bytes each, in the order of `packets`.
+    /// Bytes of the real packets among them: `size` bytes each, in the same order.
     pub bytes: Vec<u8>,
-    /// Engines by node; `None` while all nodes are here.
+    /// Owner by node; `None` while this engine has all nodes.
     owners: Option<Arc<[Owner]>>,
     here: Owner,
     lost: u64,
     arrivals: Option<Vec<Arrival>>,
 }
 
-/// Packet that arrived at its host.
+/// Record of a packet that arrived at its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Instant of arrival.
     pub at: Instant<Virtual>,
     /// Kind of the packet.
     pub kind: Kind,
-    /// Flow or source.
+    /// Number of the packet's flow or source.
     pub flow: u32,
-    /// Number of the packet; see [`Packet::seq`].
+    /// Sequence number of the packet, as in [`Packet::seq`].
     pub seq: u32,
 }
 
 impl Crossings {
-    /// Keeps the nodes of engine `here`; `owners` gives the engine of each node.
+    /// Sets the owners of all nodes; this engine is `here`.
     pub(crate) fn keep_only(&mut self, owners: &Arc<[Owner]>, here: Owner) {
         self.owners = Some(Arc::clone(owners));
         self.here = here;
@@ -52,12 +52,12 @@ impl Crossings {
         owner.is_none_or(|owner| *owner == self.here)
     }
 
-    /// Returns the engine that has a node, if there are several.
+    /// Returns the engine that has a node; `None` if there is only one engine.
     pub(crate) fn owner(&self, node: u32) -> Option<Owner> {
         self.owners.as_ref()?.get(node as usize).copied()
     }
 
-    /// Adds a packet that leaves, with its bytes.
+    /// Adds a packet that leaves, with its bytes if it is a real packet.
     #[inline]
     pub(crate) fn push(&mut self, packet: Packet, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
@@ -69,7 +69,7 @@ impl Crossings {
         self.lost += 1;
     }
 
-    /// Records arrivals at their hosts from now on.
+    /// Records arrivals at hosts from now on.
     pub(crate) fn note_arrivals(&mut self) {
         self.arrivals.get_or_insert_default();
     }
@@ -94,13 +94,13 @@ impl Crossings {
         self.arrivals.as_deref().unwrap_or_default()
     }
 
-    /// Clears the packets that have left; must be called once they have been sent.
+    /// Removes the packets that have left; must be called after they have been passed on.
     pub fn clear(&mut self) {
         self.packets.clear();
         self.bytes.clear();
     }
 
-    /// Returns the number of packets that were lost on a cut link, and so never left.
+    /// Returns the number of packets that were lost on cut links, and therefore did not leave.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -109,13 +109,13 @@ impl Crossings {
 /// A direction of a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cable {
-    /// Port at its beginning.
+    /// Port at the sending end.
     pub port: PortId,
-    /// Node at its beginning.
+    /// Node at the sending end.
     pub from: Node,
-    /// Node at its end.
+    /// Node at the receiving end.
     pub to: Node,
-    /// Propagation delay: the minimum time of a packet on it.
+    /// Propagation delay, which is the minimum time of a packet on the cable.
     pub delay: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! TCP flows, and the lines of all traffic.
+//! TCP flows, and static descriptions of all traffic.
 
 use timeloom_time::{Instant, Virtual};
 
@@ -6,7 +6,7 @@ use crate::packet::PortId;
 use crate::tables::source::Source;
 use crate::tcp::{Receiver, Sender, TcpConfig};
 
-/// TCP flow: both ends, and their scheduled events.
+/// TCP flow: sender, receiver, and the events scheduled for them.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) sender: Sender,
@@ -15,17 +15,18 @@ pub(crate) struct Flow {
     pub(crate) to: PortId,
     pub(crate) segment_bytes: u16,
     pub(crate) start: Instant<Virtual>,
-    /// Earliest event scheduled for each end. Deadlines usually move away, so there is one event,
-    /// checked when it occurs, instead of one per packet.
+    /// Earliest event scheduled for the sender. Deadlines usually move to later instants. So only
+    /// one event is scheduled, and the deadline is checked when it occurs.
     pub(crate) sender_timer: Instant<Virtual>,
     pub(crate) receiver_timer: Instant<Virtual>,
-    /// Segments that arrived in order, and were acknowledged, by closed connections.
+    /// Number of segments that arrived in order on earlier connections; the item below is the
+    /// number acknowledged on them.
     delivered_before: u64,
     acknowledged_before: u64,
 }
 
 impl Flow {
-    /// Returns a flow from one interface to another, not opened yet.
+    /// Returns a flow between two interfaces, whose connection has not been opened yet.
     pub(crate) fn new(from: PortId, to: PortId, config: &TcpConfig) -> Self {
         Self {
             sender: Sender::new(config),
@@ -41,8 +42,8 @@ impl Flow {
         }
     }
 
-    /// Drops the connection; another one is to be opened. Events that were scheduled for it have no
-    /// effect.
+    /// Drops the connection so that another one is opened. Events already scheduled for the old one
+    /// have no effect.
     pub(crate) fn reopen(&mut self) {
         self.delivered_before += self.receiver.next;
         self.acknowledged_before += self.sender.first_unacknowledged();
@@ -50,28 +51,30 @@ impl Flow {
         self.receiver = self.receiver.anew();
     }
 
-    /// Returns the payload bytes that the sender knows to have arrived.
+    /// Returns the number of payload bytes that have been acknowledged to the sender.
     pub(crate) fn acknowledged_bytes(&self) -> u64 {
         let segments = self.acknowledged_before + self.sender.first_unacknowledged();
         segments * u64::from(self.segment_bytes)
     }
 
-    /// Returns the payload bytes that arrived in order.
+    /// Returns the number of payload bytes that have arrived in order.
     pub(crate) fn delivered_bytes(&self) -> u64 {
         (self.delivered_before + self.receiver.next) * u64::from(self.segment_bytes)
     }
 }
 
-/// Source and destination of a flow or source, and the size of its packets.
+/// Static description of a flow or source: its source, its destination, and the size of its
+/// packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     pub(crate) from: PortId,
     pub(crate) to: PortId,
-    /// Payload of a flow's segments; bytes of a source's packets, 0 if they differ.
+    /// For a flow, payload bytes of a segment. For a source, bytes of its packets; 0 if these
+    /// differ.
     pub(crate) bytes: u16,
 }
 
-/// Lines of all traffic of a network: an engine's knowledge of flows that others have.
+/// Static descriptions of all traffic. An engine needs them for flows that others have.
 #[derive(Debug)]
 pub(crate) struct Lines {
     pub(crate) flows: Vec<Line>,

@@ -1,10 +1,11 @@
-//! Limits on the number of ICMP errors that a node sends: the same as Linux's.
+//! Limits on the rate of ICMP errors, the same as in Linux.
 //!
-//! `net.ipv4.icmp_ratelimit` allows one error a second to each address, and up to six at once after
-//! a silence; `icmp_msgs_per_sec` and `icmp_msgs_burst` allow 1000 a second and 50 at once to all
-//! together (`net/ipv4/icmp.c` and `inet_peer_xrlim_allow` of `inetpeer.c`). Errors for path MTU
-//! discovery are never limited. Linux randomly subtracts up to three of the fifty, so that the use
-//! by others cannot be measured; this code does not.
+//! `net.ipv4.icmp_ratelimit` permits one error per second to each address, and up to six at once
+//! after a silence. `icmp_msgs_per_sec` and `icmp_msgs_burst` permit 1000 errors per second and 50
+//! at once to all addresses together (`net/ipv4/icmp.c`, and `inet_peer_xrlim_allow` in
+//! `inetpeer.c`). Errors for path MTU discovery are never limited. Linux subtracts a random number
+//! up to three from the fifty, so that third parties cannot measure the traffic; this code does
+//! not.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,24 +18,27 @@ use crate::tables::refusal::Refusal;
 #[derive(Debug, Default)]
 pub(crate) struct IcmpLimits {
     nodes: HashMap<u32, Bucket>,
-    /// By node and address.
+    /// Token bucket by node and destination address.
     peers: HashMap<(u32, IpAddr), Bucket>,
 }
 
-/// Token bucket, in time: an error costs tokens, and they return as time passes.
+/// Token bucket whose tokens are time: an error costs tokens, and elapsed time returns them.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     left: Duration,
     at: Instant<Virtual>,
 }
 
-/// Cost of one error to one address, and the maximum that is saved up.
+/// Cost of an error in the bucket of its address; the item below is the maximum that the bucket
+/// saves.
 const PEER_COST: Duration = Duration::from_s(1);
 const PEER_MOST: Duration = Duration::from_s(6);
-/// Cost of one error to any address, and the maximum that is saved up for all.
+/// Cost of an error in the bucket for all addresses; the item below is the maximum that the bucket
+/// saves.
 const NODE_COST: Duration = Duration::from_ms(1);
 const NODE_MOST: Duration = Duration::from_ms(50);
-/// Maximum number of addresses; beyond, those are forgotten that may send as much as new ones.
+/// Maximum number of stored addresses. If there are more, full buckets, which equal new ones, are
+/// removed.
 const REMEMBERED: usize = 4_096;
 
 impl Bucket {
@@ -52,7 +56,7 @@ impl Bucket {
 }
 
 impl IcmpLimits {
-    /// Returns true if `node` may send an error to `address` now, and counts it then.
+    /// Returns true if `node` may send an error to `address` now, and then counts the error.
     pub(crate) fn allow(
         &mut self,
         node: u32,
@@ -99,7 +103,7 @@ mod tests {
         IpAddr::from([0, 0, 0, 1])
     }
 
-    /// Returns how many of `tries` at `ms` are allowed.
+    /// Returns how many of `tries` errors are permitted at virtual time `ms`.
     fn allowed(limits: &mut IcmpLimits, address: u32, tries: u32, ms: i64) -> usize {
         let address = IpAddr::from(address.to_be_bytes());
         let each = |_: &u32| limits.allow(0, address, Refusal::NetUnreachable, at(ms));
@@ -134,7 +138,7 @@ mod tests {
         assert_eq!(all(1_000, 0), 0);
         assert_eq!(all(2_000, 20), 20);
         assert_eq!(all(3_000, 10_000), 50);
-        // Memory is bounded for any sequence of addresses.
+        // The memory is bounded for any sequence of addresses.
         for ms in 0..200 {
             all(10_000 + 100 * ms, 10_000 + i64::from(ms));
         }

@@ -1,4 +1,4 @@
-//! Timers that the network keeps for the kernels of hosts, by host.
+//! TCP timers that the network keeps for hosts' kernels.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -6,26 +6,26 @@ use crate::kernel_tcp::{Neighbours, TcpTimerStats, TcpTimers};
 use crate::packet::NIL;
 use crate::tables::slab::PacketId;
 
-/// Timers of all hosts.
+/// TCP timers of all hosts for which the network keeps them.
 #[derive(Debug, Default)]
 pub(crate) struct KernelTimers {
     list: Vec<OfHost>,
-    /// Index into the list by node, [`NIL`] for nodes without timers; empty while no node has any.
+    /// Index of the timers by node; [`NIL`] for nodes without timers. Empty if no node has timers.
     by_node: Vec<u32>,
 }
 
-/// Timers of one host.
+/// TCP timers and neighbours of one host.
 #[derive(Debug)]
 pub(crate) struct OfHost {
     node: u32,
     pub(crate) tcp: TcpTimers<PacketId>,
     pub(crate) neighbours: Neighbours<PacketId>,
-    /// Earliest scheduled wake-up; a later one is scheduled when it occurs.
+    /// Earliest scheduled wake-up. A later one is scheduled when it occurs.
     appointment: Instant<Virtual>,
 }
 
 impl OfHost {
-    /// Sums the activity of all timers.
+    /// Returns the activity of all hosts' timers together.
     pub(crate) fn stats(&self) -> TcpTimerStats {
         TcpTimerStats {
             unresolved: self.neighbours.unresolved,
@@ -35,7 +35,7 @@ impl OfHost {
 }
 
 impl KernelTimers {
-    /// Starts to keep the timers of node `node`, one of `nodes`.
+    /// Starts to keep the timers of node `node`; `nodes` is the number of nodes.
     pub(crate) fn keep(&mut self, node: u32, nodes: usize, tick: Duration) {
         self.by_node.resize(nodes, NIL);
         if self.by_node[node as usize] != NIL {
@@ -50,7 +50,7 @@ impl KernelTimers {
         });
     }
 
-    /// Returns the index of a node's timers, if they are kept.
+    /// Returns the index of a node's timers; `None` if they are not kept.
     #[inline]
     pub(crate) fn at(&self, node: u32) -> Option<u32> {
         let number = *self.by_node.get(node as usize)?;
@@ -69,8 +69,8 @@ impl KernelTimers {
         &mut self.list[number as usize]
     }
 
-    /// Returns the instant at which a host's timers expire, if no wake-up is scheduled for it yet;
-    /// the caller schedules it.
+    /// Returns the instant for which the caller must schedule a wake-up of a host's timers; `None`
+    /// if an early enough one is already scheduled.
     pub(crate) fn appoint(
         &mut self,
         number: u32,
@@ -86,7 +86,7 @@ impl KernelTimers {
         is_earlier.then_some(due)
     }
 
-    /// Returns true if the wake-up at `now` is still valid, and clears it.
+    /// Returns true if the wake-up at `now` is the one that was scheduled last, and clears it.
     pub(crate) fn keep_appointment(&mut self, number: u32, now: Instant<Virtual>) -> bool {
         let of_host = &mut self.list[number as usize];
         let holds = of_host.appointment == now;

@@ -1,4 +1,4 @@
-//! Links of a network: their configurations, and the state of the local ones.
+//! Links of a network: their configurations, and the state of those that this engine has.
 
 use core::ops::{Index, IndexMut};
 use std::sync::Arc;
@@ -10,21 +10,22 @@ use crate::link::Link;
 use crate::packet::PortId;
 use crate::tables::sparse::Sparse;
 
-/// Links out of all ports. Engines share the configurations; the state of a link is at the engines
-/// that have one of its ends, from the start on.
+/// Links out of all ports. Engines share the configurations. The state of a link exists, from the
+/// start on, in the engines that have one of its ends.
 #[derive(Debug)]
 pub(crate) struct Links {
     seed: u64,
     /// Distinct configurations of links.
     kinds: Arc<[LinkConfig]>,
-    /// Index of the configuration, by port.
+    /// Index into `kinds` by port.
     kind_of: Arc<[u32]>,
-    /// State by port; empty before [`Links::prepare`].
+    /// State of links by port; empty before [`Links::prepare`].
     states: Sparse<Link>,
 }
 
 impl Links {
-    /// Makes the table; `kind_of` is the index into `kinds` of the link out of each port.
+    /// Returns the table without states. `kind_of` is the index into `kinds` for the link out of
+    /// each port.
     pub(crate) fn new(seed: u64, kinds: Vec<LinkConfig>, kind_of: Vec<u32>) -> Self {
         Self {
             seed,
@@ -38,7 +39,7 @@ impl Links {
         &self.kinds[self.kind_of[port.index()] as usize]
     }
 
-    /// Returns the state of a link; `None` if another engine has it, and before the start.
+    /// Returns the state of a link; `None` before the start, and for links of other engines.
     pub(crate) fn get(&self, port: PortId) -> Option<&Link> {
         self.states.get(port.0)
     }
@@ -52,7 +53,7 @@ impl Links {
         Link::new(self.config(PortId(port)), random)
     }
 
-    /// Creates the states, before anything is sent.
+    /// Creates the states; must be called before anything is sent.
     #[inline]
     pub(crate) fn prepare(&mut self) {
         if self.states.len() != self.kind_of.len() {
@@ -67,7 +68,7 @@ impl Links {
         self.states = fresh.into();
     }
 
-    /// Returns the part with the links that an engine wants.
+    /// Returns the part of the table with the links for which `wanted` is true.
     pub(crate) fn part(&self, wanted: impl Fn(PortId) -> bool) -> Self {
         let make = |port| match self.states.get(port) {
             Some(link) => link.clone(),
@@ -82,7 +83,7 @@ impl Links {
         }
     }
 
-    /// Returns the bytes of the states.
+    /// Returns the size of the states in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.states.bytes()
     }

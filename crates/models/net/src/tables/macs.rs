@@ -1,23 +1,23 @@
-//! MAC addresses by number.
+//! MAC addresses and their numbers.
 
 use std::collections::HashMap;
 
 use crate::packet::PortId;
 
-/// MAC addresses by number. An interface's number is its port; other addresses that real programs
-/// use get one here.
+/// MAC addresses by number. The number of an interface's address is its port. Other addresses that
+/// real programs use get a number here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Macs {
     others: HashMap<[u8; 6], u32>,
     list: Vec<[u8; 6]>,
-    /// Interfaces with a MAC address of their own.
+    /// Interfaces with another MAC address than the model's.
     given: HashMap<PortId, [u8; 6]>,
 }
 
-/// First number of the list. Ports are below 2^28.
+/// Number of the first address in the list. Numbers of ports are below 2^28.
 const OTHERS: u32 = 1 << 31;
 
-/// Maximum number of addresses beyond those of interfaces.
+/// Maximum number of addresses in addition to those of interfaces.
 const OTHERS_AT_MOST: usize = 65_536;
 
 impl Macs {
@@ -26,7 +26,7 @@ impl Macs {
         self.given.insert(port, mac);
     }
 
-    /// Returns the number of an address; `None` if there are too many.
+    /// Returns the number of an address, which gets one if it is new; `None` if there are too many.
     pub(crate) fn key(&mut self, mac: [u8; 6]) -> Option<PortId> {
         if !self.given.is_empty()
             && let Some((port, _)) = self.given.iter().find(|(_, given)| **given == mac)
@@ -60,12 +60,12 @@ impl Macs {
         Some(PortId(number))
     }
 
-    /// Returns true if a number is this engine's own: another engine does not know its address.
+    /// Returns true if only this engine knows the address with this number.
     pub(crate) fn is_own(key: PortId) -> bool {
         key.0 >= OTHERS && key != PortId::NONE
     }
 
-    /// Returns the address that has this number.
+    /// Returns the address with this number.
     pub(crate) fn mac(&self, key: PortId) -> [u8; 6] {
         if key == PortId::NONE {
             return [0xff; 6];
@@ -99,7 +99,8 @@ mod tests {
         let other = [0x52, 0x54, 0, 1, 2, 3];
         let key = macs.key(other).unwrap();
         assert_eq!((macs.key(other), macs.mac(key)), (Some(key), other));
-        // An address like an interface's, but beyond all ports, belongs to another station.
+        // An address in the model's format whose number is beyond all ports belongs to a real
+        // station.
         let high = [2, 0, 0x80, 0, 0, 0];
         assert_eq!(macs.key(high).map(|key| macs.mac(key)), Some(high));
     }

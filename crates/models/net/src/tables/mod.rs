@@ -1,5 +1,5 @@
-//! State of a world: tables of nodes and of waiting packets. This module does not depend on the
-//! [`World`](crate::World), so each table can be tested alone.
+//! State of a world: tables of nodes and of waiting packets. The tables do not depend on
+//! [`World`](crate::World), so that each can be tested alone.
 
 pub(crate) mod address;
 pub(crate) mod arp;

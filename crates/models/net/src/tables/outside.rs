@@ -1,4 +1,4 @@
-//! State for real programs: the nodes open to them, and the packets waiting for them.
+//! State for real programs: hosts that are open to them, and packets that wait for them.
 
 use std::collections::VecDeque;
 
@@ -6,50 +6,51 @@ use crate::packet::PortId;
 use crate::tables::macs::Macs;
 use crate::tables::slab::PacketId;
 
-/// Kind of a node's opening to the outside.
+/// How a host is open to real programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
-    /// Not open: only the model answers.
+    /// Not open: the model answers for the host.
     No,
-    /// Open to IP packets; the model resolves neighbours for it.
+    /// Open for IP packets: the model resolves neighbours for the host.
     Packets,
-    /// Open to Ethernet frames: an external program speaks all protocols.
+    /// Open for Ethernet frames: an external program speaks all protocols.
     Frames,
 }
 
-/// Queue of packets to be taken out.
+/// Queue of packets for real programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outbox {
-    /// Packets for hosts that are open to packets, by node.
+    /// IP packets for hosts that are open for packets; numbers are nodes.
     Packets,
-    /// Frames for hosts that are open to frames, by node.
+    /// Frames for hosts that are open for frames; numbers are nodes.
     Frames,
-    /// Copies of packets that arrived at the ends of watched links, by port.
+    /// Copies of packets from the ends of watched links; numbers are ports.
     Captured,
 }
 
-/// Openings to the outside, and waiting packets.
+/// Hosts that are open to real programs, and packets that wait for these programs.
 #[derive(Debug)]
 pub(crate) struct Outside {
-    /// By node.
+    /// How each node is open to real programs.
     opened: Vec<Opened>,
     outboxes: [Waiting; 3],
-    /// By port: true if packets that leave through it are watched. Empty if no port is watched.
+    /// By port: true if packets on the link out of this port are watched. Empty if no port is
+    /// watched.
     watched: Vec<bool>,
     pub(crate) macs: Macs,
-    /// Packet being processed; kept so that none has to be allocated.
+    /// Buffer for a packet that is being written, kept to avoid allocations.
     scratch: Vec<u8>,
 }
 
-/// Packets to be taken out, with their node or port, and their sizes.
+/// Waiting packets, with their node or port, and their total size.
 #[derive(Debug, Default)]
 struct Waiting {
     list: VecDeque<(u32, PacketId, u16)>,
     bytes: usize,
 }
 
-/// Maximum of waiting packets; beyond, packets are dropped and counted, so that a reader that has
-/// stopped reading costs no memory.
+/// Maximum number of waiting packets. More are dropped and counted, so that a program that has
+/// stopped reading does not use up memory.
 const PACKETS_AT_MOST: usize = 65_536;
 const BYTES_AT_MOST: usize = 64 << 20;
 
@@ -64,7 +65,7 @@ impl Outside {
         }
     }
 
-    /// Returns the state for a part of a network: no node is open there yet.
+    /// Returns the state for a part of a network; no node of it is open yet.
     pub(crate) fn part(&self) -> Self {
         Self {
             macs: self.macs.clone(),
@@ -81,7 +82,7 @@ impl Outside {
         self.opened[node as usize]
     }
 
-    /// Copies packets that leave through `port`, one of `ports` ports, from now on.
+    /// Copies packets on the link out of `port` from now on; `ports` is the number of ports.
     pub(crate) fn watch(&mut self, port: PortId, ports: usize) {
         self.watched.resize(ports, false);
         self.watched[port.index()] = true;
@@ -92,8 +93,8 @@ impl Outside {
         self.watched.get(port.index()) == Some(&true)
     }
 
-    /// Queues a packet of this many bytes for a node or port; returns false if too many are
-    /// waiting.
+    /// Queues a packet of `bytes` bytes for node or port `of`; returns false if too many packets
+    /// wait.
     pub(crate) fn push(&mut self, outbox: Outbox, of: u32, id: PacketId, bytes: u16) -> bool {
         let waiting = &mut self.outboxes[outbox as usize];
         let has_room = waiting.list.len() < PACKETS_AT_MOST && waiting.bytes < BYTES_AT_MOST;
@@ -104,7 +105,7 @@ impl Outside {
         has_room
     }
 
-    /// Returns the packet that has waited longest, with its node or port.
+    /// Removes and returns the packet that has waited longest, with its node or port.
     pub(crate) fn pop(&mut self, outbox: Outbox) -> Option<(u32, PacketId)> {
         let waiting = &mut self.outboxes[outbox as usize];
         let (of, id, bytes) = waiting.list.pop_front()?;
@@ -118,13 +119,13 @@ impl Outside {
         Some(*of)
     }
 
-    /// Returns true if a packet waits there.
+    /// Returns true if a packet waits in this queue.
     pub(crate) fn has(&self, outbox: Outbox) -> bool {
         !self.outboxes[outbox as usize].list.is_empty()
     }
 
-    /// Takes the buffer for writing a packet, with its last content; return it with
-    /// [`Outside::return_scratch`].
+    /// Takes the buffer for writing a packet; it still has its last content. The caller must return
+    /// it with [`Outside::return_scratch`].
     #[inline]
     pub(crate) fn take_scratch(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.scratch)

@@ -7,32 +7,32 @@ use std::sync::Arc;
 use crate::packet::PortId;
 use crate::tables::address::{Book, Family, Subnet};
 
-/// Frequently used properties of a port.
+/// Properties of a port that are used for most packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Port {
     pub(crate) node: u32,
     pub(crate) peer_node: u32,
     pub(crate) segment: u32,
-    /// Router that serves the segment, [`NIL`](crate::packet::NIL) if none does.
+    /// Router that serves the port's segment; [`NIL`](crate::packet::NIL) if there is none.
     pub(crate) target: u32,
-    /// Index of the ARP cache, [`NIL`](crate::packet::NIL) without a LAN.
+    /// Index of the port's ARP cache; [`NIL`](crate::packet::NIL) if the port is not on a LAN.
     pub(crate) arp: u32,
 }
 
-/// All ports, by number. Parts of one network share them.
+/// All ports, by number. The parts of one network share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Ports {
     list: Arc<[Port]>,
     v4: Book<u32>,
     v6: Book<u128>,
-    /// First port of each node, [`PortId::NONE`] without one.
+    /// First port of each node; [`PortId::NONE`] for nodes without a port.
     first: Arc<[PortId]>,
-    /// Interface of each host's router, [`PortId::NONE`] without one.
+    /// Interface of each host's router; [`PortId::NONE`] for hosts without a router.
     gateways: Arc<[PortId]>,
 }
 
 impl Ports {
-    /// Makes the table; `list` is by port, `first` and `gateways` by node.
+    /// Returns the table; `list` is by port, `first` and `gateways` are by node.
     pub(crate) fn new(
         list: Vec<Port>,
         (v4, v6): (Book<u32>, Book<u128>),
@@ -62,33 +62,33 @@ impl Ports {
         self.list.iter()
     }
 
-    /// Returns the first port of a node, [`PortId::NONE`] without one.
+    /// Returns the first port of a node; [`PortId::NONE`] if it has none.
     #[inline]
     pub(crate) fn first_of(&self, node: u32) -> PortId {
         self.first[node as usize]
     }
 
-    /// Returns the interface of a host's router, [`PortId::NONE`] without one.
+    /// Returns the interface of a host's router; [`PortId::NONE`] if it has none.
     #[inline]
     pub(crate) fn gateway_of(&self, node: u32) -> PortId {
         self.gateways[node as usize]
     }
 
-    /// Returns the IPv4 address of an interface and the length of its prefix.
+    /// Returns the IPv4 address of an interface and its prefix length; `None` if it has none.
     #[inline]
     pub(crate) fn v4(&self, port: PortId) -> Option<(Ipv4Addr, u8)> {
         let (bits, prefix) = self.v4.get(port)?;
         Some((bits.into(), prefix))
     }
 
-    /// Returns the IPv6 address of an interface and the length of its prefix.
+    /// Returns the IPv6 address of an interface and its prefix length; `None` if it has none.
     #[inline]
     pub(crate) fn v6(&self, port: PortId) -> Option<(Ipv6Addr, u8)> {
         let (bits, prefix) = self.v6.get(port)?;
         Some((bits.into(), prefix))
     }
 
-    /// Returns the address of this family of an interface.
+    /// Returns the address of an interface in this family; `None` if it has none.
     #[inline]
     pub(crate) fn address(&self, port: PortId, family: Family) -> Option<IpAddr> {
         match family {
@@ -97,7 +97,7 @@ impl Ports {
         }
     }
 
-    /// Returns the interface that has this address.
+    /// Returns the interface with this address; `None` if there is none.
     #[inline]
     pub(crate) fn with_address(&self, address: IpAddr) -> Option<PortId> {
         match address {
@@ -106,7 +106,7 @@ impl Ports {
         }
     }
 
-    /// Returns the network here that contains an address.
+    /// Returns the network of the world that contains an address; `None` if none does.
     pub(crate) fn subnet(&self, address: IpAddr) -> Option<Subnet> {
         match address {
             IpAddr::V4(address) => self.v4.subnet(address.to_bits()),

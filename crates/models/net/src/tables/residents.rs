@@ -1,4 +1,4 @@
-//! Machines that live at nodes, and their pending events.
+//! Residents of nodes, and their pending events.
 
 use core::any::Any;
 use core::fmt;
@@ -8,13 +8,13 @@ use timeloom_time::{Instant, Virtual};
 use crate::ids::Token;
 use crate::packet::{NIL, PortId};
 
-/// Machine at a node. Ports are counted from 0, in the order of the node's cables.
+/// State machine at a node. Ports are counted from 0, in the order of the node's cables.
 pub trait Resident: Any + fmt::Debug + Send {
-    /// Returns true if the resident takes this frame. Called for every frame of a real program that
-    /// passes the node, so it should be cheap.
+    /// Returns true if the resident takes this frame. It is called for every frame of a real
+    /// program that passes the node, so it should be cheap.
     fn wants(&self, frame: &FrameView<'_>) -> bool;
 
-    /// Handles a frame that the resident takes; it is not forwarded.
+    /// Handles a frame that the resident has taken. The node does not forward the frame.
     fn handle_frame(
         &mut self,
         now: Instant<Virtual>,
@@ -22,8 +22,8 @@ pub trait Resident: Any + fmt::Debug + Send {
         out: &mut Outgoing,
     );
 
-    /// Reports that the first bit of the frame that was sent with `tag` left at `at`; `None` if it
-    /// was dropped. Most residents do not need this.
+    /// Reports that the first bit of the frame with this `tag` left at `at`; `None` if the frame
+    /// was dropped. The default implementation ignores the report.
     fn handle_departure(
         &mut self,
         _now: Instant<Virtual>,
@@ -34,19 +34,19 @@ pub trait Resident: Any + fmt::Debug + Send {
     ) {
     }
 
-    /// Handles the resident's timer.
+    /// Handles the expiry of the resident's timer.
     fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Outgoing);
 
-    /// Returns the instant of the resident's next timer.
+    /// Returns the instant of the resident's next timer; `None` if no timer is set.
     fn next_wake(&self) -> Option<Instant<Virtual>>;
 }
 
-/// Parts of a frame by which a resident decides to take it.
+/// Fields of a frame by which a resident decides if it takes the frame.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
-    /// Destination MAC address on this Ethernet segment.
+    /// Destination MAC address on the present Ethernet segment.
     pub destination: [u8; 6],
-    /// Ethertype; 0x8100 before a tag.
+    /// Ethertype; 0x8100 if a tag follows.
     pub ethertype: u16,
     /// Bytes after the Ethertype. Checksums may be incomplete.
     pub inner: &'a [u8],
@@ -55,15 +55,15 @@ pub struct FrameView<'a> {
 /// Frame that a resident has received.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceivedFrame<'a> {
-    /// Port of arrival.
+    /// Port at which the frame arrived.
     pub port: usize,
-    /// Arrival of the first bit; the last bit arrives now.
+    /// Instant at which the first bit arrived; the last bit arrives now.
     pub first_bit: Instant<Virtual>,
-    /// Source MAC address on this Ethernet segment.
+    /// Source MAC address on the present Ethernet segment.
     pub source: [u8; 6],
-    /// Ethertype; 0x8100 before a tag.
+    /// Ethertype; 0x8100 if a tag follows.
     pub ethertype: u16,
-    /// Bytes after the Ethertype, complete.
+    /// Bytes after the Ethertype, with complete checksums.
     pub inner: &'a [u8],
 }
 
@@ -82,15 +82,15 @@ impl Outgoing {
         self.0
     }
 
-    /// Sends an Ethernet frame (without check sequence) out of a port. With a tag,
-    /// [`Resident::handle_departure`] reports its departure. An invalid frame or port is dropped
+    /// Sends an Ethernet frame (without its check sequence) out of a port. If there is a tag,
+    /// [`Resident::handle_departure`] reports the departure. An invalid frame or port is dropped
     /// and counted.
     pub fn send(&mut self, port: usize, frame: Vec<u8>, tag: Option<u64>) {
         self.0.push(Request::Frame(port, frame, tag));
     }
 
-    /// Sends an IP packet from a host, which routes it and resolves the next MAC address as for its
-    /// own packets. An invalid packet, or one from a switch, is dropped and counted.
+    /// Sends an IP packet from a host. The host routes the packet and resolves the MAC address, as
+    /// for its own packets. An invalid packet, and a packet at a switch, is dropped and counted.
     pub fn send_packet(&mut self, packet: Vec<u8>) {
         self.0.push(Request::Packet(packet));
     }
@@ -100,21 +100,21 @@ impl Outgoing {
 #[derive(Debug, Default)]
 pub(crate) struct Residents {
     list: Vec<Residence>,
-    /// Index into the list by node, [`NIL`] without one; empty while there is none.
+    /// Index into the list by node; [`NIL`] for nodes without a resident. Empty if there is none.
     by_node: Vec<u32>,
-    /// Departures to be reported, by their number modulo the length.
+    /// Departures that must be reported; the index is the departure's number modulo the length.
     departures: Vec<Option<Departure>>,
     next_departure: u32,
 }
 
-/// Resident and its node.
+/// A resident with its node and ports.
 #[derive(Debug)]
 struct Residence {
     node: u32,
     ports: Vec<PortId>,
-    /// Absent while the resident runs.
+    /// The resident; `None` while it runs.
     resident: Option<Box<dyn Resident>>,
-    /// Earliest scheduled wake-up; later ones are scheduled when it occurs.
+    /// Earliest scheduled wake-up. A later one is scheduled when it occurs.
     appointment: Instant<Virtual>,
 }
 
@@ -122,19 +122,20 @@ struct Residence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Departure {
     number: u32,
-    /// Number of the resident.
+    /// Number of the resident that sent the frame.
     pub(crate) resident: u32,
     pub(crate) port: usize,
     pub(crate) tag: u64,
 }
 
-/// Maximum number of departures to be reported, in the whole world. If a frame waits for longer
-/// than it takes to send as many more, the resident is told that it was lost: some queues drop
-/// without a report.
+/// Maximum number of departures that wait to be reported, in the whole world. If so many more
+/// frames are sent while a frame still waits, its departure is reported as lost, since some queues
+/// drop frames without a report.
 const MOST_DEPARTURES: usize = 1 << 14;
 
 impl Residents {
-    /// Places a resident at one of `nodes` nodes, replacing any resident there.
+    /// Places a resident at `node` and replaces its resident, if any; `nodes` is the number of
+    /// nodes.
     pub(crate) fn attach(
         &mut self,
         node: u32,
@@ -162,7 +163,7 @@ impl Residents {
         self.list.len() as u32
     }
 
-    /// Returns the number of the resident at a node.
+    /// Returns the number of the resident at a node; `None` without one.
     #[inline]
     pub(crate) fn at(&self, node: u32) -> Option<u32> {
         let number = *self.by_node.get(node as usize)?;
@@ -173,7 +174,7 @@ impl Residents {
         self.list[number as usize].node
     }
 
-    /// Returns the ports at which a resident receives and sends.
+    /// Returns the ports of a resident's node.
     #[inline]
     pub(crate) fn ports_of(&self, number: u32) -> &[PortId] {
         &self.list[number as usize].ports
@@ -189,7 +190,7 @@ impl Residents {
         self.list[number as usize].resident.as_deref_mut()
     }
 
-    /// Takes a resident out, to run it; `None` if it is running already.
+    /// Takes a resident out so that it can run; `None` if it is already running.
     pub(crate) fn take(&mut self, number: u32) -> Option<Box<dyn Resident>> {
         self.list[number as usize].resident.take()
     }
@@ -199,8 +200,8 @@ impl Residents {
         self.list[number as usize].resident = Some(resident);
     }
 
-    /// Returns the instant at which a resident must be woken, if no wake-up is scheduled for it
-    /// yet; the caller schedules it.
+    /// Returns the instant for which the caller must schedule a wake-up of a resident; `None` if an
+    /// early enough one is already scheduled.
     pub(crate) fn appoint(
         &mut self,
         number: u32,
@@ -215,7 +216,7 @@ impl Residents {
         earlier.then_some(due)
     }
 
-    /// Returns true if the wake-up at `now` is still valid, and clears it.
+    /// Returns true if the wake-up at `now` is the one that was scheduled last, and clears it.
     pub(crate) fn keep_appointment(&mut self, number: u32, now: Instant<Virtual>) -> bool {
         let residence = self.list.get_mut(number as usize);
         let Some(residence) = residence.filter(|residence| residence.appointment == now) else {
@@ -225,8 +226,8 @@ impl Residents {
         true
     }
 
-    /// Numbers a departure to be reported; also returns one that has been pending for too long, and
-    /// is forgotten.
+    /// Assigns a number to a departure that must be reported. Also returns the departure that it
+    /// replaces, which has waited for too long.
     pub(crate) fn expect_departure(
         &mut self,
         resident: u32,
@@ -245,7 +246,7 @@ impl Residents {
         (number, old)
     }
 
-    /// Takes the departure with this number out; `None` if it was forgotten.
+    /// Removes and returns the departure with this number; `None` if it was replaced.
     pub(crate) fn take_departure(&mut self, number: u32) -> Option<Departure> {
         let index = number as usize % MOST_DEPARTURES;
         let departure = self.departures.get_mut(index)?;
@@ -257,7 +258,7 @@ impl Residents {
 mod tests {
     use super::*;
 
-    /// Resident that takes no frame and has the given timer.
+    /// Resident that takes no frames and whose timer is at the given instant.
     #[derive(Debug)]
     struct Sleeper(Option<Instant<Virtual>>);
 

@@ -1,4 +1,4 @@
-//! State of a router beside the shared table of shortest paths.
+//! State of a router, in addition to the common table of shortest paths.
 
 use core::cmp::Reverse;
 use std::net::IpAddr;
@@ -7,13 +7,13 @@ use crate::packet::PortId;
 use crate::route::Hop;
 use crate::tables::address::{Family, bits};
 
-/// State of a router beside the shared table of [`crate::route::Routes`].
+/// State of a router, in addition to the common table [`crate::route::Routes`].
 #[derive(Debug)]
 pub(crate) struct Router {
     number: u32,
-    /// Static routes, the longest prefix first.
+    /// Static routes; those with longer prefixes come first.
     statics: Vec<StaticRoute>,
-    /// Interfaces on LANs, by segment.
+    /// The router's interfaces on LANs, by segment.
     lans: Vec<(u32, PortId)>,
 }
 
@@ -25,7 +25,7 @@ struct StaticRoute {
 }
 
 impl Router {
-    /// Makes a router; `number` is its place in the shared table.
+    /// Returns a router without static routes; `number` is its index in the common table.
     pub(crate) fn new(number: u32) -> Self {
         Self {
             number,
@@ -43,7 +43,7 @@ impl Router {
         self.lans.push((segment, port));
     }
 
-    /// Adds a static route. Of two routes for one prefix the first one holds.
+    /// Adds a static route. If there are two for the same prefix, the first one counts.
     pub(crate) fn add_static(&mut self, network: IpAddr, prefix: u8, hop: Hop) {
         self.statics.push(StaticRoute {
             network,
@@ -58,7 +58,8 @@ impl Router {
         !self.statics.is_empty()
     }
 
-    /// Returns the static route with the longest prefix of an address.
+    /// Returns the hop of the static route with the longest matching prefix; `None` if none
+    /// matches.
     #[inline]
     pub(crate) fn static_hop(&self, address: IpAddr) -> Option<Hop> {
         let family = Family::of(address);
@@ -70,7 +71,7 @@ impl Router {
         Some(route.hop)
     }
 
-    /// Returns the interface on a LAN.
+    /// Returns the router's interface on a LAN; `None` if it has none there.
     #[inline]
     pub(crate) fn lan(&self, segment: u32) -> Option<PortId> {
         let mut lans = self.lans.iter();

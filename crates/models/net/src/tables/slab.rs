@@ -1,22 +1,22 @@
-//! Storage of packets, and the lists of packets.
+//! Storage of packets, and lists of packets.
 
 use core::ops::{Index, IndexMut};
 
 use crate::packet::{Kind, NIL, Packet, PortId};
 use crate::tables::buffers::Buffers;
 
-/// Place of a packet in its [`Slab`].
+/// Index of a packet in its [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PacketId(pub(crate) u32);
 
-/// All packets of a world. Places are reused, so nothing is allocated after the maximum number of
-/// packets has been in flight.
+/// All packets of a world. Storage is reused, so that nothing is allocated after the maximum number
+/// of packets has been in flight.
 #[derive(Debug)]
 pub(crate) struct Slab {
     packets: Vec<Packet>,
     free: u32,
     live: usize,
-    /// Bytes of the packets of real programs.
+    /// Bytes of real programs' packets.
     pub(crate) buffers: Buffers,
 }
 
@@ -30,11 +30,12 @@ impl Slab {
         }
     }
 
-    /// Stores a packet.
+    /// Stores a packet and returns its index.
     ///
-    /// Inlined, so that the code that makes a packet writes its fields to its place. A copy in wide
-    /// pieces of fields just written waits until all earlier stores are done: a long time, if those
-    /// are to memory that another core has.
+    /// The function is inlined so that the code which creates a packet writes the fields directly
+    /// to their place. Otherwise the packet would be copied in wide pieces right after its fields
+    /// were written, and the copy would wait until all earlier stores are complete. That takes long
+    /// if these are to memory in another core's cache.
     #[inline(always)]
     pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
         self.live += 1;
@@ -51,7 +52,7 @@ impl Slab {
         PacketId(id)
     }
 
-    /// Adds a place.
+    /// Adds storage for one packet.
     #[cold]
     fn grow(&mut self) {
         let none = PortId::NONE;
@@ -70,7 +71,7 @@ impl Slab {
         self.free = id.0;
     }
 
-    /// Returns the next packet in the list that contains both.
+    /// Returns the packet after this one in its list; `None` at the end.
     pub(crate) fn after(&self, id: PacketId) -> Option<PacketId> {
         let next = self[id].next;
         (next != NIL).then_some(PacketId(next))
@@ -96,7 +97,7 @@ impl IndexMut<PacketId> for Slab {
     }
 }
 
-/// First-in first-out list that links the packets themselves.
+/// First-in first-out list, whose links are stored in the packets themselves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fifo {
     head: u32,

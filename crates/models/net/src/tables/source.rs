@@ -1,71 +1,72 @@
-//! Source of datagrams: sizes, instants and results.
+//! Sources of datagrams: sizes and instants of their packets, and results.
 
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::packet::{Kind, Packet, PortId};
 
-/// Sending pattern of a source.
+/// Pattern by which a source sends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
-    /// Constant rate in bits per second, IP header included; the k-th packet at exactly k times the
-    /// packet's time, rounded up.
+    /// Constant rate in bits per second, IP headers included. The k-th packet is sent at exactly k
+    /// times the duration of a packet, rounded up.
     Constant {
         /// Bits per second.
         rate_bps: u64,
     },
-    /// Random, with exponential distances of this mean.
+    /// Random instants; the intervals are exponential with this mean.
     Poisson {
-        /// Mean distance.
+        /// Mean interval between two packets.
         mean: Duration,
     },
-    /// Alternately [`Pattern::Constant`] and silent, each for an exponential time.
+    /// Alternates between [`Pattern::Constant`] and silence; each period has an exponential length.
     OnOff {
-        /// Bits per second while on.
+        /// Bits per second during a burst.
         rate_bps: u64,
         /// Mean length of a burst.
         mean_on: Duration,
         /// Mean length of a silence.
         mean_off: Duration,
     },
-    /// Packets at these offsets from the start, with these sizes in bytes; repeated after `every`,
+    /// Packets at given offsets from the start, with given sizes in bytes; repeated after `every`,
     /// if that is given.
     Trace {
-        /// Offsets, ascending, and sizes.
+        /// Offset and size in bytes of each packet, with ascending offsets.
         packets: Vec<(Duration, u16)>,
-        /// Length of one round.
+        /// Length of one repetition.
         every: Option<Duration>,
     },
 }
 
-/// Packet sizes, in bytes from the IP header on.
+/// Sizes of packets, in bytes from the IP header on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// Same size for all packets.
+    /// The same size for all packets.
     Fixed(u16),
-    /// Exponential sizes with this mean, within 28 … 65535.
+    /// Exponential sizes with this mean, limited to 28 … 65535.
     Exponential(f64),
 }
 
-/// Source of datagrams from one host to another.
+/// Configuration of a source of datagrams from one host to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrafficConfig {
     /// Sending pattern.
     pub pattern: Pattern,
-    /// Packet sizes; a trace has its own.
+    /// Sizes of the packets; ignored for a trace, which contains sizes.
     pub size: Size,
-    /// IP type of service.
+    /// IP type of service of the packets.
     pub tos: u8,
-    /// Sends ICMP echo requests, which are answered.
+    /// True if the packets are ICMP echo requests, which are answered.
     pub echo: bool,
-    /// Start instant.
+    /// Virtual instant at which the source starts.
     pub start: Instant<Virtual>,
-    /// Stop instant.
+    /// Virtual instant at which the source stops.
     pub stop: Instant<Virtual>,
 }
 
 impl TrafficConfig {
-    /// Returns UDP of this pattern and size, from the beginning on.
+    /// Returns a source of UDP datagrams with this pattern and size, which starts at zero and never
+    /// stops.
     pub fn udp(pattern: Pattern, size: Size) -> Self {
         Self {
             pattern,
@@ -77,8 +78,8 @@ impl TrafficConfig {
         }
     }
 
-    /// Returns the reason why this source is invalid, if it is: usually that it would send an
-    /// endless number of packets at one instant.
+    /// Returns the reason for which this source is invalid; `None` if it is valid. Usually an
+    /// invalid source would send an endless number of packets at one instant.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let empty = match self.size {
             Size::Fixed(size) => size == 0,
@@ -123,42 +124,42 @@ impl TrafficConfig {
     }
 }
 
-/// Results of a source's packets.
+/// Results of a source's packets so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficStats {
-    /// Packets sent.
+    /// Number of packets sent.
     pub sent: u64,
-    /// Packets that arrived (replies, for pings).
+    /// Number of packets that arrived; for pings, of replies.
     pub received: u64,
-    /// Bytes that arrived.
+    /// Number of bytes that arrived.
     pub received_bytes: u64,
-    /// Sum of the one-way delays (round trips, for pings), in ns.
+    /// Sum of the one-way delays in ns; for pings, of the round-trip times.
     pub delay_sum_ns: u64,
-    /// Longest delay, in ns.
+    /// Greatest delay, in ns.
     pub delay_max_ns: u64,
-    /// Packets that arrived after one that was sent later.
+    /// Number of packets that arrived after a packet that was sent later.
     pub reordered: u64,
-    /// Packets sent up to the last one that has arrived. The missing ones were lost, or will arrive
-    /// out of order (RFC 3550, appendix A.3).
+    /// Number of packets sent up to the newest one that has arrived. Those among them that have not
+    /// arrived were lost, or will arrive out of order (RFC 3550, appendix A.3).
     pub expected: u64,
 }
 
-/// Source of a world: its ends and its progress.
+/// State of a source: its ends, its progress and its results.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     config: TrafficConfig,
     from: PortId,
     to: PortId,
     stats: TrafficStats,
-    /// Highest number that has arrived.
+    /// Greatest sequence number that has arrived.
     highest: u32,
     random: Random,
-    /// Packets since `base`.
+    /// Number of packets sent since `base`.
     count: u64,
-    /// Start of the current burst or round.
+    /// Start of the present burst, or of the present repetition of a trace.
     base: Instant<Virtual>,
     burst_ends: Instant<Virtual>,
-    /// Bytes of the next packet.
+    /// Size of the next packet, in bytes.
     next_size: u16,
 }
 
@@ -192,7 +193,7 @@ impl Source {
         self.stats
     }
 
-    /// Returns the size of its packets, in bytes, if it is the same for all.
+    /// Returns the size of the packets in bytes; `None` if it is not the same for all.
     pub(crate) fn fixed_size(&self) -> Option<u16> {
         match self.config.size {
             Size::Fixed(size) => Some(size),
@@ -207,13 +208,13 @@ impl Source {
         (at < self.config.stop && at != Instant::FAR_FUTURE).then_some(at)
     }
 
-    /// Like [`Source::advance`], at the beginning: to the first packet that is not before `now`.
-    /// Earlier packets count as sent, so the receiver counts them as missing.
+    /// Advances to the first packet that is due at `now` or later, when the source starts. Earlier
+    /// packets count as sent, so that the receiver counts them as missing.
     pub(crate) fn advance_to(&mut self, now: Instant<Virtual>) -> Option<Instant<Virtual>> {
         if let (Pattern::Constant { rate_bps }, Size::Fixed(size)) =
             (&self.config.pattern, self.config.size)
         {
-            // Number of packets since then, which may be too large to iterate over.
+            // Number of packets since then, which may be too large for a loop.
             let passed = now.min(self.config.stop) - self.base;
             let bits = passed.as_ns().max(0) as u128 * u128::from(*rate_bps);
             self.count = (bits / (u128::from(size) * 8 * 1_000_000_000)) as u64;
@@ -228,7 +229,8 @@ impl Source {
         }
     }
 
-    /// Returns the packet to which [`Source::advance`] has advanced; `number` is this source's.
+    /// Returns the packet to which [`Source::advance`] has advanced; `number` is the number of this
+    /// source.
     #[inline]
     pub(crate) fn send(&mut self, number: u32) -> Packet {
         let kind = if self.config.echo {
@@ -305,7 +307,7 @@ impl Source {
     }
 }
 
-/// Returns the instant of packet number `count`, in ns from the first, rounded up.
+/// Returns the time from the first packet to packet number `count`, rounded up to whole ns.
 fn time_of(count: u64, size: u16, rate_bps: u64) -> Duration {
     let bits = u128::from(count) * u128::from(size) * 8;
     let ns = (bits * 1_000_000_000).div_ceil(u128::from(rate_bps.max(1)));

@@ -1,18 +1,18 @@
-//! Table by number, of which an engine may have only some rows.
+//! Table indexed by number, of which an engine may have only some rows.
 //!
-//! Numbers mean the same in all engines of one network. A row that an engine does not have costs it
+//! A number means the same in all engines of one network. A row that an engine does not have takes
 //! four bytes. A table with all rows is a plain list.
 
 use core::ops::{Index, IndexMut};
 
 use crate::packet::NIL;
 
-/// Rows by number.
+/// Table of rows indexed by number.
 #[derive(Clone, Debug)]
 pub(crate) struct Sparse<T> {
     rows: Vec<T>,
-    /// Index of each number's row, [`NIL`] for one that is elsewhere. Empty while all rows are
-    /// here.
+    /// Index of each number's row in `rows`; [`NIL`] for rows of other engines. Empty if this
+    /// engine has all rows.
     places: Vec<u32>,
 }
 
@@ -35,7 +35,7 @@ impl<T> From<Vec<T>> for Sparse<T> {
 }
 
 impl<T> Sparse<T> {
-    /// Makes a table of this many numbers with the wanted rows, each as it is made.
+    /// Returns a table of `count` numbers with the wanted rows, which `make` creates.
     pub(crate) fn some(
         count: u32,
         wanted: impl Fn(u32) -> bool,
@@ -54,7 +54,7 @@ impl<T> Sparse<T> {
         Self { rows, places }
     }
 
-    /// Returns the table with only the wanted rows.
+    /// Returns the table with only those rows for which `wanted` is true.
     pub(crate) fn part(&self, wanted: impl Fn(u32, &T) -> bool) -> Self
     where
         T: Clone,
@@ -63,7 +63,7 @@ impl<T> Sparse<T> {
         Self::some(self.len() as u32, is_wanted, |number| self[number].clone())
     }
 
-    /// Returns the number of numbers, wherever their rows are.
+    /// Returns the count of numbers, including those whose rows are in other engines.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.rows.len().max(self.places.len())
@@ -88,7 +88,7 @@ impl<T> Sparse<T> {
         self.rows.get_mut(place)
     }
 
-    /// Adds a number, whose row is here.
+    /// Adds a number whose row is in this engine.
     pub(crate) fn push(&mut self, row: T) {
         if !self.places.is_empty() {
             self.places.push(self.rows.len() as u32);
@@ -96,13 +96,13 @@ impl<T> Sparse<T> {
         self.rows.push(row);
     }
 
-    /// Iterates over the local rows, with their numbers.
+    /// Iterates over the rows of this engine, with their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let numbers = 0..self.len() as u32;
         numbers.filter_map(|number| Some((number, self.get(number)?)))
     }
 
-    /// Returns the bytes of the table, without the rows' own allocations.
+    /// Returns the size of the table in bytes, without allocations of the rows.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<T>() * self.rows.capacity() + size_of::<u32>() * self.places.capacity()
     }

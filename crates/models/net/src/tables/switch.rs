@@ -1,4 +1,4 @@
-//! Ports of an Ethernet switch and its learnt addresses.
+//! Ports of Ethernet switches, and learnt addresses.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -7,17 +7,17 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::packet::PortId;
 
-/// Handling of VLAN tags at a switch's port (IEEE 802.1Q).
+/// Mode of a switch's port for VLAN tags (IEEE 802.1Q).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortMode {
-    /// Untagged frames only; they belong to this VLAN.
+    /// The port has untagged frames only, which belong to this VLAN.
     Access(u16),
-    /// Tagged frames of all VLANs.
+    /// The port has tagged frames of all VLANs.
     Trunk,
 }
 
 impl PortMode {
-    /// Returns true if frames of a VLAN leave by such a port.
+    /// Returns true if frames of a VLAN may leave by a port with this mode.
     #[inline]
     pub(crate) fn carries(&self, vlan: u16) -> bool {
         match self {
@@ -27,7 +27,7 @@ impl PortMode {
     }
 }
 
-/// Switch with its learnt addresses.
+/// An Ethernet switch with the addresses that it has learnt.
 #[derive(Clone, Debug)]
 pub(crate) struct Switch {
     ports: Vec<(PortId, PortMode)>,
@@ -40,10 +40,10 @@ struct Learnt {
     at: Instant<Virtual>,
 }
 
-/// IEEE 802.1Q, table 8-6: the default ageing time.
+/// Time after which a learnt address is removed: the default of IEEE 802.1Q, table 8-6.
 const AGEING: Duration = Duration::from_s(300);
 
-/// Hash of one number without a random key: the same in every run.
+/// Hash of one number without a random key, so that it is the same in every run.
 #[derive(Default)]
 struct Mixer(u64);
 
@@ -70,7 +70,7 @@ impl Switch {
         }
     }
 
-    /// Returns an empty entry for a switch that another engine has.
+    /// Returns an empty entry, for a switch of another engine.
     pub(crate) fn elsewhere() -> Self {
         Self::new(Vec::new())
     }
@@ -82,14 +82,14 @@ impl Switch {
             .map(|(_, mode)| mode)
     }
 
-    /// Returns its ports, in the order of its cables.
+    /// Returns the ports with their modes, in the order of the cables.
     #[inline]
     pub(crate) fn ports(&self) -> &[(PortId, PortMode)] {
         &self.ports
     }
 
-    /// Returns the VLAN of a frame with the tag `vlan` (0 without one) that has come through
-    /// `port`; `None` if the port does not accept it.
+    /// Returns the VLAN of a frame that has arrived at `port`; `vlan` is its tag, 0 without one.
+    /// Returns `None` if the port does not accept the tag.
     #[inline]
     pub(crate) fn classify(&self, port: PortId, vlan: u16) -> Option<u16> {
         match self.mode(port)? {
@@ -99,7 +99,8 @@ impl Switch {
         }
     }
 
-    /// Learns the port of `mac` and looks up `to`.
+    /// Learns that `mac` is behind `port`, where the frame has arrived. Returns the port behind
+    /// which `to` is; `None` for broadcast, and if it is unknown.
     pub(crate) fn learn_and_find(
         &mut self,
         now: Instant<Virtual>,
@@ -126,7 +127,7 @@ mod tests {
         Instant::ZERO + Duration::from_s(s)
     }
 
-    /// Returns a switch with ports 0 and 2 in VLAN 1, port 4 in VLAN 2, and port 6 a trunk.
+    /// Returns a switch with ports 0 and 2 in VLAN 1, port 4 in VLAN 2, and port 6 as trunk.
     fn switch() -> Switch {
         let modes = [
             PortMode::Access(1),

@@ -1,24 +1,24 @@
-//! BBR, version 1: the sender models the path by its bottleneck's rate and its shortest round trip,
+//! BBR, version 1. The sender models the path by the bottleneck's rate and the shortest round trip,
 //! and sends at that rate (Cardwell, Cheng, Gunn, Yeganeh and Jacobson, "BBR: congestion-based
 //! congestion control", ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00).
 //! Rates are estimated as in draft-cheng-iccrg-delivery-rate-estimation-00. Names are those of the
 //! drafts.
 //!
-//! Left out: long-term rate estimation for policers and the allowance for aggregated
-//! acknowledgements, which Linux has in addition to the drafts.
+//! Two features that Linux has in addition to the drafts are left out: long-term rate estimation
+//! for policers, and the allowance for aggregated acknowledgements.
 
 use std::collections::VecDeque;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// Sent segment, with the number of segments delivered by then.
+/// Segment in flight, with the number of segments delivered when it was sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Instant<Virtual>,
     delivered: u64,
     delivered_at: Instant<Virtual>,
     first_sent: Instant<Virtual>,
-    /// It was sent with a small window, and gives no information on the path's rate.
+    /// True if it was sent with a small window, so that it gives no information on the path's rate.
     is_limited: bool,
 }
 
@@ -30,24 +30,24 @@ enum Mode {
     ProbeRtt,
 }
 
-/// Information from an acknowledgement, in segments.
+/// Information in an acknowledgement; amounts are in segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
-    /// Stamp of the acknowledged segment.
+    /// Time stamp of the acknowledged segment.
     pub(crate) stamp: Instant<Virtual>,
-    /// Segments that have arrived so far, in order or not.
+    /// Number of segments that have arrived so far, in order or not.
     pub(crate) delivered: u64,
     /// Segments in flight.
     pub(crate) pipe: u32,
-    /// Round-trip sample, if there is one.
+    /// Sample of the round-trip time, if there is one.
     pub(crate) sample: Option<Duration>,
-    /// Number of segments newly found lost.
+    /// Number of segments newly detected as lost.
     pub(crate) lost: u32,
     /// True during loss recovery.
     pub(crate) repairs: bool,
 }
 
-/// Model of the path, and the position in the cycle; rates in segments per ns.
+/// Model of the path, and state of the control; rates are in segments per ns.
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr {
     mode: Mode,
@@ -57,16 +57,17 @@ pub(crate) struct Bbr {
     prior_window: f64,
     initial_window: f64,
     pacing_rate: f64,
-    /// Earliest instant of the next segment.
+    /// Earliest instant at which the next segment may be sent.
     pub(crate) next_send: Instant<Virtual>,
     sent: VecDeque<Sent>,
     delivered: u64,
     delivered_at: Instant<Virtual>,
     first_sent: Instant<Virtual>,
-    /// Number of the round, and the number of delivered segments at which the next begins.
+    /// Number of the present round; the item below is the number of delivered segments at which the
+    /// next one begins.
     round: u64,
     next_round_delivered: u64,
-    /// Rates of the last rounds that may still become the maximum: descending.
+    /// Round and rate of recent samples that may still become the maximum, with descending rates.
     rates: VecDeque<(u64, f64)>,
     min_rtt: Duration,
     min_rtt_at: Instant<Virtual>,
@@ -75,23 +76,24 @@ pub(crate) struct Bbr {
     is_filled: bool,
     cycle: usize,
     cycle_at: Instant<Virtual>,
-    /// Instant at which the window has been at its minimum for long enough.
+    /// Instant at which the measurement of the shortest round trip ends; `None` while no minimal
+    /// window is reached.
     probed_at: Option<Instant<Virtual>>,
-    /// Round in which recovery began: in it, as many segments are sent as arrive.
+    /// Round in which recovery began: during it, one segment is sent for each that arrives.
     conserves: Option<u64>,
     repairs: bool,
 }
 
-/// 2/ln 2: the rate doubles in each round.
+/// Gain in startup, 2/ln 2, by which the rate doubles in each round.
 const HIGH_GAIN: f64 = 2.885;
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 const RATE_ROUNDS: u64 = 10;
 const MIN_RTT_LIVES: Duration = Duration::from_s(10);
 const PROBE_RTT: Duration = Duration::from_ms(200);
 const LEAST_WINDOW: f64 = 4.0;
-/// Window beyond the model, for delayed acknowledgements.
+/// Segments by which the window exceeds the model, to allow for delayed acknowledgements.
 const SPARE: f64 = 3.0;
-/// Pacing margin: Linux paces a hundredth below the estimate, so that queues drain.
+/// Pacing rate divided by the estimated rate. Like Linux, it is 1 % below one so that queues drain.
 const MARGIN: f64 = 0.99;
 
 impl Bbr {
@@ -126,14 +128,14 @@ impl Bbr {
         }
     }
 
-    /// Handles the answer to the opening, after this round trip.
+    /// Handles the answer to the opening segment, which gives the first round-trip time.
     pub(crate) fn handle_opened(&mut self, now: Instant<Virtual>, sample: Duration) {
         (self.min_rtt, self.min_rtt_at) = (sample, now);
         self.pacing_rate = HIGH_GAIN * self.window / sample.as_ns().max(1) as f64;
         (self.delivered_at, self.first_sent, self.next_send) = (now, now, now);
     }
 
-    /// Records a sent segment, with `pipe` others in flight.
+    /// Records that a segment was sent while `pipe` others were in flight.
     pub(crate) fn note_sent(&mut self, now: Instant<Virtual>, pipe: u32) {
         if pipe == 0 {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -149,7 +151,7 @@ impl Bbr {
         self.next_send = self.next_send.max(now) + Duration::from_ns(gap_ns as i64);
     }
 
-    /// Handles an acknowledgement and updates the window.
+    /// Handles an acknowledgement, and updates model, pace and window.
     pub(crate) fn handle_ack(&mut self, now: Instant<Virtual>, ack: &Delivery) {
         let acked = ack.delivered.saturating_sub(self.delivered);
         self.delivered = ack.delivered;
@@ -167,8 +169,8 @@ impl Bbr {
         self.set_window(ack, acked as f64);
     }
 
-    /// Returns the delivery rate since the acknowledged segment was sent, and true if a round
-    /// begins.
+    /// Returns the delivery rate since the acknowledged segment was sent; also returns true if a
+    /// new round begins.
     fn sample(&mut self, now: Instant<Virtual>, ack: &Delivery, acked: u64) -> (Option<f64>, bool) {
         while self.sent.front().is_some_and(|sent| sent.at < ack.stamp) {
             self.sent.pop_front();
@@ -188,7 +190,8 @@ impl Bbr {
             self.next_round_delivered = self.delivered;
             self.round += 1;
         }
-        // Segments sent, or acknowledgements received, in a burst do not count as a rate.
+        // The longer of the two intervals, so that a burst of segments or of acknowledgements does
+        // not look like a high rate.
         let interval = (sent.at - sent.first_sent).max(now - sent.delivered_at);
         if interval < self.min_rtt || interval <= Duration::ZERO {
             return (None, begins);
@@ -210,12 +213,12 @@ impl Bbr {
         }
     }
 
-    /// Returns the bottleneck's rate: the maximum of the last rounds.
+    /// Returns the bottleneck's rate: the maximum over the last rounds.
     fn rate(&self) -> f64 {
         self.rates.front().map_or(0.0, |(_, rate)| *rate)
     }
 
-    /// Returns the product of the path's rate and round trip, in segments.
+    /// Returns the bandwidth-delay product of the path, in segments.
     fn product(&self) -> f64 {
         if self.min_rtt == Duration::MAX {
             return self.initial_window;
@@ -235,7 +238,7 @@ impl Bbr {
         self.is_filled = self.full_rounds >= 3;
     }
 
-    /// Advances the mode, or the phase of the cycle.
+    /// Advances to the next state, or to the next phase of the gain cycle.
     fn go_on(&mut self, now: Instant<Virtual>, ack: &Delivery) {
         let pipe = f64::from(ack.pipe);
         if self.mode == Mode::Startup && self.is_filled {
@@ -264,8 +267,8 @@ impl Bbr {
         (self.mode, self.pacing_gain, self.window_gain) = (mode, pacing_gain, window_gain);
     }
 
-    /// Starts at a random phase of the cycle except the draining one, so that flows do not probe
-    /// together. The phase is derived from the clock, so that it is the same in every run.
+    /// Enters the gain cycle at any phase except the draining one, so that flows do not probe at
+    /// the same time. The choice depends on virtual time and is the same in every run.
     fn enter_probe_bw(&mut self, now: Instant<Virtual>) {
         let place = (now.as_ns().unsigned_abs() % 7) as usize;
         self.cycle = if place == 0 { 0 } else { place + 1 };
@@ -273,8 +276,8 @@ impl Bbr {
         self.enter(Mode::ProbeBw, CYCLE[self.cycle], 2.0);
     }
 
-    /// Measures the shortest round trip again if none has been as short for ten seconds: with
-    /// almost nothing in flight.
+    /// Measures the shortest round trip again, with almost nothing in flight, if no sample was as
+    /// short for ten seconds.
     fn probe_round_trip(&mut self, now: Instant<Virtual>, ack: &Delivery, begins: bool) {
         let is_old = now > self.min_rtt_at + MIN_RTT_LIVES;
         if let Some(sample) = ack.sample
@@ -345,8 +348,8 @@ impl Bbr {
         }
     }
 
-    /// Handles the expiry of the retransmission timer: one segment is sent, and then as many as
-    /// arrive.
+    /// Handles the expiry of the retransmission timer: sends one segment, and then one for each
+    /// that arrives.
     pub(crate) fn handle_timeout(&mut self) {
         self.prior_window = self.prior_window.max(self.window);
         self.window = 1.0;
@@ -360,7 +363,7 @@ mod tests {
     use super::*;
 
     /// Returns the state after `segments` segments, each acknowledged separately, on a path that
-    /// delivers a segment each ms, at least 20 ms after it was sent.
+    /// delivers one segment per ms, at least 20 ms after it was sent.
     fn known_after(segments: u64) -> Bbr {
         let mut bbr = Bbr::new(10);
         let (service, base) = (Duration::from_ms(1), Duration::from_ms(20));
@@ -404,7 +407,7 @@ mod tests {
         let rate_per_ms = bbr.rate() * 1e6;
         assert!((0.99..1.06).contains(&rate_per_ms), "{rate_per_ms}");
         assert_eq!(bbr.min_rtt, Duration::from_ms(20));
-        // At most twice the product of both, plus the spare segments.
+        // The window is at most twice the bandwidth-delay product, plus the spare segments.
         assert!(bbr.window <= 2.0 * 20.0 * 1.06 + SPARE, "{}", bbr.window);
     }
 

@@ -1,15 +1,15 @@
-//! Ring of bits, one per segment of the window.
+//! Bitmap with one bit per segment of a window.
 
-/// Marks for the segment numbers of a window that slides upward.
+/// Marks of segment numbers in a window that moves to higher numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Board {
     words: Box<[u64]>,
-    /// Number of segments minus one; the number is a power of two.
+    /// Number of bits minus one; the number of bits is a power of two.
     mask: u64,
 }
 
 impl Board {
-    /// Makes a board for at least `segments`.
+    /// Returns a board with room for at least `segments` segments.
     pub(crate) fn new(segments: u32) -> Self {
         let size = segments.next_power_of_two().max(64);
         Self {
@@ -23,7 +23,7 @@ impl Board {
         self.words[(at / 64) as usize] >> (at % 64) & 1 == 1
     }
 
-    /// Sets the mark; returns true if it was not set before.
+    /// Sets the mark of a segment; returns true if it was not set.
     pub(crate) fn set(&mut self, segment: u64) -> bool {
         let at = segment & self.mask;
         let word = &mut self.words[(at / 64) as usize];
@@ -32,7 +32,7 @@ impl Board {
         *word != before
     }
 
-    /// Sets the marks of `from..to`; returns how many were not set before.
+    /// Sets the marks of `from..to`; returns the number of marks that were not set.
     pub(crate) fn fill(&mut self, from: u64, to: u64) -> u32 {
         let mut fresh = 0;
         for (word, bits) in pieces(self.mask, from, to) {
@@ -43,7 +43,7 @@ impl Board {
         fresh
     }
 
-    /// Removes the marks of `from..to`; returns how many there were.
+    /// Removes the marks of `from..to`; returns the number of marks that were set.
     pub(crate) fn erase(&mut self, from: u64, to: u64) -> u32 {
         let mut marked = 0;
         for (word, bits) in pieces(self.mask, from, to) {
@@ -61,7 +61,7 @@ impl Board {
             .sum()
     }
 
-    /// Returns the first segment of `from..to` that is not marked, else `to`.
+    /// Returns the first segment in `from..to` without a mark; `to` if all have one.
     pub(crate) fn first_clear(&self, from: u64, to: u64) -> u64 {
         let mut at = from;
         while at < to {
@@ -77,7 +77,7 @@ impl Board {
     }
 }
 
-/// Iterates over the words with the marks of `from..to`, each with a mask of these bits.
+/// Iterates over the words that contain the marks of `from..to`, each with a mask of those bits.
 #[inline]
 fn pieces(mask: u64, from: u64, to: u64) -> impl Iterator<Item = (usize, u64)> {
     let mut at = from;

@@ -1,4 +1,4 @@
-//! Congestion window.
+//! Congestion control.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -7,21 +7,22 @@ use super::cubic::Cubic;
 use super::dctcp::Dctcp;
 use super::hystart::{CSS_GROWTH_DIVISOR, Growth, HyStart};
 
-/// Congestion control of a sender.
+/// Congestion control algorithm of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// RFC 5681, with byte counting (RFC 3465, L = 2).
+    /// NewReno: RFC 5681 with byte counting (RFC 3465, L = 2).
     NewReno,
-    /// RFC 9438, with the slow start of RFC 9406 (HyStart++).
+    /// CUBIC: RFC 9438 with the slow start of RFC 9406 (HyStart++).
     Cubic,
-    /// The same with the Reno-friendly window of RFC 8312, section 4.2, which is slower, as in
+    /// CUBIC with the Reno-friendly window of RFC 8312, section 4.2, which grows more slowly; as in
     /// Linux.
     Cubic8312,
-    /// Version 1, as in Linux: a pace and a window from the path's rate and round trip. Losses do
-    /// not slow it down.
+    /// BBR version 1, as in Linux: pace and window follow from the path's rate and round trip.
+    /// Losses do not reduce them.
     Bbr,
-    /// RFC 8257: as NewReno, but in proportion to the marked part of a window. Requires queues that
-    /// mark from a length on, as [`crate::RedConfig::step`] does.
+    /// DCTCP (RFC 8257): like NewReno, but the reduction is proportional to the marked fraction of
+    /// a window. It requires queues that mark above a threshold, as [`crate::RedConfig::step`]
+    /// does.
     Dctcp,
 }
 
@@ -31,7 +32,7 @@ impl Control {
     }
 }
 
-/// Window of one sender, in segments.
+/// Congestion window of one sender, in segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Congestion {
     pub(crate) window: f64,
@@ -39,21 +40,21 @@ pub(crate) struct Congestion {
     cubic: Option<Cubic>,
     pub(crate) bbr: Option<Box<Bbr>>,
     pub(crate) dctcp: Option<Dctcp>,
-    /// Present until the first slow start is over.
+    /// HyStart++; `None` after the first slow start.
     hystart: Option<Box<HyStart>>,
 }
 
-/// Acknowledgement of new segments.
+/// Data about an acknowledgement of new segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     /// Number of newly acknowledged segments.
     pub(crate) acked: u32,
-    /// Number of segments that were outstanding.
+    /// Number of segments that were outstanding before.
     pub(crate) flight: u32,
-    /// First unacknowledged segment, and the first never sent.
+    /// First unacknowledged segment; the item below is the first segment never sent.
     pub(crate) una: u64,
     pub(crate) nxt: u64,
-    /// Round-trip sample, and the smoothed round-trip time.
+    /// Sample of the round-trip time; the item below is the smoothed round-trip time.
     pub(crate) sample: Duration,
     pub(crate) smoothed: Duration,
 }
@@ -70,7 +71,7 @@ impl Congestion {
         }
     }
 
-    /// Returns the control of the window.
+    /// Returns the congestion control algorithm.
     pub(crate) fn control(&self) -> Control {
         match self {
             Self {
@@ -82,7 +83,7 @@ impl Congestion {
         }
     }
 
-    /// Grows the window after an acknowledgement of new segments.
+    /// Increases the window after an acknowledgement of new segments.
     #[inline]
     pub(crate) fn grow(&mut self, now: Instant<Virtual>, progress: &Progress) {
         let (acked, flight) = (f64::from(progress.acked), f64::from(progress.flight));
@@ -103,7 +104,7 @@ impl Congestion {
                     0.0
                 }
             };
-            // An unused window gives no information on the path (RFC 7661).
+            // A window that is not used up gives no information on the path (RFC 7661).
             if 2.0 * flight >= self.window {
                 self.window += worth * acked.min(2.0);
             }
@@ -115,19 +116,19 @@ impl Congestion {
         }
     }
 
-    /// Returns the slow-start threshold, to which recovery brings the window.
+    /// Returns the slow-start threshold, which is the window at the end of recovery.
     pub(crate) fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    /// Reacts to a loss (RFC 5681, section 3.1; RFC 9438, section 4.6). Segments sent beyond the
-    /// window during duplicates (limited transmit) do not count as flight, and windows are of whole
-    /// segments, like the kernel's.
+    /// Reduces the window after a loss (RFC 5681, section 3.1; RFC 9438, section 4.6). `flight`
+    /// does not count segments sent beyond the window during duplicate acknowledgements (limited
+    /// transmit). Like the kernel's, windows are whole numbers of segments.
     pub(crate) fn shrink(&mut self, flight: u32) {
         if self.bbr.is_some() {
             return;
         }
-        // RFC 9406 is about the slow start without a known threshold.
+        // RFC 9406 applies only to a slow start without a known threshold.
         self.hystart = None;
         let threshold = match &mut self.cubic {
             Some(cubic) => cubic.shrink(self.window),
@@ -137,7 +138,8 @@ impl Congestion {
         self.window = self.threshold;
     }
 
-    /// Reacts to reported marks (RFC 3168, section 6.1.2; RFC 8257, section 3.3; BBR ignores them).
+    /// Reduces the window after reported congestion marks (RFC 3168, section 6.1.2; RFC 8257,
+    /// section 3.3). BBR ignores them.
     pub(crate) fn shrink_by_marks(&mut self, flight: u32) {
         match &self.dctcp {
             None => self.shrink(flight),

@@ -1,28 +1,28 @@
-//! CUBIC, RFC 9438, with the differences of RFC 8312; names and numbers as there.
+//! CUBIC (RFC 9438), with the differences of RFC 8312; names and numbers are those of the RFCs.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::congestion::Control;
 
-/// State of RFC 9438 section 4; windows in segments.
+/// State of CUBIC (RFC 9438, section 4); windows are in segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cubic {
     w_max: f64,
     w_est: f64,
     cwnd_prior: f64,
     k_s: f64,
-    /// The Reno-friendly window always grows slowly, as in RFC 8312, section 4.2.
+    /// True if the Reno-friendly window always grows slowly, as in RFC 8312, section 4.2.
     stays_slow: bool,
     epoch_start: Option<Instant<Virtual>>,
 }
 
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
-/// Equation 4: the additive increase that makes the Reno-friendly window fair.
+/// Additive increase with which the Reno-friendly window is as fast as Reno (equation 4).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 impl Cubic {
-    /// Returns the state for a control that is CUBIC.
+    /// Returns the state for a CUBIC algorithm; `None` for others.
     pub(crate) fn of(control: Control) -> Option<Self> {
         let stays_slow = control == Control::Cubic8312;
         (stays_slow || control == Control::Cubic).then(|| Self {
@@ -39,7 +39,7 @@ impl Cubic {
         }
     }
 
-    /// Section 4.6 and 4.7: returns the slow-start threshold after a congestion event.
+    /// Returns the slow-start threshold after a congestion event (sections 4.6 and 4.7).
     pub(crate) fn shrink(&mut self, window: f64) -> f64 {
         self.epoch_start = None;
         self.cwnd_prior = window;
@@ -51,7 +51,7 @@ impl Cubic {
         (window * BETA).max(2.0)
     }
 
-    /// Sections 4.2 to 4.5: returns the window after `acked` more segments.
+    /// Returns the window after `acked` more segments were acknowledged (sections 4.2 to 4.5).
     pub(crate) fn grow(
         &mut self,
         now: Instant<Virtual>,

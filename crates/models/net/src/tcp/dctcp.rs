@@ -1,21 +1,21 @@
-//! DCTCP, RFC 8257: the window shrinks in proportion to its marked part; names and numbers as
-//! there.
+//! DCTCP (RFC 8257): the window is reduced in proportion to the fraction of marked segments. Names
+//! and numbers are those of the RFC.
 
-/// State of section 3.3, in segments.
+/// State of DCTCP (section 3.3); amounts are in segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Dctcp {
     alpha: f64,
     acked: u64,
     marked: u64,
-    /// First segment that was not sent when the window of observation began.
+    /// Segment at which the present window of observation ends: the first not sent when it began.
     window_end: u64,
 }
 
-/// Section 4.2: the weight of the newest window.
+/// Weight of the newest window in the average (section 4.2).
 const G: f64 = 1.0 / 16.0;
 
 impl Default for Dctcp {
-    /// Section 4.2: 1, so that the first mark halves the window.
+    /// The average starts at 1, so that the first mark halves the window (section 4.2).
     fn default() -> Self {
         Self {
             alpha: 1.0,
@@ -27,8 +27,9 @@ impl Default for Dctcp {
 }
 
 impl Dctcp {
-    /// Handles an acknowledgement of `acked` segments. `marked`: it reports congestion (ECN);
-    /// `una`: first segment not acknowledged after it; `nxt`: first segment never sent.
+    /// Processes an acknowledgement of `acked` segments. `marked` is true if it reports congestion.
+    /// After the acknowledgement, `una` is the first unacknowledged segment and `nxt` the first
+    /// never sent.
     #[inline]
     pub(crate) fn handle_ack(&mut self, acked: u64, marked: bool, una: u64, nxt: u64) {
         self.acked += acked;
@@ -43,7 +44,7 @@ impl Dctcp {
         (self.acked, self.marked, self.window_end) = (0, 0, nxt);
     }
 
-    /// Returns the window after marks.
+    /// Returns the window after a reduction because of marks.
     pub(crate) fn shrink(&self, window: f64) -> f64 {
         window * (1.0 - self.alpha / 2.0)
     }

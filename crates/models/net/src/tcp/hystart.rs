@@ -1,27 +1,27 @@
-//! HyStart++, RFC 9406: slow start ends when round trips grow longer, before the
-//! queue overflows. Names and numbers as there.
+//! HyStart++ (RFC 9406): slow start ends when round trips become longer, before the queue
+//! overflows. Names and numbers are those of the RFC.
 
 use timeloom_time::Duration;
 
-/// Part of slow start's growth that an acknowledgement causes.
+/// Growth of the window that an acknowledgement causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
-    /// Full growth: slow start.
+    /// The full growth of slow start.
     Whole,
-    /// [`CSS_GROWTH_DIVISOR`]: conservative slow start.
+    /// Conservative slow start: growth divided by [`CSS_GROWTH_DIVISOR`].
     Part,
-    /// No growth: slow start is over.
+    /// No growth: slow start has ended.
     Over,
 }
 
-/// State of RFC 9406, section 4.2.
+/// State of HyStart++ (RFC 9406, section 4.2).
 #[derive(Clone, Debug)]
 pub(crate) struct HyStart {
     window_end: u64,
     current_round_min: Duration,
     last_round_min: Duration,
     samples: u32,
-    /// In conservative slow start: the round trip at its start, and the rounds left.
+    /// During conservative slow start: the round-trip time at its start, and the remaining rounds.
     conservative: Option<(Duration, u32)>,
 }
 
@@ -45,7 +45,7 @@ impl Default for HyStart {
 }
 
 impl HyStart {
-    /// Handles an acknowledgement up to `una` with this round trip, when segments up to `nxt` had
+    /// Processes an acknowledgement up to `una` with this round-trip time; segments up to `nxt` had
     /// been sent.
     pub(crate) fn handle_ack(&mut self, una: u64, nxt: u64, round_trip: Duration) -> Growth {
         if una >= self.window_end {
@@ -64,7 +64,7 @@ impl HyStart {
         self.samples += 1;
         let enough = self.samples >= N_RTT_SAMPLE;
         match self.conservative {
-            // The delay was temporary.
+            // The delay was temporary, so slow start continues.
             Some((baseline, _)) if enough && self.current_round_min < baseline => {
                 self.conservative = None;
             }
@@ -88,7 +88,7 @@ impl HyStart {
 mod tests {
     use super::*;
 
-    /// Runs a round of 20 segments, each acknowledged after this time.
+    /// Simulates a round of 20 segments with this round-trip time in ms.
     fn round(hystart: &mut HyStart, number: u64, ms: i64) -> Growth {
         let (from, to) = (number * 20, number * 20 + 20);
         let acks = (from..to).map(|una| hystart.handle_ack(una, to, Duration::from_ms(ms)));
@@ -101,7 +101,7 @@ mod tests {
         for number in 0..3 {
             assert_eq!(round(&mut hystart, number, 40), Growth::Whole);
         }
-        // An eighth of 40 ms is 5 ms.
+        // An increase by an eighth of 40 ms, 5 ms, would end slow start.
         assert_eq!(round(&mut hystart, 3, 44), Growth::Whole);
         assert_eq!(round(&mut hystart, 4, 50), Growth::Part);
         for number in 5..9 {

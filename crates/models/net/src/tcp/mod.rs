@@ -1,10 +1,10 @@
-//! TCP without payload: segments are numbers, windows are counts of them.
+//! TCP flows without payload: segments are numbered, and windows are counts of segments.
 //!
-//! A flow sends in one direction. Sender and receiver are state machines that have no knowledge of
-//! addresses or links; [`crate::World`] carries their packets. Loss is recovered as in RFC 6675
-//! with one block of selective acknowledgement per packet, the window grows as in RFC 5681
-//! (NewReno) or RFC 9438 (CUBIC, with HyStart++), or shrinks as in RFC 8257 (DCTCP); BBR has a
-//! window and a pace from its model of the path. The timer is that of RFC 6298 with a configurable
+//! A flow sends in one direction. Sender and receiver are state machines that know nothing of
+//! addresses or links; [`crate::World`] carries their packets. Losses are recovered as in RFC 6675,
+//! with one SACK block per acknowledgement. The window grows as in RFC 5681 (NewReno) or RFC 9438
+//! (CUBIC, with HyStart++); with DCTCP it shrinks as in RFC 8257. BBR derives a window and a pace
+//! from its model of the path. The retransmission timer is that of RFC 6298 with a configurable
 //! minimum. Congestion marks are handled as in RFC 3168.
 
 mod bbr;
@@ -24,7 +24,7 @@ pub(crate) use sender::{Sender, Transmit};
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// Bulk transfer from one host to another.
+/// Configuration of a bulk transfer from one host to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TcpConfig {
     /// Congestion control.
@@ -33,20 +33,20 @@ pub struct TcpConfig {
     pub segment_bytes: u16,
     /// Number of segments to send; `None` for an endless flow.
     pub segments: Option<u64>,
-    /// Segments before the first acknowledgement (RFC 6928: 10).
+    /// Number of segments sent before the first acknowledgement (RFC 6928: 10).
     pub initial_window: u32,
-    /// Segments in flight that the receiver allows, up to a power of two. Both ends keep two bits
-    /// for each.
+    /// Maximum number of segments in flight, as the receiver allows; rounded up to a power of two.
+    /// Sender and receiver need two bits of memory for each.
     pub receive_window: u32,
-    /// Minimum retransmission timeout; Linux has 200 ms, RFC 6298 1 s.
+    /// Minimum retransmission timeout; it is 200 ms in Linux and 1 s in RFC 6298.
     pub min_rto: Duration,
-    /// Both ends support congestion marks (RFC 3168), as DCTCP's always do. There is no
-    /// negotiation: the opening is not modelled in that detail.
+    /// True if both ends support congestion marks (RFC 3168); with DCTCP they always do. The
+    /// support is not negotiated in the model.
     pub ecn: bool,
-    /// Maximum delay of an acknowledgement (RFC 9293: below 500 ms; Linux 40 ms); every second
+    /// Maximum delay of an acknowledgement (RFC 9293: below 500 ms; Linux: 40 ms). Every second
     /// segment is acknowledged at once.
     pub delayed_ack: Duration,
-    /// Start instant.
+    /// Virtual instant at which the flow starts.
     pub start: Instant<Virtual>,
 }
 
@@ -67,7 +67,7 @@ impl Default for TcpConfig {
 }
 
 impl TcpConfig {
-    /// Returns the reason why this flow is invalid, if it is.
+    /// Returns the reason for which this flow is invalid; `None` if it is valid.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         if !(1..=u16::MAX - HEADER_BYTES).contains(&self.segment_bytes) {
             return Some("a segment has 1 to 65483 bytes");
@@ -83,9 +83,9 @@ impl TcpConfig {
     }
 }
 
-/// Returns the segment number near `near` whose low 32 bits are `low`. Packets carry only those,
-/// like real ones (RFC 9293, section 3.4); with 64 bits internally a flow of 10 Gbit/s can run for
-/// longer than an hour and a half.
+/// Returns the segment number near `near` with the low 32 bits `low`. As in real TCP, packets
+/// contain only those bits (RFC 9293, section 3.4). With 64 bits internally, a flow of 10 Gbit/s
+/// can run for longer than an hour and a half.
 #[inline]
 pub(crate) fn widen(low: u32, near: u64) -> u64 {
     let ahead = low.wrapping_sub(near as u32) as i32;
@@ -95,25 +95,25 @@ pub(crate) fn widen(low: u32, near: u64) -> u64 {
 /// Results of a flow so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpStats {
-    /// Payload bytes that arrived in order.
+    /// Number of payload bytes that arrived in order.
     pub delivered_bytes: u64,
-    /// Payload bytes that the sender knows to have arrived in order.
+    /// Number of payload bytes that have been acknowledged to the sender.
     pub acknowledged_bytes: u64,
-    /// Retransmitted segments.
+    /// Number of retransmitted segments.
     pub retransmitted: u64,
-    /// Number of times that congestion marks slowed it down.
+    /// Number of times that the sender reduced its window because of congestion marks.
     pub slowed_by_marks: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Congestion window in segments.
+    /// Present congestion window, in segments.
     pub window: f64,
-    /// Smoothed round-trip time, zero before the first sample.
+    /// Smoothed round-trip time; zero before the first sample.
     pub smoothed_rtt: Duration,
-    /// Instant at which all segments had been acknowledged.
+    /// Instant at which the last segment was acknowledged; `None` before, and for endless flows.
     pub finished_at: Option<Instant<Virtual>>,
 }
 
-/// Length of an IPv4 and a TCP header with timestamps.
+/// Length of an IPv4 header and a TCP header with timestamps, in bytes.
 pub(crate) const HEADER_BYTES: u16 = 52;
 
 #[cfg(test)]

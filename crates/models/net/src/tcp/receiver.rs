@@ -1,4 +1,4 @@
-//! Receiving end: segments that have arrived, and the timing of acknowledgements.
+//! Receiving end of a flow: segments that have arrived, and the timing of acknowledgements.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -8,14 +8,14 @@ use super::{Control, TcpConfig};
 /// Content of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ack {
-    /// Next segment expected.
+    /// Next expected segment.
     pub(crate) next: u64,
-    /// Stamp of the acknowledged segment.
+    /// Time stamp of the segment that is acknowledged.
     pub(crate) stamp: Instant<Virtual>,
-    /// Block around the newest segment beyond `next`; empty if equal.
+    /// SACK block that contains the newest segment beyond `next`; empty if its ends are equal.
     pub(crate) sack_from: u64,
     pub(crate) sack_to: u64,
-    /// A congestion mark has arrived, and the sender has not confirmed it yet.
+    /// True if a congestion mark has arrived that the sender has not confirmed yet.
     pub(crate) congested: bool,
 }
 
@@ -24,13 +24,14 @@ pub(crate) struct Ack {
 pub(crate) struct Receiver {
     pub(crate) next: u64,
     window: u64,
-    /// Segments that arrived beyond `next`.
+    /// Marks of segments that arrived beyond `next`.
     board: Board,
     ahead: u64,
     block: (u64, u64),
     unanswered: u32,
     congested: bool,
-    /// Acknowledgements report each mark, not all since the sender slowed down.
+    /// True if acknowledgements report exactly the marked segments (DCTCP), and not any mark since
+    /// the sender reduced its window.
     is_exact: bool,
     stamp: Instant<Virtual>,
     hold: Duration,
@@ -54,7 +55,7 @@ impl Receiver {
         }
     }
 
-    /// Returns the receiver of a new connection of the same flow.
+    /// Returns the receiver for a new connection of the same flow.
     pub(crate) fn anew(&self) -> Self {
         Self {
             next: 0,
@@ -71,15 +72,16 @@ impl Receiver {
         }
     }
 
-    /// Returns the deadline of a delayed acknowledgement.
+    /// Returns the instant at which a delayed acknowledgement must be sent.
     #[inline]
     pub(crate) fn next_wake(&self) -> Instant<Virtual> {
         self.deadline
     }
 
-    /// Records that the arriving segment is marked, or that its sender has slowed down (RFC 3168,
-    /// section 6.1.3); must be called before the segment is handled. If each mark is reported,
-    /// earlier segments with the other mark are acknowledged first (RFC 8257, section 3.2).
+    /// Records that the arriving segment is marked, or that its sender has reduced its window (RFC
+    /// 3168, section 6.1.3). Must be called before the segment is handled. If marks are reported
+    /// exactly, and the mark differs from that of earlier segments, returns an acknowledgement of
+    /// these (RFC 8257, section 3.2).
     pub(crate) fn note_congestion(&mut self, marked: bool, slowed: bool) -> Option<Ack> {
         if !self.is_exact {
             self.congested = marked || self.congested && !slowed;
@@ -91,7 +93,7 @@ impl Receiver {
         before
     }
 
-    /// Handles a segment; returns the acknowledgement to be sent at once, if there is one.
+    /// Handles a segment; returns an acknowledgement if it must be sent at once.
     #[inline]
     pub(crate) fn handle_segment(
         &mut self,
@@ -105,7 +107,8 @@ impl Receiver {
         self.next += 1;
         self.unanswered += 1;
         if self.unanswered == 1 {
-            // RFC 7323 section 4.3: the stamp of the earliest unacknowledged segment is echoed.
+            // The time stamp of the earliest unacknowledged segment is echoed (RFC 7323, section
+            // 4.3).
             self.stamp = stamp;
         }
         if self.unanswered >= 2 {
@@ -115,8 +118,8 @@ impl Receiver {
         None
     }
 
-    /// RFC 5681 section 4.2: holes, and segments that fill them, are reported
-    /// at once.
+    /// Handles a segment that is not the next expected one. Gaps, and segments that fill them, are
+    /// acknowledged at once (RFC 5681, section 4.2).
     #[cold]
     fn out_of_order(&mut self, segment: u64, stamp: Instant<Virtual>) -> Option<Ack> {
         if segment == self.next {
@@ -140,7 +143,7 @@ impl Receiver {
     fn block_around(&self, segment: u64) -> (u64, u64) {
         let to = self.board.first_clear(segment, self.next + self.window);
         let (before, after) = self.block;
-        // The newest segment usually continues the last block.
+        // The newest segment usually extends the last block.
         let mut from = if after == segment && before > self.next {
             before
         } else {
@@ -152,7 +155,7 @@ impl Receiver {
         (from, to)
     }
 
-    /// Returns the delayed acknowledgement, once its delay has expired.
+    /// Returns the delayed acknowledgement if its delay has expired.
     pub(crate) fn handle_timeout(&mut self, now: Instant<Virtual>) -> Option<Ack> {
         (now >= self.deadline && self.unanswered > 0).then(|| self.answer())
     }

@@ -1,19 +1,19 @@
-//! Retransmission timeout, RFC 6298.
+//! Retransmission timeout (RFC 6298).
 
 use timeloom_time::Duration;
 
-/// Smoothed round-trip time and the timeout derived from it.
+/// Smoothed round-trip time, and the retransmission timeout derived from it.
 #[derive(Clone, Debug)]
 pub(crate) struct RoundTrip {
     smoothed_ns: i64,
     variation_ns: i64,
     floor_ns: i64,
-    /// Number of doublings since the last acknowledgement of new data.
+    /// Number of times the timeout was doubled since the last acknowledgement of new data.
     backoff: u32,
 }
 
 const FIRST_RTO_NS: i64 = 1_000_000_000;
-/// RFC 6298 (2.5) allows a ceiling of at least 60 s.
+/// Maximum timeout in ns; RFC 6298 (2.5) permits a maximum of 60 s or more.
 const CEILING_NS: i64 = 60_000_000_000;
 
 impl RoundTrip {
@@ -26,7 +26,7 @@ impl RoundTrip {
         }
     }
 
-    /// Adds a sample: section 2, (2.2) and (2.3), in whole nanoseconds.
+    /// Adds a sample of the round-trip time (section 2, (2.2) and (2.3)), in whole nanoseconds.
     #[inline]
     pub(crate) fn sample(&mut self, round_trip: Duration) {
         let ns = round_trip.as_ns().max(1);
@@ -40,7 +40,7 @@ impl RoundTrip {
         self.backoff = 0;
     }
 
-    /// Doubles the timeout after an expiry (5.5).
+    /// Doubles the timeout after the timer has expired (5.5).
     pub(crate) fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(16);
     }

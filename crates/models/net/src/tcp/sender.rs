@@ -1,4 +1,5 @@
-//! Sending end: chooses the segments to send, and the instants. `recovery` detects losses.
+//! Sending end of a flow: selects segments, and the instants to send them. `recovery` detects
+//! losses.
 
 mod recovery;
 
@@ -12,7 +13,7 @@ use super::{Ack, Control, TcpConfig};
 use crate::packet::Packet;
 use recovery::{Reduction, THRESHOLD};
 
-/// Packet that a sender wants sent.
+/// Packet that the sender requests to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transmit {
     Syn,
@@ -21,12 +22,12 @@ pub(crate) enum Transmit {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The opening must be sent, for the first time or again.
+    /// The opening segment must be sent, for the first time or again.
     Opening,
-    /// The opening has been sent.
+    /// The opening segment has been sent, and its answer has not arrived.
     Opened,
     Steady,
-    /// Losses up to `recover` are being repaired (RFC 6675).
+    /// Losses of segments up to `recover` are being repaired (RFC 6675).
     Recovery,
     /// Segments sent before a timeout are being repaired, in slow start.
     AfterTimeout,
@@ -34,17 +35,17 @@ enum State {
 
 /// Sender of one flow.
 ///
-/// The estimate of segments in flight, RFC 6675's pipe, is maintained by counting: segments
-/// outstanding, less those known to have arrived, less those known to be lost and not yet
+/// The number of segments in flight (the pipe of RFC 6675) is maintained by counting: outstanding
+/// segments, minus those known to have arrived, minus those known to be lost and not yet
 /// retransmitted.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     state: State,
-    /// First segment not acknowledged.
+    /// First unacknowledged segment.
     una: u64,
-    /// First segment never sent.
+    /// First segment that has not been sent yet.
     nxt: u64,
-    /// First segment that will never be sent.
+    /// First segment that will never be sent: the length of the flow.
     end: u64,
     receive_window: u32,
     initial_window: u32,
@@ -56,30 +57,30 @@ pub(crate) struct Sender {
     board: Board,
     sacked: u32,
     highest_sacked: u64,
-    /// Last block that was marked; its part from `una` on still is.
+    /// The last block that was marked; its part from `una` on is still marked.
     block: (u64, u64),
-    /// Segments below this that are not marked count as lost.
+    /// Segments below this number without a mark count as lost.
     lost_edge: u64,
-    /// Start of the search for the next lost segment to retransmit.
+    /// Number from which on the next lost segment to retransmit is searched.
     resend: u64,
-    /// Segments in `resend..lost_edge` that are not marked.
+    /// Number of segments in `resend..lost_edge` without a mark.
     lost: u32,
-    /// The next retransmission is sent regardless of the pipe (RFC 6675, section 5, step 4.3).
+    /// True if the next retransmission is sent whatever the pipe (RFC 6675, section 5, step 4.3).
     force: bool,
-    /// `nxt` when the first outstanding segment was retransmitted, or became the first, whichever
-    /// is later.
+    /// `nxt` when the first outstanding segment was retransmitted, or when it became the first,
+    /// whichever is later.
     head_nxt: u64,
-    /// The retransmission of that segment is lost too.
+    /// True if the retransmission of the first outstanding segment is lost too.
     again: bool,
     reduction: Reduction,
     ecn: bool,
-    /// Acknowledgements beyond this segment report marks to which the sender has not reacted yet,
-    /// since this segment informs the receiver.
+    /// Acknowledgements beyond this segment report new marks, since the segment has informed the
+    /// receiver of the reaction to earlier ones.
     marks_from: u64,
-    /// The next new segment informs the receiver that the sender has slowed down.
+    /// True if the next new segment must inform the receiver that the window has been reduced.
     tell_slowed: bool,
     deadline: Instant<Virtual>,
-    /// A segment is ready, and pacing delays it.
+    /// True if a segment may be sent and pacing delays it.
     is_paced: bool,
     pub(crate) retransmitted: u64,
     pub(crate) timeouts: u64,
@@ -123,8 +124,8 @@ impl Sender {
         }
     }
 
-    /// Returns the deadline of [`Sender::handle_timeout`]; it may move further away, so the caller
-    /// checks again at the deadline.
+    /// Returns the deadline at which [`Sender::handle_timeout`] must be called. The deadline may
+    /// later move away, so the caller must check it again.
     #[inline]
     pub(crate) fn next_wake(&self) -> Instant<Virtual> {
         match &self.congestion.bbr {
@@ -133,7 +134,7 @@ impl Sender {
         }
     }
 
-    /// Returns the sender of a new connection of the same flow, not opened yet. Counters continue.
+    /// Returns the sender for a new connection of the same flow, not opened yet. Counters continue.
     pub(crate) fn anew(&self) -> Self {
         let config = TcpConfig {
             control: self.congestion.control(),
@@ -152,7 +153,7 @@ impl Sender {
         }
     }
 
-    /// Returns true if the flow has no end.
+    /// Returns true if the flow is endless.
     pub(crate) fn is_endless(&self) -> bool {
         self.end == u64::MAX
     }
@@ -176,7 +177,7 @@ impl Sender {
         (self.nxt - self.una) as u32 - self.sacked - self.lost
     }
 
-    /// Returns the next packet to send now, if any.
+    /// Returns the next packet to send now; `None` if there is none.
     #[inline]
     pub(crate) fn poll_transmit(&mut self, now: Instant<Virtual>) -> Option<Transmit> {
         match self.state {
@@ -194,7 +195,7 @@ impl Sender {
         self.choose(now).map(Transmit::Segment)
     }
 
-    /// Returns the segment that window and pacing allow now.
+    /// Returns the segment that window and pacing permit to be sent now.
     #[cold]
     fn choose_paced(&mut self, now: Instant<Virtual>) -> Option<Transmit> {
         let window = self.congestion.window;
@@ -216,7 +217,7 @@ impl Sender {
         Some(Transmit::Segment(segment))
     }
 
-    /// Returns the segment that the window allows.
+    /// Returns the segment that the window permits to be sent.
     #[inline]
     fn choose(&mut self, now: Instant<Virtual>) -> Option<u64> {
         if !self.force && !self.again && f64::from(self.pipe() + 1) > self.congestion.window {
@@ -252,8 +253,8 @@ impl Sender {
         Some(self.nxt - 1)
     }
 
-    /// Returns the type of service and the flags of the segment just returned. Only new segments
-    /// may be marked (RFC 3168, section 6.1.5).
+    /// Returns the type of service and the flags for the segment that was just returned. Only new
+    /// segments may be marked (RFC 3168, section 6.1.5).
     #[inline]
     pub(crate) fn congestion_bits(&mut self, segment: u64) -> (u8, u8) {
         if !self.ecn || segment + 1 != self.nxt {
@@ -263,7 +264,7 @@ impl Sender {
         (Packet::ECN_CAPABLE, if slowed { Packet::CWR } else { 0 })
     }
 
-    /// Reacts to an acknowledgement that reports a mark: as to a loss, but without a retransmission
+    /// Reacts to an acknowledgement that reports a mark as to a loss, but without a retransmission
     /// (RFC 3168, section 6.1.2).
     #[cold]
     fn slow_down(&mut self, next: u64) {
@@ -283,7 +284,7 @@ impl Sender {
         }
     }
 
-    /// Handles the receiver's answer to the opening.
+    /// Handles the answer to the opening segment.
     pub(crate) fn handle_opened(&mut self, now: Instant<Virtual>, stamp: Instant<Virtual>) {
         if self.state == State::Opened {
             self.state = State::Steady;
@@ -295,7 +296,7 @@ impl Sender {
         }
     }
 
-    /// Handles an acknowledgement. Invalid ones (beyond what was sent) are ignored.
+    /// Handles an acknowledgement. One that is beyond the sent segments is invalid and ignored.
     #[inline]
     pub(crate) fn handle_ack(&mut self, now: Instant<Virtual>, ack: Ack) {
         if ack.next > self.nxt || ack.next < self.una {
@@ -331,7 +332,7 @@ impl Sender {
         }
     }
 
-    /// Passes the acknowledgement's information on the path to BBR, and takes over its window.
+    /// Passes the information in an acknowledgement to BBR, and adopts BBR's window.
     #[cold]
     fn tell_bbr(&mut self, now: Instant<Virtual>, ack: Ack, lost: u32, advances: bool) {
         let delivery = Delivery {
@@ -374,8 +375,9 @@ impl Sender {
             }
             State::AfterTimeout if self.una >= self.recover => self.state = State::Steady,
             State::Recovery => {}
-            // A report of congestion does not let the window grow; after a timeout the congestion
-            // is known, and only new segments can inform the receiver.
+            // An acknowledgement that reports congestion does not let the window grow. After a
+            // timeout the reaction has already happened, and only new segments can inform the
+            // receiver.
             State::Steady if ack.congested && self.ecn => {}
             _ => {
                 let progress = Progress {
@@ -400,7 +402,7 @@ impl Sender {
     }
 
     /// Handles the expiry of the retransmission timer (RFC 6298, section 5; RFC 6675, section 5.1):
-    /// all unmarked segments are lost.
+    /// all segments without a mark count as lost.
     pub(crate) fn handle_timeout(&mut self, now: Instant<Virtual>) {
         if now < self.deadline {
             return;
@@ -412,8 +414,8 @@ impl Sender {
             self.state = State::Opening;
             return;
         }
-        // During recovery the outstanding segments have already caused a halving; their number says
-        // little then, since new segments were sent while the first one was stuck.
+        // During recovery, the outstanding segments have already caused a reduction. Their number
+        // then says little, since new segments were sent while the first one was missing.
         if self.state == State::Steady {
             self.congestion.shrink((self.nxt - self.una) as u32);
         }

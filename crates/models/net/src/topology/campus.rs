@@ -1,22 +1,22 @@
-//! Campuses: a ring of backbone routers, buildings with LANs.
+//! Campus networks: a ring of backbone routers, and buildings with LANs.
 
 use super::hosts;
 use crate::{LinkConfig, NetworkBuilder, Node};
 
-/// Shape of a campus, after the "baseline network model" with which parallel network simulators are
-/// commonly compared (Fujimoto et al., 2003): a backbone ring, routers of buildings on it, LANs of
-/// hosts behind them.
+/// Shape of a campus, after the "baseline network model" by which parallel network simulators are
+/// often compared (Fujimoto et al., 2003): a ring of backbone routers, building routers connected
+/// to it, and LANs of hosts behind those.
 #[derive(Clone, Debug)]
 pub struct Campus {
-    /// Routers on the backbone ring.
+    /// Number of routers on the backbone ring.
     pub backbone: u32,
-    /// Building routers at each of them.
+    /// Number of building routers at each backbone router.
     pub buildings: u32,
-    /// LANs, one switch each, at each building.
+    /// Number of LANs at each building router; each LAN has one switch.
     pub lans: u32,
-    /// Hosts on each LAN.
+    /// Number of hosts on each LAN.
     pub hosts: u32,
-    /// Links of the backbone and from it to the buildings.
+    /// Links of the backbone, and from the backbone to the buildings.
     pub trunk: LinkConfig,
     /// Links of the LANs.
     pub lan: LinkConfig,

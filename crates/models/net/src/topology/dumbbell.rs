@@ -1,20 +1,21 @@
-//! Dumbbell: two routers with a bottleneck between, hosts on both sides.
+//! Dumbbell: two routers with a bottleneck between them, and hosts on both sides.
 
 use super::hosts;
 use crate::{LinkConfig, NetworkBuilder, Node, PortId};
 
-/// Dumbbell: Figure 6 of the paper on parallel real-time simulation.
+/// Nodes of a dumbbell, as in Figure 6 of the paper on parallel real-time simulation.
 #[derive(Clone, Debug)]
 pub struct Dumbbell {
-    /// Hosts on the left.
+    /// Hosts on the left side.
     pub left: Vec<Node>,
-    /// Hosts on the right.
+    /// Hosts on the right side.
     pub right: Vec<Node>,
-    /// Left router's port on the bottleneck.
+    /// Port of the left router on the bottleneck.
     pub bottleneck: PortId,
 }
 
-/// Adds `per_side` hosts on each side by `access`, with `bottleneck` between.
+/// Adds a dumbbell: `per_side` hosts on each side with links `access`, and a link `bottleneck`
+/// between the routers.
 pub fn dumbbell(
     network: &mut NetworkBuilder,
     prefix: &str,

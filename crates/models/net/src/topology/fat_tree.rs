@@ -3,10 +3,10 @@
 use super::hosts;
 use crate::{LinkConfig, NetworkBuilder, Node};
 
-/// Adds a fat tree: Al-Fares, Loukissas and Vahdat, "A scalable, commodity data center network
-/// architecture", SIGCOMM 2008: `k` pods of `k/2` edge and `k/2` aggregation routers, `(k/2)²` core
-/// routers, `k³/4` hosts. Flows are spread over the equal paths. `k` is rounded down to an even
-/// number.
+/// Adds a fat tree (Al-Fares, Loukissas and Vahdat, "A scalable, commodity data center network
+/// architecture", SIGCOMM 2008) and returns its hosts. It has `k` pods of `k/2` edge and `k/2`
+/// aggregation routers, `(k/2)²` core routers, and `k³/4` hosts. Flows are spread over equal-cost
+/// paths. `k` is rounded down to an even number.
 pub fn fat_tree(
     network: &mut NetworkBuilder,
     prefix: &str,

@@ -1,20 +1,20 @@
-//! Topologies from GML files, as in the Topology Zoo and Shadow.
+//! Topologies from GML files, as used by the Topology Zoo and Shadow.
 
 use super::graph::{Entry, GraphError, Value, build, fail};
 use crate::{LinkConfig, NetworkBuilder, Node};
 
-/// Adds the nodes and edges of a GML graph (Himsolt, "GML: a portable graph file format", 1997) and
-/// returns the nodes in the order of the file.
+/// Adds the nodes and edges of a GML graph (Himsolt, "GML: a portable graph file format", 1997).
+/// Returns the nodes in the order of the file.
 ///
-/// Attributes of a node: `id`, `label` (else the id is the name) and `type`, which is `host`,
-/// `switch` or, by default, `router`. Attributes of an edge: `source`, `target`; `LinkSpeedRaw`
-/// (Topology Zoo) or `bandwidth_bps`, in bits per second; `latency` (Shadow), such as "10 ms";
-/// `packet_loss` (Shadow), from 0 to 1. Missing attributes of an edge are as in `link`. Other keys
-/// are skipped.
+/// A node has the attributes `id`, `label` (its name; by default, the id) and `type`, which is
+/// `host`, `switch` or, by default, `router`. An edge has the attributes `source` and `target`;
+/// `LinkSpeedRaw` (Topology Zoo) or `bandwidth_bps`, in bits per second; `latency` (Shadow), such
+/// as "10 ms"; and `packet_loss` (Shadow), from 0 to 1. If an attribute of an edge is missing, that
+/// of `link` is used. Other keys are ignored.
 ///
 /// # Errors
 ///
-/// Fails, with the line, if the text is not GML or a value is invalid.
+/// Fails, with the number of the line, if the text is not GML or a value is invalid.
 pub fn gml(
     network: &mut NetworkBuilder,
     text: &str,
@@ -36,7 +36,7 @@ enum Token {
     Close,
 }
 
-/// Splits the text into words, strings without their quotes, and brackets; comments begin with `#`.
+/// Splits the text into words, strings (without quotes) and brackets; `#` begins a comment.
 fn tokens(text: &str) -> Result<Vec<(usize, Token)>, GraphError> {
     let mut tokens = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -70,11 +70,12 @@ struct Reader {
     at: usize,
 }
 
-/// Maximum nesting of lists; a graph needs three, and a hostile file must not exhaust the stack.
+/// Maximum nesting of lists. A graph needs three levels, and a hostile file must not exhaust the
+/// stack.
 const DEPTH: usize = 32;
 
 impl Reader {
-    /// Parses keys and values up to the closing bracket, or to the end at depth 0.
+    /// Parses keys and values up to the closing bracket; at depth 0, up to the end of the text.
     fn list(&mut self, depth: usize) -> Result<Vec<Entry>, GraphError> {
         let mut entries = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Graphs as in files: nodes and edges with attributes, and their conversion.
+//! Graphs as parsed from files, and their conversion to networks.
 
 use std::collections::HashMap;
 
@@ -6,23 +6,23 @@ use timeloom_time::Duration;
 
 use crate::{LinkConfig, NetworkBuilder, Node};
 
-/// Error in a file with a graph, with the line.
+/// Error in a file with a graph.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct GraphError {
-    /// Line, counted from 1.
+    /// Number of the line, counted from 1.
     pub line: usize,
-    /// Reason.
+    /// Description of the error.
     pub message: String,
 }
 
-/// Adds the nodes and edges of a graph and returns the nodes in the order of the file.
+/// Adds the nodes and edges of a graph. Returns the nodes in the order of the file.
 ///
-/// Attributes of a node: `id`, `label` (else the id is the name) and `type`, which is `host`,
-/// `switch` or, by default, `router`. Attributes of an edge: `source`, `target`; `LinkSpeedRaw`
-/// (Topology Zoo) or `bandwidth_bps`, in bits per second; `latency` (Shadow), such as "10 ms";
-/// `packet_loss` (Shadow), from 0 to 1. Missing attributes of an edge are as in `link`. Other keys
-/// are skipped.
+/// A node has the attributes `id`, `label` (its name; by default, the id) and `type`, which is
+/// `host`, `switch` or, by default, `router`. An edge has the attributes `source` and `target`;
+/// `LinkSpeedRaw` (Topology Zoo) or `bandwidth_bps`, in bits per second; `latency` (Shadow), such
+/// as "10 ms"; and `packet_loss` (Shadow), from 0 to 1. If an attribute of an edge is missing, that
+/// of `link` is used. Other keys are ignored.
 pub(super) fn build(
     network: &mut NetworkBuilder,
     graph: &Entry,
@@ -74,7 +74,7 @@ pub(super) fn fail(line: usize, message: &str) -> GraphError {
     }
 }
 
-/// Key with its value, and its position.
+/// Key with its value, and the line on which it is.
 pub(super) struct Entry {
     pub(super) line: usize,
     pub(super) key: String,

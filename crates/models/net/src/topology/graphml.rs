@@ -1,5 +1,4 @@
-//! Topologies from GraphML files, as networkx, yEd and the Topology Zoo write
-//! them.
+//! Topologies from GraphML files, as written by networkx, yEd and the Topology Zoo.
 
 use std::collections::HashMap;
 
@@ -8,14 +7,14 @@ use roxmltree::{Document, Node as Element};
 use super::graph::{Entry, GraphError, Value, build, fail};
 use crate::{LinkConfig, NetworkBuilder, Node};
 
-/// Adds the nodes and edges of the first graph of a GraphML file (Brandes et al., "GraphML progress
-/// report", 2001) and returns the nodes in the order of the file. The attributes are those of
-/// [`mod@super::gml`]: a `data` element counts under its key's `attr.name`. Graphs within nodes,
-/// ports and hyperedges are skipped. Document type definitions are refused.
+/// Adds the nodes and edges of the first graph in a GraphML file (Brandes et al., "GraphML progress
+/// report", 2001). Returns the nodes in the order of the file. The attributes are those of
+/// [`mod@super::gml`]; the name of a `data` element is its key's `attr.name`. Graphs within nodes,
+/// ports and hyperedges are ignored. Document type definitions are refused.
 ///
 /// # Errors
 ///
-/// Fails, with the line, if the text is not GraphML or a value is invalid.
+/// Fails, with the number of the line, if the text is not GraphML or a value is invalid.
 pub fn graphml(
     network: &mut NetworkBuilder,
     text: &str,
@@ -27,7 +26,7 @@ pub fn graphml(
     let root = document.root_element();
     let graph = children(root, "graph").next();
     let graph = graph.ok_or_else(|| fail(1, "there is no `graph` in a `graphml`"))?;
-    // Names of the `key` elements, by their identifiers.
+    // Names of the attributes, by the identifiers of their `key` elements.
     let mut names = HashMap::new();
     for key in children(root, "key") {
         if let (Some(id), Some(name)) = (key.attribute("id"), key.attribute("attr.name")) {
@@ -71,7 +70,7 @@ fn entry(line: usize, key: &str, text: &str) -> Entry {
     }
 }
 
-/// Returns the child elements of this name, in any namespace.
+/// Returns the child elements with this name, in any namespace.
 fn children<'a, 'input>(
     of: Element<'a, 'input>,
     name: &'static str,
@@ -80,8 +79,8 @@ fn children<'a, 'input>(
         .filter(move |child| child.is_element() && child.tag_name().name() == name)
 }
 
-/// Offsets of the lines. The library counts from the beginning of the file each time, which takes
-/// very long in a large file.
+/// Offsets of all lines. The XML library counts lines from the beginning of the file each time,
+/// which takes very long for a large file.
 struct Lines(Vec<usize>);
 
 impl Lines {
@@ -95,8 +94,8 @@ impl Lines {
     }
 }
 
-/// Returns the error of a text that is not XML. It does not quote the text: a file of another kind
-/// may contain secrets.
+/// Returns the description of an XML error. It does not quote the text, because a file of another
+/// kind may contain secrets.
 fn no_xml(error: &roxmltree::Error) -> &'static str {
     match error {
         roxmltree::Error::DtdDetected => "XML with DTD detected",

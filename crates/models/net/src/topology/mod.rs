@@ -1,7 +1,7 @@
-//! Generators of the usual topologies, and readers of GML and GraphML files.
+//! Generators of common topologies, and readers of GML and GraphML files.
 //!
-//! Each generator adds nodes and cables to a [`NetworkBuilder`] and returns the hosts; names begin
-//! with `prefix`, so that several topologies fit into one network.
+//! Each generator adds nodes and cables to a [`NetworkBuilder`] and returns the hosts. Names of
+//! nodes begin with `prefix`, so that one network can contain several topologies.
 
 mod campus;
 mod dumbbell;
@@ -21,7 +21,7 @@ pub use simple::{line, ring, star, tree};
 
 use crate::{LinkConfig, NetworkBuilder, Node};
 
-/// Adds `count` hosts at `at`.
+/// Adds `count` hosts with cables to node `at`.
 fn hosts(
     network: &mut NetworkBuilder,
     prefix: &str,

@@ -3,7 +3,7 @@
 use super::hosts;
 use crate::{LinkConfig, NetworkBuilder, Node};
 
-/// Adds `count` hosts around one switch: a LAN.
+/// Adds a LAN: `count` hosts around one switch.
 pub fn star(
     network: &mut NetworkBuilder,
     prefix: &str,
@@ -14,7 +14,7 @@ pub fn star(
     hosts(network, &format!("{prefix}h"), switch, count, link)
 }
 
-/// Adds a row of `count` routers with one host each.
+/// Adds a row of `count` routers with one host at each.
 pub fn line(
     network: &mut NetworkBuilder,
     prefix: &str,
@@ -25,7 +25,7 @@ pub fn line(
     row(network, prefix, count, access, between).1
 }
 
-/// Adds a ring of `count` routers with one host each.
+/// Adds a ring of `count` routers with one host at each.
 pub fn ring(
     network: &mut NetworkBuilder,
     prefix: &str,
@@ -61,8 +61,8 @@ fn row(
     (routers, all)
 }
 
-/// Adds a tree of Ethernet switches, `depth` levels with `fanout` branches each, and `fanout` hosts
-/// at each leaf switch.
+/// Adds a tree of Ethernet switches with `depth` levels. Each switch has `fanout` branches, and
+/// each leaf switch has `fanout` hosts.
 pub fn tree(
     network: &mut NetworkBuilder,
     prefix: &str,

@@ -1,5 +1,5 @@
-//! Random networks under random traffic: after all has ended, no packet is left, none was invented,
-//! and nothing waits.
+//! Random networks with random traffic: after all traffic has ended, no packet is left, none has
+//! appeared from nothing, and none waits.
 
 use crate::common::{MBIT, bare, ms, run};
 use timeloom_engine::Random;
@@ -37,7 +37,7 @@ fn random_link(random: &mut Random) -> LinkConfig {
         },
         1 => QueueConfig::Priority { packets },
         2 => {
-            // RED does not allow jitter and reordering.
+            // RED cannot be combined with jitter and reordering.
             link.impairment.jitter = Duration::ZERO;
             link.impairment.reordering = 0.0;
             QueueConfig::Red(RedConfig {

@@ -31,9 +31,9 @@ fn slow(queue: QueueConfig) -> LinkConfig {
     bare(100 * MBIT, Duration::from_ms(10), 1_000).with_queue(queue)
 }
 
-/// Runs four flows through a link of 100 Mbit/s with this queue; returns the statistics of the
-/// flows and the link in the 15 s after slow start, which fills any queue before the first mark
-/// arrives.
+/// Runs four flows through a link of 100 Mbit/s with this queue. Returns the statistics of the
+/// flows and the link for 15 s after slow start, which fills any queue before the first mark takes
+/// effect.
 fn flows(queue: QueueConfig, control: Control, ecn: bool) -> (Vec<TcpStats>, LinkStats) {
     let (network, [a, router, b]) = pair(3, bare(GBIT, Duration::from_ms(10), 5_000), slow(queue));
     let port = network.port(router, 1).unwrap();
@@ -109,7 +109,7 @@ fn who_knows_no_marks_is_dropped() {
     }
 }
 
-/// RFC 3168, section 7: a sender that does not slow down gets its packets dropped in the end.
+/// A queue finally drops the packets of a sender that ignores marks (RFC 3168, section 7).
 #[test]
 fn a_flood_that_claims_to_know_marks_is_dropped() {
     for queue in [red(true), codel(true)] {
@@ -126,7 +126,7 @@ fn a_flood_that_claims_to_know_marks_is_dropped() {
         world.add_traffic(a, b, flood).unwrap();
         let link = run(world, ms(4_000)).model.link(port);
         assert!(link.marked > 0, "{link:?}");
-        // Half of the packets exceed the link's rate.
+        // Half of the packets are above the link's rate.
         assert!(link.dropped > 40_000, "{link:?}");
     }
 }
@@ -135,7 +135,7 @@ fn a_flood_that_claims_to_know_marks_is_dropped() {
 fn at_most_one_reduction_for_each_window() {
     let (flows, _) = flows(codel(true), Control::NewReno, true);
     for flow in flows {
-        // 15 s in round trips of no less than 40 ms.
+        // 375 round trips of 40 ms or more fit into 15 s.
         assert!(flow.slowed_by_marks <= 375, "{flow:?}");
     }
 }

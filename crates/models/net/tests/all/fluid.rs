@@ -1,4 +1,4 @@
-//! Fluid traffic compared with theory, and with the same traffic in packets.
+//! Comparisons of fluid traffic with theory, and with the same traffic as packets.
 
 use crate::common::{GBIT, MBIT, bare, ms, pair, run};
 use timeloom_engine::Engine;
@@ -16,7 +16,7 @@ fn poisson(rate_bps: u64) -> FluidConfig {
     FluidConfig::new(FluidPattern::Poisson { rate_bps })
 }
 
-/// Returns a source of a few small packets at random instants, which sample the state of the queue
+/// Returns a source of small packets at random instants, which sample the state of the queue
 /// (PASTA).
 fn probe(mean: Duration) -> TrafficConfig {
     TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(50))
@@ -26,7 +26,7 @@ fn mean_delay_us(stats: TrafficStats) -> f64 {
     stats.delay_sum_ns as f64 / stats.received as f64 / 1e3
 }
 
-/// Checks that all bytes sent by the flows are accounted for, at the flows and at the links on
+/// Checks that all bytes that the flows sent are accounted for, by the flows and by the links on
 /// their way.
 #[track_caller]
 fn assert_conserved(world: &World, flows: &[timeloom_net::FluidId], ports: &[PortId]) {
@@ -45,7 +45,7 @@ fn assert_conserved(world: &World, flows: &[timeloom_net::FluidId], ports: &[Por
     let links = ports.iter().map(|port| world.fluid_link(*port));
     let at_links: f64 = links.clone().map(|link| link.lost_bytes).sum();
     let wait_at_links: f64 = links.map(|link| link.waiting_bytes).sum();
-    // The flows' knowledge is a step behind the queues.
+    // The flows know the state of the queues one step later.
     let step = 0.01
         * flows
             .iter()
@@ -75,7 +75,7 @@ fn a_constant_rate_of_forty_per_cent_leaves_sixty_to_tcp() {
     let expected = 60.0 * 1448.0 / 1500.0;
     assert!((rate / expected - 1.0).abs() < 0.02, "{rate} Mbit/s");
     let stats = engine.model.fluid(fluid);
-    // Both lose packets only if the queue is full, which is rare.
+    // Both lose packets only while the queue is full, which is rare.
     assert!(stats.lost_bytes < 0.004 * stats.sent_bytes, "{stats:?}");
     assert!((stats.sent_bytes / (35.0 * 5e6) - 1.0).abs() < 1e-4);
     assert_conserved(&engine.model, &[fluid], &[port]);
@@ -84,7 +84,7 @@ fn a_constant_rate_of_forty_per_cent_leaves_sixty_to_tcp() {
 #[test]
 fn packets_wait_for_random_fluid_as_in_an_m_d_1_queue() {
     for (load, tolerance) in [(0.3, 0.05), (0.5, 0.05), (0.8, 0.05), (0.9, 0.08)] {
-        // Probes every 0.4 ms meet single packets, those every 8 ms a Brownian motion.
+        // Probes every 0.4 ms find single packets; probes every 8 ms find a Brownian motion.
         for every_us in [400, 8_000] {
             let fast = bare(1_000 * GBIT, Duration::ZERO, u32::MAX);
             let slow = bare(100 * MBIT, Duration::ZERO, u32::MAX - 1);
@@ -100,7 +100,7 @@ fn packets_wait_for_random_fluid_as_in_an_m_d_1_queue() {
             let engine = run(world, ms(seconds * 1_000));
             let link = engine.model.link(port);
             let wait_us = link.waited_ns as f64 / link.packets as f64 / 1e3;
-            // Pollaczek and Khinchine for two kinds of packets: 80 and 4 µs.
+            // Pollaczek–Khinchine formula for packets with two transmission times, 80 and 4 µs.
             let probes = 4.0 / every_us as f64;
             let work = load * 80.0 + probes * 4.0;
             let expected = work / (2.0 * (1.0 - load - probes));
@@ -136,7 +136,7 @@ fn an_overloaded_link_loses_its_excess_and_is_full() {
             let lost = stats.lost_bytes / stats.sent_bytes;
             assert!((lost * 6.0 - 1.0).abs() < 0.02, "{lost} of a sixth");
         }
-        // 101 places, of which probes have 1 in 23, and take 4 instead of 80 µs to send.
+        // Of the 101 places, probes have 1 in 23, and each takes 4 instead of 80 µs to send.
         let probes = world.traffic(source);
         let delay = mean_delay_us(probes);
         assert!((delay / 7_760.0 - 1.0).abs() < 0.02, "{delay} µs");
@@ -146,7 +146,7 @@ fn an_overloaded_link_loses_its_excess_and_is_full() {
     }
 }
 
-/// Foreground's results on a dumbbell that background flows share.
+/// Results of foreground traffic on a dumbbell that it shares with background flows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Foreground {
     goodput_mbps: f64,
@@ -163,7 +163,8 @@ enum Background {
     Tcp(Control),
 }
 
-/// Runs twenty background flows, a TCP and probes over 100 Mbit/s, as packets or as fluid.
+/// Runs twenty background flows, a TCP flow and probes over 100 Mbit/s. The background is packets
+/// or fluid.
 fn dumbbell(
     seed: u64,
     queue: &QueueConfig,
@@ -232,7 +233,7 @@ fn dumbbell(
         };
         sources.push(world.add_traffic(*from, *to, config).unwrap());
     }
-    // Bytes that arrived, and that were lost (of TCP: retransmitted).
+    // Bytes that arrived, and bytes that were lost (for TCP: retransmitted).
     let carried = |world: &World| {
         let fluids = fluids.iter().map(|flow| {
             let stats = world.fluid(*flow);
@@ -290,7 +291,7 @@ fn mean(queue: &QueueConfig, background: Background, fluid: bool) -> Foreground 
     sum
 }
 
-/// Checks that goodput and delay of the foreground agree within 10 %, and the background's load
+/// Checks that the foreground's goodput and delay agree within 10 %, and the background's load
 /// within 5 %, averaged over ten seeds.
 #[track_caller]
 fn assert_alike(background: Background) {
@@ -304,8 +305,8 @@ fn assert_alike(background: Background) {
         && (fluid.background_loss - packets.background_loss).abs() < 0.005;
     assert!(fair, "{background:?}: fluid {fluid:?}, packets {packets:?}");
     if !matches!(background, Background::Tcp(_)) {
-        // Among TCP flows, packets that are not synchronised with them find the queue full more
-        // often than the fluid model predicts (docs/network.md).
+        // Packets that are not synchronised with TCP flows find the queue full more often than the
+        // fluid model predicts (docs/network.md).
         let loss = (fluid.loss - packets.loss).abs();
         assert!(
             loss < 0.003,
@@ -330,7 +331,7 @@ fn a_foreground_fares_as_among_tcp_flows() {
     assert_alike(Background::Tcp(Control::Cubic));
 }
 
-/// Returns the thresholds of a link of 100 Mbit/s.
+/// Returns a RED queue for a link of 100 Mbit/s.
 fn red(ecn: bool) -> QueueConfig {
     QueueConfig::Red(RedConfig {
         min_threshold: 20.0,
@@ -342,9 +343,9 @@ fn red(ecn: bool) -> QueueConfig {
     })
 }
 
-/// Through RED, compared with the same in packets. Losses of fluid TCP are drawn independently,
-/// while RED spaces them evenly: more of them fall into one round trip and count once, so that more
-/// are needed.
+/// Compares fluid with packets through RED. Losses of fluid TCP are drawn independently, while RED
+/// spaces drops evenly. More of the fluid's losses therefore fall into one round trip and count as
+/// one, so that more losses are needed.
 #[test]
 fn a_foreground_fares_as_among_flows_behind_red() {
     for background in [
@@ -378,13 +379,13 @@ fn red_loses_of_an_overload_what_is_too_much_and_keeps_its_queue_short() {
     let engine = run(world, ms(60_000));
     let world = &engine.model;
     let stats = world.fluid(flow);
-    // 110.2 Mbit/s with the probes.
+    // The offered load is 110.2 Mbit/s, including the probes.
     let lost = stats.lost_bytes / stats.sent_bytes;
     assert!((lost / (10.2 / 110.2) - 1.0).abs() < 0.02, "{lost}");
-    // 2p = 9.3 % at an average of 57 packets of 1,000 bytes.
+    // 2p is 9.3 % at an average of 57 packets of 1,000 bytes.
     let delay = mean_delay_us(world.traffic(source));
     assert!((delay / (57.0 * 80.0) - 1.0).abs() < 0.05, "{delay} µs");
-    // Probes do not support marks, so the same share of them is lost.
+    // Probes do not support marks, so the same fraction of them is dropped.
     let probes = world.traffic(source);
     let part = 1.0 - probes.received as f64 / probes.sent as f64;
     assert!((part / lost - 1.0).abs() < 0.1, "{part} {lost}");
@@ -462,7 +463,7 @@ fn bytes_are_conserved_over_several_full_queues_and_lossy_wires() {
             );
             let most = rate * 1e6 / 8.0 * 10.0;
             let both = sent + packets.bytes as f64;
-            // Packets are counted on admission.
+            // Packets are counted when they are admitted.
             assert!(
                 both < 1.01 * most + 150_000.0,
                 "seed {seed}: {both} of {most}"

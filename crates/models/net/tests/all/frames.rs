@@ -11,10 +11,10 @@ use timeloom_net::{
 use timeloom_time::{Duration, Instant, Virtual};
 
 const MSS: usize = 1_448;
-/// Length of IP and TCP headers with the timestamps option.
+/// Length of an IP and a TCP header with the timestamps option, in bytes.
 const HEADERS: usize = 52;
 
-/// Received frame, as owned bytes.
+/// A received frame with its bytes.
 #[derive(Clone, Debug, PartialEq)]
 struct Out {
     node: Node,
@@ -80,7 +80,7 @@ fn random_bytes(length: usize, seed: u64) -> Vec<u8> {
     (0..length).map(|_| random.bits() as u8).collect()
 }
 
-/// Returns two opened hosts with a router between; the second link as given.
+/// Returns two hosts open to frames with a router between them; the second link is `second`.
 fn routed(second: LinkConfig) -> (Engine<World>, [Node; 2]) {
     let mut network = NetworkBuilder::new(7);
     let (a, r, b) = (network.host("a"), network.router("r"), network.host("b"));
@@ -95,12 +95,12 @@ fn routed(second: LinkConfig) -> (Engine<World>, [Node; 2]) {
 fn between(engine: &Engine<World>, [a, b]: [Node; 2]) -> ([[u8; 6]; 2], [Ipv4Addr; 2]) {
     let world = &engine.model;
     let [at_a, at_b] = [a, b].map(|node| world.port_of(node).unwrap());
-    // The next hop is the router, at the other end of the cable.
+    // The next hop is the router at the far end of the cable.
     let macs = [world.mac(at_a), world.mac(at_a.peer())];
     (macs, [world.address(at_a), world.address(at_b)])
 }
 
-/// Sends a train of TCP from the first of `ends` to the other.
+/// Sends a train of TCP segments from the first of `ends` to the second.
 fn put_train(engine: &mut Engine<World>, ends: [Node; 2], flags: u8, payload: &[u8]) {
     let (macs, ips) = between(engine, ends);
     put(engine, ends[0], &tcp(macs, ips, flags, payload), train());
@@ -118,7 +118,7 @@ fn sum(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Checks the headers of a part and returns its offset in the train and its payload.
+/// Checks the headers of a part of a train; returns its offset in the train and its payload.
 fn part(out: &Out, macs: [[u8; 6]; 2]) -> (usize, Vec<u8>) {
     let bytes = &out.bytes;
     assert_eq!(bytes[..6], macs[1]);
@@ -129,7 +129,7 @@ fn part(out: &Out, macs: [[u8; 6]; 2]) -> (usize, Vec<u8>) {
     let sequence = u32::from_be_bytes(bytes[38..42].try_into().unwrap());
     let offset = sequence.wrapping_sub(0xffff_f000) as usize;
     assert_eq!(usize::from(be16(bytes, 18)), 0x1234 + offset / MSS);
-    // The incomplete checksum holds the sum over the pseudo header.
+    // The incomplete checksum contains the sum over the pseudo header.
     let length = bytes.len() as u32 - 34;
     let pseudo = sum(&bytes[26..34]) + 6 + length;
     assert_eq!(
@@ -154,7 +154,7 @@ fn a_train_goes_whole_where_nobody_can_tell() {
     let last_macs = [engine.model.mac(port.peer()), engine.model.mac(port)];
     assert_eq!(part(&out[0], last_macs), (0, payload));
     assert_eq!(out[0].bytes[47], 0x19, "FIN, PSH and ACK stay");
-    // On the wire it is 40 packets with their headers and gaps.
+    // On the wire the train takes as long as 40 packets with their headers and gaps.
     let wire_bytes = 40 * (MSS + HEADERS + 38) as i64;
     let first_link = Duration::from_ns(wire_bytes * 8 / 1_000 - 40 * 38 * 8 / 1_000);
     let expected = Duration::from_ns((wire_bytes * 8).div_euclid(10) + 1_000_000);
@@ -182,7 +182,7 @@ fn a_slow_link_gets_it_in_parts_that_make_the_whole() {
             assert!(segments <= longest, "{segments} segments as one");
             assert_eq!(piece.offload.train.is_some(), segments > 1);
             whole.extend(bytes);
-            // CWR is in the first segment only, FIN and PSH in the last.
+            // CWR is in the first segment only; FIN and PSH are in the last only.
             let flags = [
                 0x10,
                 0x80 * u8::from(index == 0),
@@ -191,7 +191,7 @@ fn a_slow_link_gets_it_in_parts_that_make_the_whole() {
             assert_eq!(piece.bytes[47], flags.iter().sum::<u8>(), "part {index}");
         }
         assert_eq!(whole, payload);
-        // The last bit leaves at the same instant as when sent packet by packet.
+        // The last bit leaves at the same instant as if the segments were sent one by one.
         let bits = (payload.len() + 45 * (HEADERS + 38)) as i64 * 8;
         let sending = Duration::from_ns(bits * 1_000 / (rate / MBIT) as i64);
         let late = out.last().unwrap().at - (ms(1) + sending);
@@ -202,8 +202,8 @@ fn a_slow_link_gets_it_in_parts_that_make_the_whole() {
 
 #[test]
 fn a_queue_takes_the_part_that_it_has_room_for() {
-    // A queue of one packet in transmission and eight waiting; the train is cut into single
-    // packets, and into parts of five of which the second does not fit.
+    // The queue admits one packet in transmission and eight waiting ones. The train is divided into
+    // single packets, and into parts of five segments, of which the second does not fit.
     for rate in [10 * MBIT, GBIT] {
         let (mut engine, ends) = routed(bare(rate, Duration::ZERO, 8));
         let payload = random_bytes(25 * MSS, 3);
@@ -269,8 +269,8 @@ fn arp(request: bool, sender: ([u8; 6], Ipv4Addr), target: ([u8; 6], Ipv4Addr)) 
     frame
 }
 
-/// Returns three opened hosts and a simulated one around a switch, and a router to a simulated host
-/// beyond.
+/// Returns three hosts open to frames and a simulated host around a switch, and a router with
+/// another simulated host behind it.
 fn lan() -> (Engine<World>, [Node; 5]) {
     let mut network = NetworkBuilder::new(7);
     let switch = network.switch("s");
@@ -327,8 +327,8 @@ fn everyone_on_a_lan_answers_arp() {
     }
 }
 
-/// Routers and simulated hosts answer with messages made by the model. A solicitation with such an
-/// answer is not repeated in place of a host's kernel; one without an answer is.
+/// The model itself answers for routers and simulated hosts. A solicitation that it has answered is
+/// not repeated in place of a host's kernel; one without an answer is.
 #[test]
 fn answers_of_the_model_end_the_questions_of_a_host_whose_timers_are_kept() {
     let (mut engine, [a, b, _, d, _]) = lan();
@@ -352,7 +352,7 @@ fn answers_of_the_model_end_the_questions_of_a_host_whose_timers_are_kept() {
     }
 }
 
-/// Returns an echo request from `from` to `to`.
+/// Returns an ICMP echo request as a frame.
 fn echo(from: ([u8; 6], Ipv4Addr), to: ([u8; 6], Ipv4Addr)) -> Vec<u8> {
     let mut frame = ethernet(to.0, from.0, 0x0800);
     frame.extend([0x45, 0, 0, 36, 0, 1, 0, 0, 64, 1, 0, 0]);
@@ -369,7 +369,7 @@ fn routers_ask_real_programs_for_their_address_and_believe_liars() {
     let (me, liar) = (whois(&engine, a), whois(&engine, c));
     let target = whois(&engine, far).1;
     let gateway = engine.model.gateway(a).unwrap();
-    // Learn the gateway's MAC address as a kernel does.
+    // The host learns the gateway's MAC address as a kernel does.
     put(
         &mut engine,
         a,
@@ -391,7 +391,7 @@ fn routers_ask_real_programs_for_their_address_and_believe_liars() {
     assert_eq!(reply.len(), 1, "{reply:?}");
     assert_eq!(reply[0].node, a);
     assert_eq!(reply[0].bytes[34], 0, "an echo reply");
-    // The spoofing host tells the router that it has our address.
+    // An attacking host tells the router that it has the address of another host.
     let lie = arp(false, (liar.0, me.1), (router, gateway));
     put(&mut engine, c, &lie, Offload::default());
     engine.run_until(ms(11), u64::MAX);
@@ -412,7 +412,7 @@ fn routers_ask_real_programs_for_their_address_and_believe_liars() {
 fn a_router_that_does_not_know_asks_with_a_real_frame() {
     let (mut engine, [a, _, _, _, far]) = lan();
     let me = whois(&engine, a);
-    // No host has sent anything yet: an echo request comes from beyond.
+    // No host has sent anything yet; an echo request arrives from behind the router.
     let (_, outside) = whois(&engine, far);
     let request = echo(([0; 6], outside), ([0; 6], me.1));
     engine.with(|world, agenda| world.send_raw(far, &request[14..], agenda));
@@ -455,14 +455,15 @@ fn watched_links_show_what_passed() {
     {
         seen.push(frame);
     }
-    // The solicitation in, the request in, the reply out; the model's own messages have no bytes.
+    // Three packets have bytes: the solicitation, the request and the reply. Messages of the model
+    // have none.
     assert_eq!(seen.len(), 3, "{seen:?}");
     assert_eq!(seen[0].0, port.peer());
     assert_eq!(seen[2].0, port);
     assert!(seen.windows(2).all(|pair| pair[0].1 < pair[1].1));
 }
 
-/// No input of a guest breaks the model, and no packet is lost without being counted.
+/// No input of a guest makes the model panic, and every packet that is lost is counted.
 #[test]
 fn anything_may_come_from_a_guest() {
     let (mut engine, [a, b, ..]) = lan();
@@ -505,8 +506,8 @@ fn anything_may_come_from_a_guest() {
     assert!(engine.model.counters().malformed > 1_000, "seed {seed}");
 }
 
-/// A failed link loses a train of four segments. The last is resent as a probe, the first after a
-/// timeout, each as one frame with correct checksums.
+/// A failed link loses a train of four segments. The last one is sent again as a probe, the first
+/// one after a timeout, each as one frame with correct checksums.
 #[test]
 fn what_was_lost_comes_again_where_the_timers_of_a_host_are_kept() {
     let (mut engine, ends) = routed(bare(GBIT, Duration::from_ms(10), 1_000));

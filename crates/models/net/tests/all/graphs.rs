@@ -1,4 +1,4 @@
-//! Topologies from files.
+//! Topologies from GML and GraphML files.
 
 use crate::common::{GBIT, bare, ms, run};
 use timeloom_engine::Random;
@@ -18,7 +18,7 @@ graph [
 ]
 "#;
 
-/// Checks that the round trip agrees with the links of both files, to the nanosecond.
+/// Checks that the round-trip time agrees with the links of both files, to the nanosecond.
 fn assert_pings(network: NetworkBuilder, from: Node, to: Node) {
     let mut world = network.build().unwrap();
     let ping = world.add_traffic(from, to, TrafficConfig::ping()).unwrap();

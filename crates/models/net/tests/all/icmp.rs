@@ -1,4 +1,4 @@
-//! ICMP errors of routers and simulated hosts, and packets that are too long for a link.
+//! ICMP errors of routers and simulated hosts, and packets that are longer than a link's MTU.
 
 use std::net::Ipv4Addr;
 
@@ -10,8 +10,9 @@ use timeloom_time::Duration;
 const UDP: u8 = 17;
 const ICMP: u8 = 1;
 
-/// Network a – r1 – r2 – b and c, the middle link for 1,000 bytes. `a` and `b` are opened, `c` is
-/// simulated, and `d` is opened to frames, with nothing that answers.
+/// Network a – r1 – r2 – b, c and d; the link between r1 and r2 has an MTU of 1,000 bytes. `a` and
+/// `b` are open to packets, `c` is simulated, and `d` is open to frames, but no program answers
+/// there.
 struct Net {
     engine: Engine<World>,
     nodes: [Node; 6],
@@ -74,8 +75,8 @@ impl Net {
         world.address(world.port_of(self.nodes[node]).unwrap())
     }
 
-    /// Sends a packet from `a`; returns the packets for `a` and `b` within ten seconds, with the
-    /// number of the node.
+    /// Sends a packet from `a`. Returns the packets for `a` and `b` within the next ten seconds,
+    /// each with the number of its node.
     fn send(&mut self, bytes: &[u8]) -> Vec<(usize, Vec<u8>)> {
         let a = self.nodes[0];
         self.engine
@@ -93,8 +94,8 @@ impl Net {
         taken
     }
 
-    /// Sends a packet that is answered with an error; returns its source, type and code, and the
-    /// quotation.
+    /// Sends a packet from `a` that causes an error. Returns the error's source, type and code, the
+    /// MTU field, and the quotation.
     fn refused(&mut self, bytes: &[u8]) -> (Ipv4Addr, [u8; 2], u16, Vec<u8>) {
         let errors = self.engine.model.counters().icmp_errors;
         let came = self.send(bytes);
@@ -124,7 +125,7 @@ fn each_router_on_the_way_says_when_the_time_is_up() {
     for (ttl, router) in [(1, 4), (2, 5)] {
         let sent = packet(UDP, [a, b], ttl, true, &[1, 2, 3, 4, 5, 6, 7, 8]);
         let (from, what, _, quoted) = net.refused(&sent);
-        // Both routers lead to `a` by their first interface.
+        // The route from both routers to `a` leaves by their first interface.
         assert_eq!((from, what), (net.address(router), [11, 0]));
         assert_eq!(quoted[8], 1, "as it arrived");
         assert_eq!((&quoted[..8], &quoted[12..]), (&sent[..8], &sent[12..]));
@@ -194,7 +195,7 @@ fn what_nobody_has_is_unreachable() {
         (net.address(4), [11, 0]),
         "it is on its way there"
     );
-    // No station at the plug `d` answers ARP.
+    // No program at `d` answers ARP requests.
     let (from, what, ..) = net.refused(&probe(Ipv4Addr::new(10, 9, 0, 12)));
     assert_eq!((from, what), (net.address(5), [3, 1]), "no answer");
     assert_eq!(net.engine.model.counters().arp_failed, 1);
@@ -235,7 +236,7 @@ fn there_is_no_answer_to_errors_parts_and_broadcasts() {
     for (index, bytes) in others.iter().enumerate() {
         assert_eq!(net.send(bytes), [], "number {index}");
     }
-    // `send_raw` itself drops packets for addresses that no interface has.
+    // `send_raw` itself drops packets whose destination address no interface has.
     let counters = net.engine.model.counters();
     assert_eq!(counters.icmp_errors, 0, "{counters:?}");
     assert_eq!(counters.no_route, 5, "{counters:?}");

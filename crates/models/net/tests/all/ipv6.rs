@@ -1,4 +1,4 @@
-//! IPv6 of real programs: forwarding by routers, their ICMP errors, and neighbours.
+//! IPv6 packets of real programs: forwarding by routers, ICMPv6 errors, and neighbour discovery.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,21 +7,21 @@ use timeloom_engine::Engine;
 use timeloom_net::{BuildError, LARGE, NetworkBuilder, Node, Offload, World};
 use timeloom_time::Duration;
 
-/// Packet received at a node: its place in the list, and the bytes.
+/// Packet received at a node: index of the node in the list, and the bytes.
 type Packet = (usize, Vec<u8>);
 
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 
-/// Network a – r1 – r2 – lan with b, c and d, the middle link for 1,300 bytes. `a` and `b` are
-/// opened to packets, `c` is simulated, `d` is opened to frames. All have addresses of IPv6; `old`
-/// beside them has one of IPv4 only, and `b` none.
+/// Network a – r1 – r2 – LAN with b, c and d; the link between r1 and r2 has an MTU of 1,300 bytes.
+/// `a` and `b` are open to packets, `c` is simulated, and `d` is open to frames. All have IPv6
+/// addresses; `old`, on the same LAN, has only an IPv4 address, and `b` has none.
 struct Net {
     engine: Engine<World>,
     nodes: [Node; 7],
 }
 
-/// Places in the list of nodes.
+/// Index of node `a` in the list of nodes; the others follow.
 const A: usize = 0;
 const B: usize = 1;
 const C: usize = 2;
@@ -72,7 +72,7 @@ fn sum(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Returns true if an ICMPv6 packet's checksum is right.
+/// Returns true if the checksum of an ICMPv6 packet is correct.
 fn is_sound(packet: &[u8]) -> bool {
     let pseudo = sum(&packet[8..40]) + u32::from(ICMPV6) + (packet.len() - 40) as u32;
     let whole = pseudo + sum(&packet[40..]);
@@ -133,8 +133,8 @@ impl Net {
         });
     }
 
-    /// Sends a packet from `a` that is answered with an error; returns its source, type and code,
-    /// the next four bytes, and the quotation.
+    /// Sends a packet from `a` that causes an error. Returns the error's source, type and code, the
+    /// four bytes after its checksum, and the quotation.
     fn refused(&mut self, bytes: &[u8]) -> (Ipv6Addr, [u8; 2], u32, Vec<u8>) {
         let errors = self.engine.model.counters().icmp_errors;
         let came = self.send(A, bytes);
@@ -163,7 +163,7 @@ fn addresses_are_given_where_they_are_missing_and_wanted() {
     assert_eq!(world.gateway_v6(net.nodes[C]), Some(v6("fd00:9::1")));
     assert_eq!(world.address_v6(port(OLD)), None, "one of IPv4 was enough");
     assert!(world.address(port(B)).is_unspecified(), "and one of IPv6");
-    // The link between the routers has a network of its own.
+    // The link between the routers has its own network.
     let between = world.address_v6(port(R2)).unwrap();
     assert_eq!((between.0, between.1), (v6("fd54:4c00::2"), 64));
 }
@@ -177,7 +177,7 @@ fn packets_arrive_with_fewer_hops_and_nothing_else_changed() {
     let mut wanted = sent.clone();
     wanted[7] = 7;
     assert_eq!(came, [(B, wanted)]);
-    // In the other direction, with extension headers and as a fragment.
+    // In the opposite direction, send a packet with extension headers that is also a fragment.
     let mut after = vec![44, 0, 1, 4, 0, 0, 0, 0, UDP, 0, 0x10, 1, 0, 0, 0, 5];
     after.extend([3; 64]);
     let sent = packet(60, [b, a], 64, &after);
@@ -222,7 +222,8 @@ fn addresses_of_nobody_are_refused() {
     assert_eq!(what, [1, 3], "nobody answers there");
     let (from, what, ..) = net.refused(&probe(net.address(C)));
     assert_eq!((from, what), (net.address(C), [1, 4]), "no such port");
-    // No errors about packets for many, packets from the unspecified address, or errors.
+    // There are no errors about multicast packets, packets from the unspecified address, and
+    // errors.
     for silent in [
         probe(v6("ff02::1")),
         packet(UDP, [Ipv6Addr::UNSPECIFIED, v6("2001:db8::1")], 64, &[0; 8]),
@@ -334,8 +335,8 @@ fn who_asks_for_a_node_of_the_model_is_answered() {
         let answer = neighbour(136, [c, src], c, c_mac);
         assert_eq!(frames, [framed(own, c_mac, &answer)], "to {src}");
     }
-    // A host that wants the address for itself is told that it is taken; without an option it gives
-    // no MAC address.
+    // A host that checks if the address is unused is informed that it is in use. A message without
+    // the option contains no MAC address.
     let asks = packet(ICMPV6, [Ipv6Addr::UNSPECIFIED, to], 255, &{
         let mut message = vec![135, 0, 0, 0, 0, 0, 0, 0];
         message.extend(c.octets());
@@ -346,7 +347,7 @@ fn who_asks_for_a_node_of_the_model_is_answered() {
     assert_eq!(frames.len(), 1);
     assert_eq!(frames[0][..6], [0x33, 0x33, 0, 0, 0, 1], "all nodes");
     assert_eq!(frames[0][14 + 44], 0x20, "nobody had asked from an address");
-    // From beyond a router such a message is invalid, and so is one with a wrong checksum.
+    // The message is invalid if it has passed a router, or if its checksum is wrong.
     let mut far = neighbour(135, [d, to], c, own);
     far[7] = 254;
     let mut wrong = neighbour(135, [d, to], c, own);

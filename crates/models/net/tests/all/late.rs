@@ -1,4 +1,4 @@
-//! A network that starts late, in place of one that was lost.
+//! A network that starts late, because it replaces a lost one.
 
 use timeloom_engine::Engine;
 use timeloom_net::{FlowId, Owner, Pattern, Size, SourceId, TcpConfig, TrafficConfig, World};
@@ -20,7 +20,7 @@ fn case() -> Case {
     let mut world = network.build().unwrap();
     let mut tcp = |config| world.add_tcp(from, to, config).unwrap();
     let endless = tcp(TcpConfig {
-        // So few that no queue overflows.
+        // The window is so small that no queue overflows.
         receive_window: 64,
         ..TcpConfig::default()
     });
@@ -45,7 +45,7 @@ fn case() -> Case {
     }
 }
 
-/// Returns the world at 400 ms, started at `from`.
+/// Returns the state at 400 ms of a world that started at `from`.
 fn begun(world: World, from: Instant<Virtual>) -> World {
     let mut engine: Engine<World> = Engine::new(world);
     engine.run_until(from, 1);
@@ -69,17 +69,19 @@ fn sources_go_on_endless_transfers_begin_anew_and_others_do_not() {
     );
     assert!(bytes(&whole, future) > 0);
     assert_eq!(bytes(&late, future), bytes(&whole, future));
-    // 250 packets a second, as without the gap, except for those sent during it.
+    // The source sends 250 packets per second as without the gap; only those during the gap are
+    // missing.
     let (all, rest) = (whole.traffic(source), late.traffic(source));
     assert_eq!((all.sent, rest.sent), (101, 101));
     assert_eq!(all.expected, rest.expected);
     assert_eq!(all.received - rest.received, 50, "{rest:?}");
 }
 
-/// Runs both parts up to an instant, and exchanges their packets.
+/// Runs both parts up to an instant, and exchanges packets between them.
 fn together(parts: &mut [Engine<World>; 2], until: Instant<Virtual>) {
     while parts[0].now() < until {
-        // Steps as long as the delay of the cable between them, so that no packet is late.
+        // Each step is as long as the delay of the cable between the parts, so that no packet is
+        // late.
         let next = parts[0].now() + Duration::from_ms(1);
         for part in &mut *parts {
             part.run_until(next, u64::MAX);
@@ -128,7 +130,7 @@ fn a_transfer_to_a_part_that_began_anew_is_opened_anew_from_either_side() {
     let mut parts = [begun(0, ms(0)), begun(1, ms(0))];
     together(&mut parts, ms(200));
     assert!(flows.iter().all(|flow| delivered(&parts, *flow) > 0));
-    // The bytes that b received are lost; the counters of a continue.
+    // The count of bytes that b received is lost; the counters of a continue.
     let kept = parts[0].model.tcp(flows[1]).delivered_bytes;
     parts[1] = begun(1, ms(200));
     parts[0].with(|world, agenda| world.reopen(1, agenda));

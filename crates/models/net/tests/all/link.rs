@@ -1,4 +1,4 @@
-//! Links: times to the nanosecond, impairments in their proportions.
+//! Links: times that are exact to the nanosecond, and frequencies of impairments.
 
 use crate::common::{GBIT, MBIT, bare, ms, pair, run};
 use timeloom_net::{
@@ -6,7 +6,7 @@ use timeloom_net::{
 };
 use timeloom_time::{Duration, Instant};
 
-/// Sends `sizes`, all at once, over one link between two hosts.
+/// Sends packets of `sizes`, all at once, over one link between two hosts.
 fn burst(link: LinkConfig, sizes: &[u16]) -> TrafficStats {
     let mut network = NetworkBuilder::new(1);
     let (a, b) = (network.host("a"), network.host("b"));
@@ -24,7 +24,7 @@ fn burst(link: LinkConfig, sizes: &[u16]) -> TrafficStats {
 
 #[test]
 fn serialisation_is_exact_to_the_nanosecond() {
-    // Including rates that do not divide anything evenly.
+    // These include rates at which packets do not take a whole number of ns.
     for rate in [
         9_600,
         3 * MBIT,
@@ -56,7 +56,7 @@ fn serialisation_is_exact_to_the_nanosecond() {
 
 #[test]
 fn a_million_packets_back_to_back_add_up_no_roundings() {
-    // 64 bytes at 40 Gbit/s are 12.8 ns: rounding each would add up to 200 µs.
+    // 64 bytes at 40 Gbit/s take 12.8 ns; rounding each time would add up to 200 µs.
     let stats = burst(
         bare(40 * GBIT, Duration::ZERO, u32::MAX),
         &vec![64; 1_000_000],
@@ -76,7 +76,7 @@ fn drop_tail_keeps_one_in_service_and_its_limit() {
     assert_eq!(stats.received, 11);
 }
 
-/// Sends 50,000 packets of 1000 bytes at 400 Mbit/s over an impaired 1 Gbit/s link.
+/// Sends 50,000 packets of 1000 bytes at 400 Mbit/s over a 1 Gbit/s link with this impairment.
 fn impaired(impairment: Impairment) -> TrafficStats {
     let fast = bare(10 * GBIT, Duration::ZERO, 100);
     let wire = bare(GBIT, Duration::from_us(500), 1_000).with_impairment(impairment);
@@ -98,7 +98,7 @@ fn impaired(impairment: Impairment) -> TrafficStats {
 #[test]
 fn loss_and_duplication_come_as_often_as_asked() {
     let stats = impaired(Impairment::loss(0.1));
-    // 5 standard deviations of a binomial with n = 50,000.
+    // 336 is 5 standard deviations of a binomial distribution with n = 50,000.
     assert!(stats.received.abs_diff(45_000) < 336, "{stats:?}");
     let stats = impaired(Impairment {
         duplication: 0.1,
@@ -134,8 +134,8 @@ fn reordering_lets_some_overtake() {
         reordering: 0.01,
         ..Impairment::default()
     });
-    // 500 µs hold 25 packets of 20 µs: a packet is overtaken when one of the
-    // next 25 skips the delay, and it does not itself.
+    // 500 µs correspond to 25 packets of 20 µs each. A packet is overtaken if one of the next 25
+    // skips the delay and the packet itself does not.
     let expected = 50_000.0 * (1.0 - 0.99f64.powi(25)) * 0.99;
     let ratio = stats.reordered as f64 / expected;
     assert!((0.87..1.13).contains(&ratio), "{ratio}: {stats:?}");

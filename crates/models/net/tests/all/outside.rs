@@ -1,4 +1,4 @@
-//! Packets of real programs through the model, and hosts with a real stack.
+//! Packets of real programs that pass the model, and hosts with a real TCP/IP stack.
 
 use crate::common::{GBIT, MBIT, bare, ms, pair};
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
@@ -12,7 +12,7 @@ fn socket() -> Socket<'static> {
     Socket::new(buffer(), buffer())
 }
 
-/// Runs all events, in order, and polls both stacks on their timers.
+/// Runs all events in order, and polls both stacks when their timers expire.
 fn drive(
     engine: &mut Engine<World>,
     stacks: &mut [Stack],
@@ -41,8 +41,8 @@ fn drive(
     }
 }
 
-/// Sends `length` bytes from one real stack to another over `link`, beside a simulated flow if
-/// `beside`; returns the arrival of the last byte.
+/// Sends `length` bytes from one real stack to another over `link`; with a simulated flow at the
+/// same time if `beside`. Returns the arrival of the last byte.
 fn transfer(link: LinkConfig, length: usize, beside: bool) -> Instant<Virtual> {
     let (mut network, [a, router, b]) = pair(5, bare(GBIT, Duration::from_us(10), 1_000), link);
     let (c, d) = (network.host("c"), network.host("d"));
@@ -126,7 +126,7 @@ fn real_and_simulated_flows_share_a_link() {
     assert!(ratio > 1.3, "{ratio}: the simulated flow takes its share");
 }
 
-/// Returns an ICMP echo request of 28 bytes with right checksums.
+/// Returns an ICMP echo request of 28 bytes with correct checksums.
 fn echo_request(world: &World, from: Node, to: Node) -> Vec<u8> {
     let address = |node| world.address(world.port_of(node).unwrap()).octets();
     let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1, 0, 0];
@@ -182,7 +182,7 @@ fn malformed_packets_are_dropped_and_counted() {
     send(&[&[0x44], &good[1..]].concat()); // a header of 16 bytes
     let mut random = Random::new(1, 0);
     for _ in 0..2_000 {
-        // Every byte random: no input may cause a panic.
+        // All bytes are random: no input may cause a panic.
         let length = random.below(80) as usize;
         let noise: Vec<u8> = (0..length).map(|_| random.bits() as u8).collect();
         send(&noise);

@@ -1,4 +1,4 @@
-//! A network at the pace of a clock: paused, dilated, in steps.
+//! A network at the pace of a clock: paused, dilated, and in steps.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use timeloom_engine::{Engine, Limit, Pace, Paced, Wake};
 use timeloom_net::{Impairment, Pattern, Size, SourceId, TcpConfig, TrafficConfig, World};
 use timeloom_time::{Duration, Instant, Rate, Wall};
 
-/// Returns a flow and a ping per 100 ms over a link with all random features.
+/// Returns a world with a flow, and a ping every 100 ms, over a link with all random features.
 fn world() -> (Engine<World>, SourceId) {
     let wire = Impairment {
         loss: 0.001,
@@ -29,7 +29,7 @@ fn world() -> (Engine<World>, SourceId) {
     (engine, ping)
 }
 
-/// Returns all state that is visible from outside.
+/// Returns all state that callers can query, as text.
 fn state(engine: &Engine<World>, ping: SourceId) -> String {
     let world = &engine.model;
     format!(
@@ -64,7 +64,7 @@ fn pauses_and_dilation_change_nothing_either() {
     let (engine, ping) = world();
     let mut paced = Paced::new(engine, Pace::real(wall(), Instant::ZERO), Limit::default());
     let mut changes = 0;
-    // Sleep exactly as long as requested, and every 10 ms of wall time pause for a second (with
+    // Sleep exactly as long as requested. Every 10 ms of wall time, pause for a second (with
     // packets in flight all the time) or change the rate.
     let mut next_change = 10_000_000;
     while paced.engine.now() < ms(2_000) {
@@ -80,7 +80,7 @@ fn pauses_and_dilation_change_nothing_either() {
             paced.set_rate(wall(), Rate::STOPPED);
             now.set(now.get() + 1_000_000_000);
             paced.poll(wall, u64::MAX);
-            // Only the events due at the very instant of the pause still ran.
+            // Only events that were due exactly at the instant of the pause were still handled.
             assert!(paced.engine.handled() - handled < 100);
             assert!(paced.engine.model.packets_alive().abs_diff(alive) < 100);
             changes += 1;
@@ -102,7 +102,7 @@ fn pauses_and_dilation_change_nothing_either() {
     }
     assert!(changes > 50, "{changes} pauses");
     assert_eq!(state(&paced.engine, ping), reference());
-    // On this ideal machine no event is late, except for rounding.
+    // On this ideal machine, events are late only by rounding errors.
     assert!(
         paced.lateness().worst() <= Duration::from_ns(3),
         "{:?}",

@@ -1,4 +1,4 @@
-//! Queues compared with theory and with their specifications.
+//! Comparisons of queues with theory and with their specifications.
 
 use crate::common::{GBIT, MBIT, bare, ms, pair, run};
 use timeloom_net::{
@@ -6,8 +6,8 @@ use timeloom_net::{
 };
 use timeloom_time::Duration;
 
-/// Runs Poisson arrivals at a 100 Mbit/s link with this load; returns the link's statistics over 40
-/// s (about 12,500 packets of 1000 bytes per second at full load).
+/// Sends Poisson traffic with this load over a 100 Mbit/s link. Returns the link's statistics over
+/// 40 s; at full load, there are about 12,500 packets of 1000 bytes per second.
 fn poisson(load: f64, size: Size, seed: u64) -> LinkStats {
     let fast = bare(1_000 * GBIT, Duration::ZERO, u32::MAX);
     let slow = bare(100 * MBIT, Duration::ZERO, u32::MAX);
@@ -20,7 +20,7 @@ fn poisson(load: f64, size: Size, seed: u64) -> LinkStats {
     run(world, ms(40_000)).model.link(port)
 }
 
-/// Returns the mean number of waiting packets, by Little's law.
+/// Returns the mean number of waiting packets by Little's law.
 fn mean_waiting(stats: LinkStats) -> f64 {
     stats.waited_ns as f64 / 40e9
 }
@@ -29,7 +29,7 @@ fn mean_waiting(stats: LinkStats) -> f64 {
 fn m_d_1_waits_as_long_as_theory_says() {
     for (load, tolerance) in [(0.3, 0.03), (0.5, 0.03), (0.8, 0.05), (0.9, 0.08)] {
         let got = mean_waiting(poisson(load, Size::Fixed(1000), 11));
-        // Pollaczek–Khinchine with constant service times.
+        // Pollaczek–Khinchine formula for constant service times.
         let expected = load * load / (2.0 * (1.0 - load));
         let error = (got / expected - 1.0).abs();
         assert!(error < tolerance, "load {load}: {got} against {expected}");
@@ -40,7 +40,7 @@ fn m_d_1_waits_as_long_as_theory_says() {
 fn m_m_1_waits_as_long_as_theory_says() {
     for (load, tolerance) in [(0.3, 0.04), (0.5, 0.04), (0.8, 0.06)] {
         let stats = poisson(load, Size::Exponential(1000.0), 12);
-        // Sizes are whole bytes and at least 28: use the actual load.
+        // Sizes are whole bytes and at least 28, so the actual load is used.
         let load = stats.bytes as f64 * 80.0 / 40e9;
         let got = mean_waiting(stats);
         let expected = load * load / (1.0 - load);
@@ -49,8 +49,8 @@ fn m_m_1_waits_as_long_as_theory_says() {
     }
 }
 
-/// Runs four TCP flows from one host through a 100 Mbit/s link of this kind for 20 s; returns the
-/// goodput in Mbit/s and the mean wait at the link in ms.
+/// Runs four TCP flows from one host through a 100 Mbit/s link with this configuration for 20 s.
+/// Returns the goodput in Mbit/s and the mean waiting time at the link in ms.
 fn congested(link: LinkConfig) -> (f64, f64) {
     let (network, [a, router, b]) = pair(3, bare(GBIT, Duration::from_ms(10), 5_000), link);
     let port: PortId = network.port(router, 1).unwrap();
@@ -111,7 +111,8 @@ fn priority_spares_the_precedence_from_the_flood() {
     let urgent = world.add_traffic(a, b, urgent).unwrap();
     let engine = run(world, ms(5_000));
     let (flood, urgent) = (engine.model.traffic(flood), engine.model.traffic(urgent));
-    // The bound: one packet of the flood in service, its own transmission, the first link.
+    // Greatest delay: one packet of the flood in transmission, the packet's own transmission, and
+    // the first link.
     assert!(urgent.delay_max_ns <= 2 * 1_000_000 + 25_000, "{urgent:?}");
     assert!(urgent.received >= urgent.sent - 1);
     let share = flood.received_bytes as f64 * 8.0 / 5.0 / 9e6;

@@ -1,4 +1,4 @@
-//! Switches, routers, ARP, echoes, topologies; and invalid configurations.
+//! Switches, routers, ARP, echo requests and topologies; and invalid configurations.
 
 use std::net::Ipv4Addr;
 
@@ -13,8 +13,9 @@ fn gigabit() -> LinkConfig {
     LinkConfig::new(GBIT, Duration::from_us(10))
 }
 
-/// Pings from the first host to all others and back; all must be answered. Returns the longest
-/// round trip of second pings (the first ones resolve addresses) and the hops of all.
+/// Sends pings from the first host to all others, all of which must be answered. Returns the
+/// greatest round-trip time of the second pings (the first ones resolve addresses), and the hops of
+/// all packets.
 fn ping_all(network: NetworkBuilder, hosts: &[Node]) -> (u64, u64) {
     let mut world = network.build().unwrap();
     let pings: Vec<_> = hosts[1..]
@@ -75,14 +76,16 @@ fn every_topology_connects_all_its_hosts() {
     };
     case("campus", &|n| campus(n, "", &shape), 48);
     for (name, (longest, hops)) in cases {
-        // Up to 10 links in each direction of 10 µs and a microsecond, and some queueing.
+        // In each direction there are up to 10 links, each with a delay of 10 µs and about a
+        // microsecond of transmission, and some queueing.
         assert!(longest < 600_000 && hops > 0, "{name}: {longest} ns");
     }
 }
 
 #[test]
 fn the_ring_goes_the_short_way() {
-    // 8 routers: at most 4 steps between them and 2 to hosts, 2 × 6 links.
+    // On a ring of 8 routers, there are at most 4 links between routers and 2 to hosts, in each
+    // direction.
     let mut network = NetworkBuilder::new(1);
     let link = bare(GBIT, Duration::from_us(10), 100);
     let hosts = ring(&mut network, "", 8, &link, &link);
@@ -106,16 +109,16 @@ fn arp_is_asked_once_and_then_known() {
     let first = engine.model.traffic(ping).delay_sum_ns;
     engine.run_until(ms(1_500), u64::MAX);
     let second = engine.model.traffic(ping).delay_sum_ns - first;
-    // Two links in each direction through the switch; the first ping additionally waits for the
-    // request and the reply, of 46 bytes each.
+    // Each direction has two links, through the switch. The first ping additionally waits for an
+    // ARP request and its reply, of 46 bytes each.
     let way = |bytes: u64| 2 * (10_000 + bytes * 8);
     assert_eq!(second, 2 * way(84));
     assert_eq!(first, 2 * way(84) + 2 * way(46));
-    // The request was flooded to the third host, which did not answer.
+    // The request was flooded to the third host, which did not answer it.
     assert_eq!(engine.model.counters().not_for_us, 0);
 }
 
-/// Returns two switches, a trunk between, hosts of two VLANs at both.
+/// Returns two switches with a trunk between them, and hosts of two VLANs at each.
 fn two_vlans() -> (NetworkBuilder, [Node; 4]) {
     let mut network = NetworkBuilder::new(1);
     let switches = [network.switch("s0"), network.switch("s1")];
@@ -141,8 +144,8 @@ fn vlans_do_not_hear_one_another() {
     let engine = run(world, ms(500));
     assert_eq!(engine.model.traffic(same).received, 1);
     assert_eq!(engine.model.traffic(other).received, 1);
-    // In each VLAN: 3 links for the request, 3 for the reply, 2 × 3 for the ping. A leak between
-    // VLANs would flood to more.
+    // In each VLAN there are 3 hops for the ARP request, 3 for the reply, and 2 × 3 for the ping. A
+    // leak between VLANs would cause more.
     assert_eq!(engine.model.counters().hops, 2 * 12);
 }
 
@@ -166,7 +169,8 @@ fn a_static_route_overrules_the_shortest_path() {
         let port = network.port(hosts[1], 0).unwrap();
         network.set_address(port, Ipv4Addr::new(192, 168, 7, 1), 24);
         if detour {
-            // Routers 0 … 3 come first; router 0 sends the long way round.
+            // Routers are numbered 0 … 3 first. The static route makes router 0 send in the longer
+            // direction.
             let prefix = (Ipv4Addr::new(192, 168, 0, 0), 16);
             network.route(Node(0), prefix, Node(3));
             network.route(Node(3), prefix, Node(2));
@@ -206,8 +210,8 @@ fn equal_paths_of_a_fat_tree_share_the_load() {
     let mut network = NetworkBuilder::new(1);
     let hosts = fat_tree(&mut network, "", 4, &gigabit());
     let mut world = network.build().unwrap();
-    // All hosts of pod 0 to pod 3, many small flows: 4 hosts × 900 Mbit/s fit over 4 uplinks of 1
-    // Gbit/s only if all are used.
+    // All hosts of pod 0 send to pod 3, in many small flows. 4 hosts × 900 Mbit/s fit on the 4
+    // uplinks of 1 Gbit/s only if all uplinks are used.
     let flow = TrafficConfig {
         start: Instant::ZERO,
         ..TrafficConfig::udp(

@@ -1,4 +1,4 @@
-//! Simulated hosts that serve over TCP, with a real stack as client.
+//! Simulated hosts that serve over TCP, with a client that has a real TCP/IP stack.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -11,7 +11,7 @@ use timeloom_net::stack::Stack;
 use timeloom_net::{Impairment, LinkConfig, Node, World};
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// Client with a real stack, a router, and a server behind `link`.
+/// A client with a real stack, a router, and a server behind `link`.
 struct Pair {
     engine: Engine<World>,
     client: Stack,
@@ -25,7 +25,7 @@ impl Pair {
         Self::with(link, services, connections, &[])
     }
 
-    /// Returns the pair with these addresses of the two ends.
+    /// Returns the pair; the two ends have these addresses.
     fn with(
         link: LinkConfig,
         services: &[(u16, Service)],
@@ -79,7 +79,7 @@ impl Pair {
         self.client.sockets.get_mut(handle)
     }
 
-    /// Runs while `each` returns true.
+    /// Runs as long as `each` returns true.
     fn run(&mut self, mut each: impl FnMut(&mut Stack) -> bool) {
         let until = self.engine.now() + Duration::from_s(300);
         while each(&mut self.client) {
@@ -100,8 +100,8 @@ impl Pair {
         }
     }
 
-    /// Sends `what` over `handle`, and reads until the other end is done (if `to_end`) or as many
-    /// bytes have arrived.
+    /// Sends `what` on socket `handle`. Then reads until `expected` bytes have arrived; for `None`,
+    /// until the server closes the connection or stays without an answer.
     fn say(&mut self, handle: SocketHandle, what: &[u8], expected: Option<usize>) -> Vec<u8> {
         let (mut offset, mut heard) = (0, Vec::new());
         self.run(|client| {
@@ -179,7 +179,7 @@ fn a_source_ends_when_it_has_sent_all_and_a_discard_takes_all() {
     assert!(heard.starts_with(b"Timeloom0123"));
     let took = (world.engine.now() - began).as_s_f64();
     let mbit = 16.0 / took;
-    // A window of 64 KiB and a round trip of 2 ms suffice for the link's rate.
+    // A window of 64 KiB is sufficient for the link's rate at a round-trip time of 2 ms.
     assert!((60.0..97.4).contains(&mbit), "{mbit} Mbit/s");
 
     let sink = world.connect(9);
@@ -205,7 +205,7 @@ fn http_serves_pages_takes_uploads_and_keeps_the_connection() {
         Some(page.len() + 1_000),
     );
     assert!(heard.starts_with(page.as_bytes()) && heard.len() == page.len() + 1_000);
-    // Two at once, the second in two parts.
+    // Two requests at once; the second one is sent in two parts.
     let two = b"HEAD /77 HTTP/1.1\r\n\r\nPOST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab";
     let first = head(77, "keep-alive");
     let heard = world.say(handle, two, Some(first.len()));
@@ -249,7 +249,7 @@ fn nobody_listens_elsewhere_and_who_vanishes_is_given_up() {
     assert_eq!(world.say(vanishing, b"hi", Some(2)), b"hi");
     world.client.sockets.remove(vanishing);
     world.wake = None;
-    // No packets are taken out any more, so none is answered.
+    // From now on no packets are taken out, so none is answered.
     let until = world.engine.now() + Duration::from_s(200);
     world.engine.run_until(until, u64::MAX);
     while world.engine.model.take_raw(|_, _, _| ()).is_some() {}

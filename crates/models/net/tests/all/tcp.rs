@@ -1,4 +1,4 @@
-//! TCP compared with the formulas of the literature.
+//! Comparisons of TCP with formulas from the literature.
 
 use crate::common::{GBIT, MBIT, bare, ms, pair, run};
 use timeloom_net::topology::dumbbell;
@@ -7,8 +7,8 @@ use timeloom_net::{
 };
 use timeloom_time::{Duration, Instant};
 
-/// Runs one flow over a path of this round-trip time and loss for 200 s; the rate is never the
-/// limit. Returns segments per second.
+/// Runs one flow over a path with this round-trip time and loss for 200 s; the link's rate is never
+/// the limit. Returns segments per second.
 fn lossy(loss: f64, round_trip: Duration, control: Control) -> f64 {
     let half = Duration::from_ns(round_trip.as_ns() / 4);
     let first = bare(10 * GBIT, half, 100_000);
@@ -16,7 +16,7 @@ fn lossy(loss: f64, round_trip: Duration, control: Control) -> f64 {
     let mut network = NetworkBuilder::new(21);
     let (a, router, b) = (network.host("a"), network.router("r"), network.host("b"));
     network.connect(a, router, first);
-    // Acknowledgements are not lost, as in the formula.
+    // As in the formula, acknowledgements are not lost.
     network.connect_unlike(
         router,
         b,
@@ -33,9 +33,9 @@ fn lossy(loss: f64, round_trip: Duration, control: Control) -> f64 {
     stats.delivered_bytes as f64 / 1448.0 / 200.0
 }
 
-/// Padhye et al., "Modeling TCP throughput", SIGCOMM 1998, equation 30, in
-/// segments per second. `b` is 1 although every second segment is acknowledged:
-/// the window grows by bytes, not by acknowledgements (RFC 3465).
+/// Returns the rate in segments per second by Padhye et al., "Modeling TCP throughput", SIGCOMM
+/// 1998, equation 30. `b` is 1 although every second segment is acknowledged, because the window
+/// grows by bytes and not by acknowledgements (RFC 3465).
 fn pftk(loss: f64, round_trip_s: f64, timeout_s: f64) -> f64 {
     let b = 1.0;
     let fast = round_trip_s * (2.0 * b * loss / 3.0).sqrt();
@@ -50,8 +50,8 @@ fn new_reno_follows_the_formula() {
         let got = lossy(loss, round_trip, Control::NewReno);
         let expected = pftk(loss, 0.04, 0.2);
         let ratio = got / expected;
-        // The formula loses whole windows at a time and has no selective acknowledgements: the
-        // longer the distance of losses, the closer the results.
+        // The formula assumes that losses hit whole windows, and has no selective acknowledgements.
+        // The rarer the losses, the closer the results agree.
         assert!(
             (0.75..1.35).contains(&ratio),
             "loss {loss}: {got} against {expected}"
@@ -74,8 +74,8 @@ fn new_reno_goes_with_one_over_the_root_and_one_over_the_round_trip() {
     );
 }
 
-/// Returns the window of RFC 9438, equation 6, or in the Reno-friendly region (section 4.3) Reno's;
-/// in segments per second.
+/// Returns the rate in segments per second for the window of RFC 9438, equation 6; in the
+/// Reno-friendly region (section 4.3), for Reno's window.
 fn cubic_window(loss: f64, round_trip_s: f64) -> f64 {
     let (c, beta) = (0.4, 0.7);
     let factor: f64 = c * (3.0 + beta) / (4.0 * (1.0 - beta));
@@ -95,8 +95,8 @@ fn cubic_follows_the_formula() {
         let got = lossy(loss, Duration::from_ms(ms), Control::Cubic);
         let expected = cubic_window(loss, ms as f64 / 1e3);
         let ratio = got / expected;
-        // The formula assumes losses at equal distances. With random losses the convex part of the
-        // curve gains more than the concave one loses.
+        // The formula assumes losses at equal distances. With random losses, the convex part of the
+        // curve gains more than the concave part loses.
         assert!(
             (0.85..1.6).contains(&ratio),
             "loss {loss}, {ms} ms: {got} against {expected}"
@@ -104,9 +104,10 @@ fn cubic_follows_the_formula() {
     }
 }
 
-/// RFC 8312, section 4.2: the mean of a window that is cut to β and grows by α a round trip is the
-/// root of α (1 + β) / (2 (1 - β) loss), which with its α of 3 (1 - β) / (1 + β) is Reno's. The
-/// window of RFC 9438 grows by a whole segment once it is back at its former size, and is faster.
+/// A window that is reduced by the factor β and grows by α per round trip has the mean of the root
+/// of α (1 + β) / (2 (1 - β) loss). With RFC 8312's α of 3 (1 - β) / (1 + β) (section 4.2), this is
+/// Reno's window. The window of RFC 9438 grows by a whole segment once it has its former size
+/// again, and is therefore faster.
 #[test]
 fn the_reno_friendly_window_of_rfc_8312_is_the_slower_one() {
     let short = Duration::from_ms(10);
@@ -114,7 +115,7 @@ fn the_reno_friendly_window_of_rfc_8312_is_the_slower_one() {
         .map(|control| lossy(1e-2, short, control));
     assert!(old < new, "{old} {new}");
     assert!((0.8..1.1).contains(&(old / reno)), "{old} {reno}");
-    // In the cubic region, both are alike.
+    // In the cubic region, both behave alike.
     let [new, old] = [Control::Cubic, Control::Cubic8312]
         .map(|control| lossy(1e-4, Duration::from_ms(200), control));
     assert!((new / old - 1.0).abs() < 0.02, "{old} {new}");
@@ -126,7 +127,7 @@ fn cubic_is_the_faster_one_on_long_paths_only() {
         let round_trip = Duration::from_ms(ms);
         lossy(loss, round_trip, Control::Cubic) / lossy(loss, round_trip, Control::NewReno)
     };
-    // RFC 9438 section 5: on short paths the Reno-friendly region.
+    // On short paths, the window is in the Reno-friendly region (RFC 9438, section 5).
     let short = ratio(1e-3, 10);
     assert!((0.8..1.5).contains(&short), "{short}");
     let long = ratio(1e-4, 200);
@@ -147,9 +148,9 @@ fn one_flow_fills_a_clean_link() {
     assert!(share > 0.99, "{share} of the link's payload rate");
 }
 
-/// Results of several flows behind one link.
+/// Results of several flows through one link.
 struct Behind {
-    /// Part of the link's payload rate that they used after the first seconds.
+    /// Fraction of the link's payload rate that the flows used after the first seconds.
     used: f64,
     /// Samples of the number of waiting packets.
     waiting: Vec<u32>,
@@ -178,7 +179,7 @@ fn behind(link: &LinkConfig, control: Control, flows: u32) -> Behind {
     let mut engine = run(world, ms(3_000));
     let stats = |world: &timeloom_net::World| ids.iter().map(|id| world.tcp(*id)).collect();
     let before: Vec<TcpStats> = stats(&engine.model);
-    // Openings do not support marks.
+    // Opening segments do not support marks.
     let dropped = engine.model.link(trunk).dropped;
     let mut waiting = Vec::new();
     for step in 1..=7_000 {
@@ -204,8 +205,8 @@ fn mean(waiting: &[u32]) -> f64 {
     waiting.iter().map(|count| f64::from(*count)).sum::<f64>() / waiting.len() as f64
 }
 
-/// Cardwell et al., "BBR", ACM Queue 14(5), 2016: figure 8, losses below a fifth do not slow it
-/// down; figure 5, it leaves a large buffer empty.
+/// Cardwell et al., "BBR", ACM Queue 14(5), 2016: losses below 20 % do not reduce the rate (figure
+/// 8), and a large buffer stays empty (figure 5).
 #[test]
 fn bbr_neither_slows_down_at_losses_nor_fills_buffers() {
     let half = Duration::from_ms(20);
@@ -216,7 +217,7 @@ fn bbr_neither_slows_down_at_losses_nor_fills_buffers() {
         let reno = behind(&lossy, Control::NewReno, 1).used;
         assert!(bbr > 1.5 * reno, "{bbr} and {reno} at {loss}");
     }
-    // Four times the path's bandwidth-delay product.
+    // The buffer has four times the path's bandwidth-delay product.
     let deep = bare(50 * MBIT, half, 667);
     let bbr = behind(&deep, Control::Bbr, 1);
     let reno = behind(&deep, Control::NewReno, 1);
@@ -234,7 +235,7 @@ fn bbr_neither_slows_down_at_losses_nor_fills_buffers() {
     assert_eq!((bbr.flows[0].retransmitted, bbr.flows[0].timeouts), (0, 0));
 }
 
-/// Every ten seconds the window is four segments for 200 ms (draft-cardwell-iccrg-bbr-00).
+/// Every ten seconds, the window is four segments for 200 ms (draft-cardwell-iccrg-bbr-00).
 #[test]
 fn bbr_looks_for_the_shortest_round_trip_now_and_then() {
     let link = bare(50 * MBIT, Duration::from_ms(20), 400);
@@ -251,15 +252,16 @@ fn bbr_looks_for_the_shortest_round_trip_now_and_then() {
         engine.run_until(ms(2_000 + step), u64::MAX);
         small += u32::from(engine.model.tcp(flow).window <= 4.0);
     }
-    // Not if a round trip was as short meanwhile; each time for a round trip longer than 200 ms.
+    // The measurement is skipped if a round trip was as short meanwhile; with a round trip longer
+    // than 200 ms, it takes place each time.
     assert!(
         (200..1_200).contains(&small),
         "{small} ms with a small window"
     );
 }
 
-/// RFC 8257, and Alizadeh et al., SIGCOMM 2010, section 3.3: the queue of N flows is at most the
-/// threshold plus N, and its amplitude is small; nothing is dropped, and the link is full.
+/// The queue of N flows is at most the threshold plus N, and varies little; no packet is dropped,
+/// and the link is fully used (RFC 8257; Alizadeh et al., SIGCOMM 2010, section 3.3).
 #[test]
 fn dctcp_keeps_the_queue_at_the_threshold_and_the_link_full() {
     for flows in [1, 2, 8] {
@@ -281,7 +283,7 @@ fn dctcp_keeps_the_queue_at_the_threshold_and_the_link_full() {
     }
 }
 
-/// With NewReno the same marks halve the window each time: the queue runs empty.
+/// With NewReno, the same marks halve the window each time, and the queue becomes empty.
 #[test]
 fn dctcp_gives_way_by_less_than_a_halving() {
     let queue = QueueConfig::Red(RedConfig::step(20, 500));
@@ -310,7 +312,8 @@ fn shares(control: Control, flows: u32) -> (f64, f64, Vec<TcpStats>) {
     let mut world = network.build().unwrap();
     let ids: Vec<_> = (0..flows as usize)
         .map(|flow| {
-            // Not all at the same instant: synchronised equal flows share unfairly.
+            // The flows start at different instants, because synchronised equal flows share the
+            // link unfairly.
             let config = TcpConfig {
                 control,
                 start: Instant::ZERO + Duration::from_ms(7 * flow as i64),

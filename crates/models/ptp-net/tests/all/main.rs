@@ -1,4 +1,4 @@
-//! PTP in simulated networks.
+//! Tests of PTP clocks in simulated networks.
 
 mod signed;
 mod worlds;

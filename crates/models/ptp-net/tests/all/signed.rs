@@ -1,5 +1,6 @@
-//! Signed time in simulated networks, with a rogue on the path: an unsigned slave accepts the false
-//! time; a signed one rejects it and reports between which clocks it happened.
+//! Signed messages in simulated networks with an attacker on the path. A slave without signatures
+//! accepts the false time; a slave with signatures rejects it and reports between which clocks the
+//! violation happened.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,11 +22,11 @@ const EPOCH_NS: i64 = 1_700_000_000_000_000_000;
 
 /// Result of a run.
 struct Outcome {
-    /// Largest error of the slave's clock, before and under attack.
+    /// Greatest error of the slave's clock in ns, before the attack and during it.
     worst_ns: [i64; 2],
-    /// Syncs measured under attack.
+    /// Number of Syncs that the slave measured during the attack.
     measured: usize,
-    /// Failures noticed by the slave and the switches under attack, and before.
+    /// Failures that slave and switches noticed during the attack and before.
     noticed: Vec<Failure>,
     early: usize,
     /// Identities of grandmaster, switches and slave, in the order of the path.
@@ -33,8 +34,8 @@ struct Outcome {
     touched: u64,
 }
 
-/// Runs a grandmaster, three transparent switches and a slave for twenty seconds; the middle switch
-/// is the rogue from the twelfth second on.
+/// Runs a grandmaster, three transparent switches and a slave for twenty seconds. The middle switch
+/// attacks from the twelfth second on.
 fn run(suite: Option<Suite>, policy: Policy, attack: Option<Attack>) -> Outcome {
     let mut network = NetworkBuilder::new(4);
     let (gm, slave) = (network.host("gm"), network.host("slave"));
@@ -146,7 +147,7 @@ fn an_unsigned_slave_follows_a_rogue_and_a_signed_one_holds_its_clock() {
 
     for suite in [Suite::Ed25519, Suite::Bls, Suite::BlsOnce] {
         let signed = run(Some(suite), Policy::Strict, Some(bent(50)));
-        // Its oscillator alone drifts little in eight seconds.
+        // Without corrections, the oscillator drifts only little in eight seconds.
         assert!(
             signed.worst_ns[1] < 1_000,
             "{suite:?}: {:?}",
@@ -160,8 +161,8 @@ fn an_unsigned_slave_follows_a_rogue_and_a_signed_one_holds_its_clock() {
         );
         let named = |failure: &&Failure| failure.suspect.names(signed.path[2]);
         let named = signed.noticed.iter().filter(named).count();
-        // An aggregate cannot be taken apart: the next hop names the link, and the slave only knows
-        // that the failure is upstream.
+        // An aggregate signature cannot be checked hop by hop. The next hop identifies the link,
+        // while the slave only knows that the failure is upstream.
         let all = suite == Suite::Ed25519;
         assert!(named > 40, "{suite:?}: {:?}", signed.noticed);
         assert!(

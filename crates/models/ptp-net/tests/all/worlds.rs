@@ -1,7 +1,7 @@
 //! Simulated worlds with known true time: transparent clocks remove the queueing delay of Syncs
-//! from the measurement, plain switches do not.
+//! from the measurement, and plain switches do not.
 //!
-//! `TIMELOOM_SEED=n` sets another seed; a failure prints it.
+//! `TIMELOOM_SEED=n` sets another seed; a failing test prints its seed.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
@@ -16,8 +16,8 @@ use timeloom_ptp::{PortState, Profile};
 use timeloom_ptp_net::{ClockOptions, Event, Measured, NodeOptions, PtpNode, Role, Transport};
 use timeloom_time::{Duration, Instant};
 
-/// A chain of `switches` at 100 Mbit/s, with grandmaster and slave at its ends, and bursts of other
-/// traffic between the two, both ways.
+/// Chain of `switches` switches at 100 Mbit/s, with a grandmaster at one end and a slave at the
+/// other. Bursts of other traffic travel between the two ends in both directions.
 struct Case {
     seed: u64,
     switches: usize,
@@ -27,7 +27,7 @@ struct Case {
     queue: QueueConfig,
 }
 
-/// Stamps have the resolution of a 125 MHz counter.
+/// Timestamps have the resolution of a 125 MHz counter.
 const RESOLUTION_NS: i64 = 8;
 const DELAY: Duration = Duration::from_us(5);
 
@@ -91,7 +91,8 @@ impl Case {
         for (host, switch) in [(gm, first), (slave, last)] {
             network.connect(host, switch, link.clone());
         }
-        // Faster links to the senders: the queue is in front of the trunk.
+        // The links to the senders of traffic are faster, so that the queue is in front of the
+        // trunk.
         let fast = LinkConfig::new(1_000_000_000, DELAY);
         network.connect(left, first, fast.clone());
         network.connect(right, last, fast);
@@ -108,7 +109,7 @@ impl Case {
         assert!(PtpNode::attach(
             &mut world,
             gm,
-            // True time, so that the slave's true offset is known.
+            // The grandmaster sends true time, so that the slave's true offset is known.
             &NodeOptions {
                 clock: ClockOptions {
                     epoch: Instant::from_ns(1_700_000_000_000_000_000),
@@ -152,15 +153,15 @@ impl Case {
     }
 }
 
-/// Returns median and maximum of the absolute errors.
+/// Returns the median and the maximum of the absolute errors, in ns.
 fn spread(measured: &[Measured]) -> (f64, f64) {
     let mut sizes: Vec<f64> = measured.iter().map(|m| m.error_ns().abs()).collect();
     sizes.sort_by(f64::total_cmp);
     (sizes[sizes.len() / 2], sizes[sizes.len() - 1])
 }
 
-/// Each of four links and three clocks rounds two stamps down; a delay is half of a difference of
-/// four.
+/// Four links and three clocks each round two timestamps down, and a delay is half of a difference
+/// of four timestamps.
 const BOUND_NS: f64 = (RESOLUTION_NS * 2 * 7) as f64;
 
 fn compare(case: &Case) {

@@ -1,5 +1,5 @@
-//! Announces: their acceptance, and the choice of the master (the best master clock algorithm, IEEE
-//! 1588-2019, 9.3).
+//! Announces: acceptance of their senders, and choice of the master by the best master clock
+//! algorithm (IEEE 1588-2019, 9.3).
 
 use timeloom_time::{Duration, Instant};
 use timeloom_wire::message::Body;
@@ -29,7 +29,7 @@ impl OrdinaryClock {
             return;
         };
         let header = &message.header;
-        // 9.3.2.5: a path of 255 or more steps is invalid.
+        // A path of 255 or more steps is invalid (9.3.2.5).
         if body.steps_removed >= 255 {
             return self.drop(DropReason::NotForUs);
         }
@@ -37,7 +37,7 @@ impl OrdinaryClock {
             return self.drop(DropReason::Profile);
         }
         if let Some(security) = &self.config.security {
-            // Refusing a sender without a key needs no signature check.
+            // A sender that is not in the key ring is refused without a check of its signature.
             if security.ring.knows(header.source.clock) {
                 let window = self.announced.get(&header.source);
                 let due = window.is_some_and(|window| window.is_due(header.sequence_id, DUE));
@@ -53,7 +53,8 @@ impl OrdinaryClock {
             }
             let checked = security::verify_announce(&security.ring, header, body, &message.tlvs);
             let fresh = checked.and_then(|sequence| {
-                // Only verified senders get here: the table is at most as long as the ring.
+                // Only verified senders reach this line, so the table is no longer than the key
+                // ring.
                 let window = self.announced.entry(header.source).or_default();
                 match window.judge(sequence) {
                     Freshness::Newer | Freshness::Overtaken => {

@@ -1,4 +1,4 @@
-//! Settings of an ordinary clock, and the states of its port.
+//! Settings of an ordinary clock, and states of its port.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use timeloom_wire::{ClockIdentity, ClockQuality, TimeInterval};
 use crate::Profile;
 use crate::security::Security;
 
-/// State of the port (IEEE 1588-2008, table 10, as far as one port needs it).
+/// State of the port (those states of IEEE 1588-2008, table 10, that a single port needs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortState {
-    /// Waits for Announces.
+    /// Waits for Announces of a master.
     Listening,
-    /// Sends Sync.
+    /// Sends Sync messages.
     Master,
     /// Follows a master.
     Slave,
@@ -21,7 +21,7 @@ pub enum PortState {
 }
 
 impl fmt::Display for PortState {
-    /// Formats the name from IEEE 1588, in small letters.
+    /// Formats the state by its name in IEEE 1588, in lower case.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Listening => "listening",
@@ -35,33 +35,33 @@ impl fmt::Display for PortState {
 /// Settings of an ordinary clock.
 #[derive(Clone, Debug)]
 pub struct OrdinaryConfig {
-    /// Its identity; the port is number 1.
+    /// Identity of the clock; its port has number 1.
     pub clock: ClockIdentity,
     /// Its profile.
     pub profile: Profile,
-    /// Its quality.
+    /// Quality that the clock announces as grandmaster.
     pub quality: ClockQuality,
-    /// Never becomes master.
+    /// True if the clock never becomes master.
     pub slave_only: bool,
-    /// Never adjusts the clock, only reports.
+    /// True if the clock is never adjusted and offsets are only reported.
     pub free_running: bool,
-    /// True if stamps come from software: the servo is softer.
+    /// True if timestamps come from software; the servo then has smaller constants.
     pub software_stamps: bool,
-    /// TAI − UTC in seconds, announced as valid.
+    /// TAI minus UTC in seconds, announced as valid.
     pub utc_offset_s: i16,
-    /// True if stamps are TAI, which is announced. Otherwise the timescale is announced as
-    /// arbitrary, as when the civil clock stamps; TAI from a master is then converted with its
-    /// `currentUtcOffset`.
+    /// True if timestamps are TAI; the clock announces that. If false, the clock announces an
+    /// arbitrary timescale, for example because the civil clock provides its timestamps. TAI of a
+    /// master is then converted with the master's `currentUtcOffset`.
     pub ptp_timescale: bool,
-    /// Key and ring, if time is authenticated.
+    /// Own key and public keys, if messages are signed.
     pub security: Option<Security>,
-    /// Largest jump of the arrival time against the clock's own history that does not count as a
-    /// delay attack (authenticated slaves only).
+    /// Greatest deviation of an arrival time from the clock's own prediction that does not count as
+    /// a delay attack (only for slaves with keys).
     pub jump_bound: TimeInterval,
 }
 
 impl OrdinaryConfig {
-    /// Creates settings of a clock that may be master or slave.
+    /// Returns the settings of a clock that may be master or slave.
     pub const fn new(clock: ClockIdentity, profile: Profile) -> Self {
         let quality = ClockQuality {
             class: 248,

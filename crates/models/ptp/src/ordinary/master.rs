@@ -19,19 +19,19 @@ use crate::security::{Moment, Role, Statement, SyncFacts, sign_announce, view_of
 use crate::stamp::on_the_wire;
 use crate::{Action, DropReason, Local, PowerTlv, Profile, Random, Stamp};
 
-/// Sends Sync and Announce periodically, and Follow_Ups once departures are known.
+/// Sends Sync and Announce messages periodically, and Follow_Ups when departure times are known.
 #[derive(Debug)]
 pub(super) struct Master {
     announce_at: Instant<Local>,
     sync_at: Instant<Local>,
     announce_sequence: u64,
     sync_sequence: u64,
-    /// Nonces of Syncs whose departure is not known yet.
+    /// Syncs whose departure time is not known yet: `sequenceId`, 48-bit number, nonce.
     departing: VecDeque<(u16, u64, Timestamp)>,
 }
 
 const MAX_DEPARTING: usize = 8;
-/// Largest sequence number of 48 bits, which must not wrap.
+/// Greatest 48-bit sequence number; numbers must not wrap.
 const MAX_SEQUENCE: u64 = (1 << 48) - 1;
 
 impl Master {
@@ -68,7 +68,8 @@ impl Master {
             self.announce(config, port, out);
         }
         if now >= self.sync_at {
-            // Counted from the due time, not from `now`, unless periods were missed.
+            // The next Sync is due one interval after the last due time, not after `now`, unless
+            // intervals were missed.
             let next = self.sync_at + config.profile.sync_interval();
             self.sync_at = if next > now {
                 next
@@ -76,7 +77,7 @@ impl Master {
                 now + config.profile.sync_interval()
             };
             if config.security.is_some() && next_hop.is_none() {
-                // Unprotected time is not a fallback.
+                // A clock with keys never sends unsigned messages instead.
                 return out.dropped(port.port, DropReason::NoNextHop);
             }
             self.sync(config, port, random, out);
@@ -91,8 +92,8 @@ impl Master {
         out: &mut Outbox,
     ) {
         if self.sync_sequence >= MAX_SEQUENCE {
-            // A reused number would make a replay valid. Sending can continue with new keys or
-            // another clock.
+            // With a reused number, a replay would be valid. The clock can send again with new
+            // keys, or another clock can.
             return out.dropped(port.port, DropReason::SequenceUsedUp);
         }
         self.sync_sequence += 1;
@@ -225,7 +226,7 @@ impl Master {
         );
     }
 
-    /// Answers a Delay_Req (11.3.2).
+    /// Answers a Delay_Req with a Delay_Resp (11.3.2).
     pub(super) fn answer(
         config: &OrdinaryConfig,
         port: PortIdentity,
@@ -284,7 +285,7 @@ fn power_tlvs(config: &OrdinaryConfig, writer: &mut TlvWriter<'_>) {
     }
 }
 
-/// Returns true if an Announce carries the TLVs that the profile requires of every master.
+/// Returns true if an Announce contains the TLVs that the profile requires of every master.
 pub(super) fn fulfils(profile: &Profile, tlvs: &Tlvs<'_>) -> bool {
     let power = tlvs
         .iter()

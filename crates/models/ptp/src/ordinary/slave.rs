@@ -1,6 +1,6 @@
-//! Slave part of an ordinary clock: from Syncs and Follow_Ups through verification to samples.
-//! Pending messages are in [`matching`] and [`pending`], the use of a sample is in [`steering`],
-//! the report of a Sync in [`records`].
+//! Slave side of an ordinary clock: turns Syncs and Follow_Ups, after verification, into samples.
+//! [`matching`] and [`pending`] store messages that wait, [`steering`] applies samples to the
+//! clock, and [`records`] reports each Sync.
 
 mod matching;
 mod pending;
@@ -31,10 +31,10 @@ use steering::Steering;
 pub(super) struct Slave {
     parent: Option<PortIdentity>,
     matching: Matching,
-    /// Follow_Ups under verification.
+    /// Follow_Ups that are being verified, with the number of the job and their Syncs.
     jobs: VecDeque<(u64, Waiting, Vec<Arrived>)>,
     next_job: u64,
-    /// One window per master, kept while another one is followed.
+    /// Replay window of each master; kept while another master is followed.
     replay: HashMap<PortIdentity, ReplayWindow>,
     pending: PendingFollowUps,
     budget: Budget<u16>,
@@ -43,7 +43,7 @@ pub(super) struct Slave {
     records: Records,
 }
 
-/// Timeout after which a verdict counts as lost.
+/// Time after which a verdict that did not arrive counts as lost.
 const VERDICT_LOST: Duration = Duration::from_s(4);
 
 impl Slave {
@@ -68,7 +68,7 @@ impl Slave {
         self.parent == Some(port)
     }
 
-    /// Changes the parent; returns true if it is another one.
+    /// Sets the master to follow; returns true if it differs from the previous one.
     pub(super) fn follow(&mut self, now: Instant<Local>, parent: Option<PortIdentity>) -> bool {
         if parent == self.parent {
             return false;
@@ -84,7 +84,7 @@ impl Slave {
         self.parent.and_then(|parent| self.replay.get(&parent))
     }
 
-    /// Handles a record from the second network.
+    /// Handles a record that arrived over the second network.
     pub(super) fn handle_statement(
         &mut self,
         now: Instant<Local>,
@@ -104,7 +104,7 @@ impl Slave {
         match self.pending.hear(now, record, security, source, is_due) {
             Ok(true) => {}
             Ok(false) => out.dropped(1, DropReason::Flood),
-            // The second network does not identify the sender.
+            // The record's sender cannot be identified on the second network.
             Err(reason) => {
                 if reason == Reason::Flood {
                     out.dropped(1, DropReason::Flood);
@@ -123,12 +123,12 @@ impl Slave {
         }
     }
 
-    /// Returns the time at which the first pending Follow_Up is given up.
+    /// Returns the time at which the first pending Follow_Up times out.
     pub(super) fn next_wake(&self) -> Option<Instant<Local>> {
         self.pending.next_wake()
     }
 
-    /// Uses the Follow_Ups whose statements are complete; gives up those that have timed out.
+    /// Uses the Follow_Ups whose statements have all arrived, and drops those that have timed out.
     pub(super) fn resolve(
         &mut self,
         now: Instant<Local>,
@@ -223,8 +223,8 @@ impl Slave {
         }
     }
 
-    /// Processes a matched pair: passes it to the servo, to the wait for statements, or to
-    /// verification.
+    /// Processes a Follow_Up with its Syncs: passes it to the servo, to the wait for statements, or
+    /// to verification.
     fn pair(
         &mut self,
         sequence: u16,
@@ -247,8 +247,9 @@ impl Slave {
             }
             return;
         }
-        // Verification has fallen behind. The newest Follow_Up must not wait: a verdict on an older
-        // one advances the window, and with it the due numbers.
+        // Verification has fallen behind. The newest Follow_Up must not be the one that waits: a
+        // verdict on an older one would advance the replay window, and with it the numbers that are
+        // due.
         if self.jobs.len() == MAX_FOLLOW_UPS {
             out.dropped(1, DropReason::QueueFull);
             let oldest = self.jobs.front().map(|(_, waiting, _)| waiting.at);
@@ -330,7 +331,7 @@ impl Slave {
         self.accept(&waiting, sync, true);
     }
 
-    /// Judges and stores a verified number.
+    /// Checks a verified sequence number for freshness, and stores it.
     fn is_fresh(
         &mut self,
         sequence: u16,
@@ -348,7 +349,7 @@ impl Slave {
                 self.fail(sequence, Reason::Replay, upstream, config, out);
             }
         }
-        // Authentic but overtaken: stored, and too late for use.
+        // An overtaken message is authentic: its number is stored, but it is too late to be used.
         freshness == Freshness::Newer
     }
 
@@ -360,8 +361,8 @@ impl Slave {
         config: &OrdinaryConfig,
         out: &mut Outbox,
     ) {
-        // A neighbour may have forwarded the fault from upstream, except where it should have
-        // detected it.
+        // The upstream neighbour may only have forwarded the fault of a clock further upstream,
+        // unless the neighbour should have detected the fault.
         let after = match reason {
             Reason::DuplicateSync | Reason::Delayed | Reason::Flood => None,
             _ => upstream.map(|n| n.port.clock),
@@ -407,7 +408,7 @@ impl Slave {
         self.samples.pop_front()
     }
 
-    /// Steers by `sample`; returns true if the clock was stepped.
+    /// Adjusts the clock by `sample`; returns true if the clock was stepped.
     pub(super) fn discipline(
         &mut self,
         sample: &Sample,
@@ -425,7 +426,7 @@ impl Slave {
             self.records.measured(master, sample, delay, used);
         }
         if steered.stepped {
-            // Received Syncs were stamped by the clock before its step.
+            // The timestamps of received Syncs are those of the clock before its step.
             self.matching.forget_syncs();
             self.samples.clear();
             self.jobs.clear();
@@ -435,7 +436,7 @@ impl Slave {
         steered.stepped
     }
 
-    /// Notes a received Sync or Follow_Up, of this master or another.
+    /// Records a received Sync or Follow_Up, of the followed master or another.
     pub(super) fn note(
         &mut self,
         now: Instant<Local>,
@@ -446,12 +447,12 @@ impl Slave {
         self.records.note(now, message, stamp, out);
     }
 
-    /// Gives up messages that have waited for too long.
+    /// Drops messages that have waited for too long.
     pub(super) fn expire(&mut self, now: Instant<Local>, out: &mut Outbox) {
         self.matching.expire(now, out);
     }
 
-    /// Reports the records of Syncs of which nothing is pending.
+    /// Reports the records of Syncs for which nothing is pending.
     pub(super) fn settle(&mut self, now: Instant<Local>, out: &mut Outbox) {
         let (matching, jobs, pending) = (&self.matching, &self.jobs, &self.pending);
         let is_verified = |sequence| jobs.iter().any(|(_, of, _)| of.sequence == sequence);
@@ -461,13 +462,14 @@ impl Slave {
         self.records.settle(now, self.parent, waits, hops, out);
     }
 
-    /// Reports all records: the clock ends.
+    /// Reports all records, because the clock ends.
     pub(super) fn end(&mut self, out: &mut Outbox) {
         self.records.end(out);
     }
 }
 
-/// Returns true if failures are only reported. A clock without keys has nothing to enforce.
+/// Returns true if failures are only reported. This includes clocks without keys, which cannot
+/// check.
 fn is_monitor(config: &OrdinaryConfig) -> bool {
     let policy = config.security.as_ref().map(|security| security.policy);
     policy.is_none_or(|policy| policy == Policy::Monitor)

@@ -1,4 +1,4 @@
-//! Requests whose response is about to depart.
+//! Received requests whose response has not departed yet.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ pub(super) struct Answer {
     pub(super) receipt: Stamp,
 }
 
-/// Bounded queue: a flood of requests displaces its own older ones.
+/// Bounded queue: a flood of requests displaces only older requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answers {
     waiting: VecDeque<Answer>,

@@ -1,4 +1,4 @@
-//! Signed Announce: only an authorised clock becomes grandmaster.
+//! Signed Announces: only an authorised clock can become grandmaster.
 
 use timeloom_wire::message::Announce;
 use timeloom_wire::tlv::{SignedTlv, SubType, TlvWriter, Tlvs};
@@ -8,8 +8,8 @@ use super::peer::{key_of, single};
 use super::text;
 use super::{KeyRing, Reason, Security};
 
-/// Returns the signed text: all fields except `stepsRemoved`, PATH_TRACE and the power profile's
-/// inaccuracy, which clocks on the path change.
+/// Returns the text to sign: all fields except those that clocks on the path change
+/// (`stepsRemoved`, PATH_TRACE and the inaccuracy of the power profile).
 fn announce_text(
     head: &timeloom_wire::tlv::SignedHead,
     header: &Header,
@@ -31,8 +31,8 @@ fn announce_text(
     text
 }
 
-/// Appends the TLV for an Announce to `writer`. `sequence_high` and the header's number form the 48
-/// bits by which a replay is detected.
+/// Appends the signed TLV for an Announce to `writer`. `sequence_high` and the header's
+/// `sequenceId` form the 48-bit number by which replays are detected.
 pub fn sign_announce(
     security: &Security,
     header: &Header,
@@ -49,8 +49,9 @@ pub fn sign_announce(
         .expect("an Announce with its TLVs fits");
 }
 
-/// Verifies an Announce: signed by its sender, which may be grandmaster and names itself. Returns
-/// the 48-bit sequence, to be checked for replay.
+/// Verifies that an Announce is signed by its sender, that the sender may be grandmaster, and that
+/// the Announce names the sender as grandmaster. Returns the 48-bit number, which the caller must
+/// check for a replay.
 pub fn verify_announce(
     ring: &KeyRing,
     header: &Header,

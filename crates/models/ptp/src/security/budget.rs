@@ -1,10 +1,10 @@
-//! Limits on the cryptographic work that messages from outside may cause.
+//! Limits on the cryptographic work that received messages may cause.
 //!
-//! A signature costs the forger nothing and the verifier up to milliseconds, so every one that is
-//! checked or made because of a message from outside is charged to a budget. *Due* messages (the
-//! numbers right after the last verified one) have a few tries of their own, so that a flood of
-//! other numbers does not displace good time; a flood of exactly those numbers can, as jamming
-//! could.
+//! A forged signature costs the forger nothing and the verifier up to milliseconds. Every signature
+//! that is checked or computed because of a received message is therefore charged to a budget.
+//! Messages that are *due*, because their number follows the last verified one, have a few attempts
+//! of their own. A flood of other numbers thus does not displace authentic messages. A flood of
+//! exactly the due numbers can displace them, as jamming could.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,7 +13,7 @@ use timeloom_time::{Duration, Instant};
 
 use crate::Local;
 
-/// Budget that is renewed every second. `K` identifies due work.
+/// Budget that is renewed every second. `K` is the type of keys of due items.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget<K> {
     per_s: u32,
@@ -23,24 +23,24 @@ pub(crate) struct Budget<K> {
     alarmed: bool,
 }
 
-/// Answer to a request for work.
+/// Decision on a request for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// The work may be done.
+    /// The caller may do the work.
     Granted,
-    /// The work is refused and must be reported: the first refusal of this second.
+    /// The caller must not do the work, and must report it: the first refusal in this second.
     Alarm,
-    /// The work is refused and only counted.
+    /// The caller must not do the work, and only counts it.
     Refused,
 }
 
-/// Number of tries per due item and second.
+/// Number of attempts for each due item per second.
 const TRIES: u8 = 4;
-/// Number of distinct due items; those beyond share the common budget.
+/// Greatest number of distinct due items per second; others use the common budget.
 const MAX_DUE: usize = 4096;
 
 impl<K: Copy + Eq + Hash> Budget<K> {
-    /// Creates a budget of `per_s` pieces of work a second for messages that are not due.
+    /// Returns a budget with `per_s` pieces of work per second for messages that are not due.
     pub(crate) fn new(per_s: u32) -> Self {
         Self {
             per_s,
@@ -51,7 +51,8 @@ impl<K: Copy + Eq + Hash> Budget<K> {
         }
     }
 
-    /// Requests one piece of work at `now`, for a `due` item or another.
+    /// Requests one piece of work at `now`: for the due item `due`, or for a message that is not
+    /// due.
     pub(crate) fn admit(&mut self, now: Instant<Local>, due: Option<K>) -> Admission {
         if now - self.since >= Duration::from_s(1) {
             self.since = now;

@@ -1,4 +1,4 @@
-//! Parsed chain of a received Follow_Up.
+//! Parsed chain of signatures in a received Follow_Up.
 
 use timeloom_wire::message::{Body, FollowUp};
 use timeloom_wire::tlv::{Entry, SignedFlags, SignedTlv, SubType, Suite};
@@ -8,10 +8,10 @@ use super::once::{Moment, key_port};
 use super::text::{self, Hash, Origin};
 use super::{KeyRing, ORGANIZATION, Reason, SyncFacts};
 
-/// One signer's part: identity, signed text, and signature.
+/// Part of one signer: identity, signed text, and signature.
 pub(super) struct Link<'a> {
     pub(super) clock: ClockIdentity,
-    /// Port whose key was used, with keys per port that sign every Sync once.
+    /// Port whose key was used, in the suite with one key per port; `None` for an ordinary key.
     pub(super) port: Option<u8>,
     pub(super) text: Vec<u8>,
     pub(super) signature: &'a [u8],
@@ -20,15 +20,17 @@ pub(super) struct Link<'a> {
 pub(super) struct Chain<'a> {
     pub(super) header: Header,
     pub(super) body: FollowUp,
-    /// The TLVs before the signed one.
+    /// The TLVs before the signed one, encoded.
     pub(super) before: &'a [u8],
     pub(super) tlv: SignedTlv<'a>,
-    /// Signers and their entries. An index unknown to the key ring has no clock.
+    /// Hops with their entries and signatures. The clock is `None` if the key ring does not contain
+    /// the entry's index.
     pub(super) hops: Vec<(Option<ClockIdentity>, Entry, &'a [u8])>,
 }
 
 impl<'a> Chain<'a> {
-    /// Parses a Follow_Up. The signed TLV must be the last: no signature would cover a later one.
+    /// Parses a Follow_Up. The signed TLV must be the last one, because no signature covers later
+    /// TLVs.
     pub(super) fn parse(message: &Message<'a>, ring: &KeyRing) -> Result<Self, Reason> {
         let Body::FollowUp(body) = message.body else {
             return Err(Reason::Malformed);
@@ -62,19 +64,19 @@ impl<'a> Chain<'a> {
         text::sequence48(self.tlv.head.sequence_high, self.header.sequence_id)
     }
 
-    /// Returns the Sync to which it belongs. A restarted chain does not contain the grandmaster's
-    /// number.
+    /// Returns the name of the Sync to which the Follow_Up belongs. A restarted chain does not
+    /// contain the grandmaster's 48-bit number.
     pub(super) fn moment(&self) -> Moment {
         Moment::new(&self.header, self.tlv.head.key_epoch, self.sequence48())
     }
 
-    /// Returns true if signatures may be of keys that sign every Sync once.
+    /// Returns true if signatures may be made with keys that sign once per Sync.
     pub(super) fn is_once(&self) -> bool {
         let head = &self.tlv.head;
         head.suite == Suite::BlsOnce && !head.flags.has(SignedFlags::RESTARTED)
     }
 
-    /// Returns `correctionField` less the contributions of the hops.
+    /// Returns `correctionField` minus the contributions of the hops.
     pub(super) fn excess(&self) -> TimeInterval {
         self.header.correction
             - self
@@ -84,20 +86,20 @@ impl<'a> Chain<'a> {
                 .sum()
     }
 
-    /// Returns true if the grandmaster allows unsigned clocks to add to the correction.
+    /// Returns true if the grandmaster permits clocks that do not sign to add to the correction.
     pub(super) fn allows_excess(&self) -> bool {
         self.tlv.head.flags.has(EXCESS)
     }
 
-    /// Returns the texts of all signers, given the Sync and the clock after the last, and the final
-    /// running hash.
+    /// Returns the text and signature of each signer, and the final running hash. `last_next` is
+    /// the clock after the last signer.
     pub(super) fn links(
         &self,
         sync: &SyncFacts,
         last_next: ClockIdentity,
     ) -> (Vec<Link<'a>>, Hash) {
-        // If unsigned clocks may stand in between, the next hop is not the next signer; the consent
-        // drops this binding.
+        // If clocks that do not sign are permitted, the next hop may not be the next signer; the
+        // grandmaster's permission removes this binding.
         let clock_at = |at: usize| match self.hops.get(at) {
             _ if self.allows_excess() => ClockIdentity::default(),
             Some((clock, ..)) => clock.unwrap_or_default(),
@@ -127,8 +129,8 @@ impl<'a> Chain<'a> {
             && self.is_aggregate();
         let first = text::grandmaster(&origin, clock_at(0));
         let first_signature: &[u8] = if aggregate { &[] } else { self.tlv.signature() };
-        // Ed25519: signatures are hashed too, so that corrupting one breaks all up to the culprit
-        // (see the module's documentation).
+        // With Ed25519 the signatures are hashed too. Corrupting one of them then invalidates all
+        // signatures up to the attacker's (see the module's documentation).
         let mut running = text::hash(&[&first, first_signature]);
         let first_port = (self.is_once() && !self.tlv.head.flags.has(SignedFlags::ORDINARY))
             .then(|| u8::try_from(self.header.source.port).unwrap_or(u8::MAX));
@@ -143,7 +145,7 @@ impl<'a> Chain<'a> {
             let own = clock.unwrap_or_default();
             let text = text::hop(&running, own, entry, previous, clock_at(at + 1));
             running = text::hash(&[&text, signature]);
-            // In a restarted chain a port's key would sign for an unknown number.
+            // In a restarted chain, a port's key would sign for an unknown Sync.
             let port = match self.tlv.head.suite {
                 Suite::BlsOnce => key_port(entry.egress_port),
                 _ => None,
@@ -167,8 +169,8 @@ impl<'a> Chain<'a> {
         self.tlv.head.suite.is_aggregate()
     }
 
-    /// Returns the number of leading signers without a signature: a restarted chain begins with the
-    /// grandmaster and the accused neighbour.
+    /// Returns the number of signers at the front without a signature. A restarted chain begins
+    /// with the grandmaster and with the neighbour from which the broken chain arrived.
     pub(super) fn unsigned_front(&self) -> usize {
         if self.tlv.head.flags.has(SignedFlags::RESTARTED) {
             2
@@ -178,11 +180,12 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// The grandmaster's consent to transparent clocks that do not sign ([`super::Policy::Mixed`]).
+/// Flag of the grandmaster that permits transparent clocks that do not sign
+/// ([`super::Policy::Mixed`]).
 pub(super) const EXCESS: u8 = 64;
 
-/// Returns the 48-bit sequence that a Follow_Up claims, unverified. A restarted chain claims none,
-/// since its author did not know it.
+/// Returns the 48-bit number that a Follow_Up claims; it is not verified. `None` for a restarted
+/// chain, because the clock that restarted it did not know the number.
 pub(crate) fn sequence_of(message: &Message<'_>) -> Option<u64> {
     let tlv = message
         .tlvs

@@ -1,4 +1,4 @@
-//! Detection of unsigned delays from a clock's own history.
+//! Detection of unsigned delays by comparison with earlier values.
 
 use std::collections::VecDeque;
 
@@ -7,20 +7,20 @@ use timeloom_wire::TimeInterval;
 
 use crate::Stamp;
 
-/// Watches a quantity that should be constant: the delay of a link, or arrival minus origin and
-/// correction of Syncs. A wire that is lengthened on purpose is seen as a jump; one that was always
-/// longer is not.
+/// Watches a quantity that should be constant: the delay of a link, or the arrival minus origin and
+/// correction of Syncs. If an attacker lengthens a wire, the change is seen as a jump. A wire that
+/// was longer from the start is not detected.
 ///
-/// The offset of a clock that is not steered is not constant: it changes linearly, as its
-/// oscillator drifts. [`drifting`](Self::drifting) expects that, so that the first good value after
-/// a silence is not a jump.
+/// The offset of a clock that is not adjusted changes linearly, because its oscillator drifts.
+/// [`drifting`](Self::drifting) allows for that, so that the first correct value after a silence is
+/// not taken for a jump.
 #[derive(Clone, Debug)]
 pub struct DelayWatch {
     bound: TimeInterval,
     drifts: bool,
-    /// The newest values, by which a new one is judged.
+    /// The newest values, with which each new value is compared.
     recent: VecDeque<Taken>,
-    /// Values from up to a minute ago, which separate drift from noise. Empty unless `drifts`.
+    /// Values of the last minute, which separate drift from noise. Empty unless `drifts` is true.
     past: VecDeque<Taken>,
 }
 
@@ -31,16 +31,16 @@ struct Taken {
 }
 
 const LENGTH: usize = 15;
-/// Number of stored past values, and their least distance.
+/// Greatest number of stored past values, and the least time between two of them.
 const PAST: usize = 16;
 const PAST_EVERY: Duration = Duration::from_s(4);
-/// Largest relative drift of two clocks: each keeps to 0.01 %, as the default profiles of IEEE 1588
-/// require.
+/// Greatest relative drift of two clocks: each is off by at most 0.01 %, as the default profiles of
+/// IEEE 1588 require.
 const MOST_DRIFT: f64 = 2e-4;
 
 impl DelayWatch {
-    /// Creates a watch that reports a value if it differs from the median of the last fifteen by
-    /// more than `bound`.
+    /// Returns a watch that reports a value if it differs by more than `bound` from the median of
+    /// the last fifteen values.
     pub const fn new(bound: TimeInterval) -> Self {
         Self {
             bound,
@@ -50,9 +50,9 @@ impl DelayWatch {
         }
     }
 
-    /// Creates a watch that reports a value if it differs by more than `bound` from the prediction:
-    /// the median of the previous values, each extrapolated by the drift (at most 200 ppm) that
-    /// they and those of the last minute show.
+    /// Returns a watch that reports a value if it differs by more than `bound` from a prediction.
+    /// The prediction is the median of the previous values, after each is extrapolated by the drift
+    /// (at most 200 ppm) that these values and those of the last minute show.
     pub fn drifting(bound: TimeInterval) -> Self {
         Self {
             drifts: true,
@@ -60,9 +60,9 @@ impl DelayWatch {
         }
     }
 
-    /// Adds a value measured `at`. Returns `Some(jump)` if it is out of bounds; it is then not
-    /// stored, so that an attacker cannot shift the median faster than `bound` per fifteen values
-    /// (plus the drift).
+    /// Adds a value that was measured at `at`. Returns `Some(jump)` if the value is out of bounds.
+    /// Such a value is not stored, so that an attacker can shift the median by at most `bound` per
+    /// fifteen values (plus the drift).
     pub fn sample(&mut self, value: TimeInterval, at: Stamp) -> Option<TimeInterval> {
         if self.recent.len() == LENGTH {
             let expected = self.expected(at);
@@ -80,7 +80,7 @@ impl DelayWatch {
         None
     }
 
-    /// Returns the expected value `at` that instant.
+    /// Returns the value that is expected at `at`.
     fn expected(&self, at: Stamp) -> TimeInterval {
         let drift = if self.drifts { self.drift() } else { 0.0 };
         let moved = self.recent.iter().map(|taken| {
@@ -92,8 +92,8 @@ impl DelayWatch {
         moved[moved.len() / 2]
     }
 
-    /// Returns the median of the slopes between any two values (Theil and Sen's line): values that
-    /// are late by milliseconds do not tilt it.
+    /// Returns the median of the slopes between any two values (Theil–Sen estimator). Single values
+    /// that are late by milliseconds have no effect on it.
     fn drift(&self) -> f64 {
         let all: Vec<&Taken> = self.past.iter().chain(&self.recent).collect();
         let mut slopes = Vec::with_capacity(all.len() * all.len() / 2);
@@ -113,7 +113,7 @@ impl DelayWatch {
         median.clamp(-MOST_DRIFT, MOST_DRIFT)
     }
 
-    /// Stores a past value if enough time has passed since the last.
+    /// Stores a past value if enough time has passed since the previous one.
     fn remember(&mut self, place: Taken) {
         let is_due = |last: &Taken| place.at - last.at >= PAST_EVERY;
         if !self.drifts || !self.past.back().is_none_or(is_due) {
@@ -133,7 +133,8 @@ mod tests {
     const BOUND: TimeInterval = TimeInterval::from_ns(100_000);
     const EVERY_NS: i64 = 250_000_000;
 
-    /// Returns an oscillator's offset after `n` Syncs, with noise of ±20 µs as of software stamps.
+    /// Returns an oscillator's offset after `n` Syncs, with ± 20 µs of noise as of software
+    /// timestamps.
     fn offset(n: i64, drift_ppm: i64) -> TimeInterval {
         let noise_ns = n.wrapping_mul(6_364_136_223_846_793_005) >> 40;
         TimeInterval::from_ns(n * EVERY_NS / 1_000_000 * drift_ppm + noise_ns % 20_000)
@@ -154,7 +155,7 @@ mod tests {
     fn after_a_silence_a_drifting_clock_is_where_its_drift_led_it() {
         for drift_ppm in [-100, -30, 30, 100] {
             let mut watch = learned(DelayWatch::drifting(BOUND), 240, drift_ppm);
-            // Half a minute of silence: 3 ms of drift at 100 ppm, thirty times the bound.
+            // Half a minute of silence gives 3 ms of drift at 100 ppm, thirty times the bound.
             let n = 240 + 120;
             assert_eq!(watch.sample(offset(n, drift_ppm), at(n)), None);
             let late = offset(n + 1, drift_ppm) + TimeInterval::from_ns(200_000);
@@ -175,7 +176,7 @@ mod tests {
     fn syncs_that_came_late_do_not_tilt_the_drift() {
         let mut watch = DelayWatch::drifting(TimeInterval::from_ns(5_000_000));
         for n in 0..120 {
-            // Every fourth arrives 3 ms late, as when the processor was busy.
+            // Every fourth Sync arrives 3 ms late, as if the processor had been busy.
             let late_ns = if n % 4 == 3 { 3_000_000 } else { 0 };
             let value = offset(n, 30) + TimeInterval::from_ns(late_ns);
             assert_eq!(watch.sample(value, at(n)), None);
@@ -188,7 +189,7 @@ mod tests {
         let mut watch = learned(DelayWatch::drifting(BOUND), 240, 0);
         let mut caught = 0;
         for n in 240..480 {
-            // A millisecond a second: five times the largest drift of two clocks.
+            // One millisecond per second is five times the greatest drift of two clocks.
             let lie = TimeInterval::from_ns((n - 240) * EVERY_NS / 1_000);
             caught += i32::from(watch.sample(offset(n, 0) + lie, at(n)).is_some());
         }

@@ -1,4 +1,4 @@
-//! Signature of a transparent clock.
+//! Signing of a Follow_Up by a transparent clock.
 
 use timeloom_wire::message::{Body, patch_correction, patch_length};
 use timeloom_wire::tlv::{
@@ -12,29 +12,29 @@ use super::text;
 use super::{ORGANIZATION, Reason, Security, SyncFacts};
 use crate::outbox::MAX_MESSAGE;
 
-/// Statement of a hop.
+/// Contribution of a transparent clock (hop) to one Sync.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop {
-    /// Ingress port of the Sync.
+    /// Port by which the Sync arrived.
     pub ingress: u16,
-    /// Egress port.
+    /// Port by which the Sync left.
     pub egress: u16,
-    /// Upstream neighbour.
+    /// Clock at the other end of the ingress link.
     pub previous: ClockIdentity,
-    /// Downstream neighbour.
+    /// Clock at the other end of the egress link.
     pub next: ClockIdentity,
-    /// Residence, delay of the ingress link, asymmetry.
+    /// Sum of residence time, delay of the ingress link, and asymmetry.
     pub contribution: TimeInterval,
 }
 
 impl Security {
-    /// Returns the outgoing Follow_Up: correction increased, entry and signature added. Fails if it
-    /// arrived without a chain that can be continued.
+    /// Returns the Follow_Up to send, with the contribution, an entry and a signature added. Fails
+    /// if the received Follow_Up has no chain of signatures that can be continued.
     pub fn extend(&self, message: &[u8], sync: &SyncFacts, hop: &Hop) -> Result<Vec<u8>, Reason> {
         let parsed = Message::parse(message).map_err(|_| Reason::Malformed)?;
         let chain = Chain::parse(&parsed, &self.ring)?;
         let head = chain.tlv.head;
-        // Faults that are visible without a signature check are not signed.
+        // A clock does not sign a chain with faults that are visible without checking a signature.
         let last = chain
             .hops
             .last()
@@ -90,8 +90,8 @@ impl Security {
         .ok_or(Reason::TooLong)
     }
 
-    /// Returns true if [`Security::extend`] takes microseconds, because the expensive part was
-    /// precomputed; it can then be called directly instead of in another thread.
+    /// Returns true if [`Security::extend`] takes only microseconds because its expensive part is
+    /// precomputed. The caller can then run it directly instead of in another thread.
     pub(crate) fn is_quick(&self, message: &[u8], egress: u16) -> bool {
         let moment = || {
             let message = Message::parse(message).ok()?;
@@ -103,9 +103,9 @@ impl Security {
                 && moment().is_some_and(|moment| self.secret.is_prepared_for(&moment, egress))
     }
 
-    /// Reports that the received chain was broken: returns a chain with no signature of the
-    /// grandmaster, the unsigned upstream neighbour, and this clock. The slave finds the boundary
-    /// as in any other broken chain.
+    /// Returns a new chain that reports a broken one. It contains no signature of the grandmaster,
+    /// an entry of the upstream neighbour without a signature, and the signed entry of this clock.
+    /// A slave locates the fault as in any other broken chain.
     pub(crate) fn restart(&self, message: &[u8], sync: &SyncFacts, hop: &Hop) -> Option<Vec<u8>> {
         let parsed = Message::parse(message).ok()?;
         let Body::FollowUp(_) = parsed.body else {
@@ -128,7 +128,7 @@ impl Security {
             egress_port: 0,
             contribution: TimeInterval::ZERO,
         };
-        // A message with one unsigned entry, which is then extended as usual.
+        // Build a message with one unsigned entry, which is then extended as usual.
         let blank = if head.suite.is_aggregate() {
             INFINITY.to_vec()
         } else {
@@ -150,9 +150,9 @@ impl Security {
         self.extend(&broken, sync, hop).ok()
     }
 
-    /// Returns the Follow_Up without this clock's entry, marked as incomplete: for a path that does
-    /// not fit a frame. Syncs continue, and the slave knows that not every clock vouches for the
-    /// time.
+    /// Returns the Follow_Up without an entry of this clock, marked as incomplete. It is used for a
+    /// path that does not fit a frame: Syncs continue, and slaves know that not every clock has
+    /// signed.
     pub(crate) fn mark_incomplete(
         &self,
         message: &[u8],
@@ -211,13 +211,13 @@ impl Security {
     }
 }
 
-/// Length of header and body of a Follow_Up.
+/// Length of header and body of a Follow_Up, in octets.
 const MESSAGE_FRONT: usize = Header::LENGTH + 10;
 
-/// Offset of the flags in the TLV.
+/// Offset of the flags octet within the signed TLV.
 const FLAGS_IN_TLV: usize = 11;
 
-/// Neutral element of G1, compressed: an aggregate of no signatures.
+/// Compressed neutral element of G1: the aggregate of no signatures.
 const INFINITY: [u8; 48] = {
     let mut bytes = [0; 48];
     bytes[0] = 0xc0;

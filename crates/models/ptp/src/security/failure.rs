@@ -1,35 +1,35 @@
-//! Violations and their places.
+//! Violations of signed messages, and their places.
 
 use std::fmt;
 
 use timeloom_wire::{ClockIdentity, PortIdentity};
 
-/// A violation of authenticated time.
+/// A violation that a clock noticed while it checked a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Clock that noticed it.
+    /// Clock that noticed the violation.
     pub observer: ClockIdentity,
-    /// Claimed source of the time.
+    /// Source that the message claims.
     pub source: PortIdentity,
-    /// Number of the message.
+    /// `sequenceId` of the message.
     pub sequence: u16,
     /// Kind of violation.
     pub reason: Reason,
-    /// Place of the violation.
+    /// Place of the violation, as far as it is known.
     pub suspect: Suspect,
 }
 
-/// The two clocks between which it happened: one of them, or the wire between them.
+/// Place of a violation: one of two neighbouring clocks, or the wire between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspect {
-    /// Upstream end; `None` if it may be anything upstream.
+    /// Clock at the upstream end; `None` if the place may be anywhere upstream of `before`.
     pub after: Option<ClockIdentity>,
-    /// Downstream end.
+    /// Clock at the downstream end.
     pub before: ClockIdentity,
 }
 
 impl Suspect {
-    /// Returns true if `clock` is one of the two ends.
+    /// Returns true if `clock` is at either end.
     pub fn names(&self, clock: ClockIdentity) -> bool {
         self.after == Some(clock) || self.before == clock
     }
@@ -38,53 +38,53 @@ impl Suspect {
 /// Kind of violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// A message without a signed TLV from a clock that must sign.
+    /// A clock that must sign sent a message without a signed TLV.
     Unsigned,
-    /// The TLV is not the last, or not well formed.
+    /// The signed TLV is not the last TLV, or is malformed.
     Malformed,
-    /// A suite other than the key ring's.
+    /// The suite differs from the key ring's.
     Suite,
-    /// Keys of an invalid epoch.
+    /// The keys' epoch is not in force.
     Epoch,
-    /// A signer that is not in the key ring.
+    /// A signer is not in the key ring.
     UnknownSigner,
-    /// The source is not allowed to act as grandmaster.
+    /// The source is not permitted to be grandmaster.
     NotAuthorised,
-    /// A sequence number that was used before, or is too old.
+    /// The sequence number was used before, or is too old.
     Replay,
-    /// A second Sync with a known sequence number and nonce.
+    /// A second Sync arrived with a known sequence number and nonce.
     DuplicateSync,
-    /// A Sync without the grandmaster's nonce.
+    /// A Sync does not contain the grandmaster's nonce.
     SpoofedSync,
     /// The correction is not the sum of the hops' contributions.
     Correction,
-    /// A hop's contribution is outside the limits.
+    /// The contribution of a hop exceeds the limits.
     Contribution,
-    /// A clock twice in the path, or a last hop that is not the neighbour.
+    /// A clock occurs twice in the path, or the last hop is not the neighbour.
     Path,
-    /// More hops than the limits allow.
+    /// The path has more hops than the limits permit.
     TooLong,
-    /// An invalid signature.
+    /// A signature is invalid.
     Signature,
-    /// A hop received a broken chain, and restarted it to report this.
+    /// A hop received a broken chain, and restarted it to report that.
     Restarted,
     /// A hop could not sign.
     Incomplete,
-    /// A clock's statement did not arrive on the secondary channel in time.
+    /// A clock's statement did not arrive on the second network in time.
     Missing,
-    /// A peer-delay message that its sender did not sign.
+    /// A peer-delay message is not signed by its sender.
     Pdelay,
-    /// An Announce that its sender did not sign.
+    /// An Announce is not signed by its sender.
     Announce,
-    /// Arrival differs from the prediction of the clock's own history: a delay was added or removed
-    /// upstream.
+    /// The arrival of a Sync differs from the prediction by the clock's own history: a delay was
+    /// added or removed upstream.
     Delayed,
-    /// Too many invalid messages; some were not checked.
+    /// Too many invalid messages arrived, and some were not checked.
     Flood,
 }
 
 impl fmt::Display for Reason {
-    /// Formats it in a word or two.
+    /// Formats the reason in one or two words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unsigned => "unsigned",

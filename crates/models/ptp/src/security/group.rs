@@ -1,14 +1,15 @@
-//! The standard's own method: a group key and a code over the whole message (IEEE 1588-2019,
-//! 16.14), for interworking with linuxptp 4.3 and later.
+//! The standard's own method: a group key and an authentication code over the whole message (IEEE
+//! 1588-2019, 16.14). It makes these clocks interoperable with linuxptp 4.3 and later.
 //!
-//! Any holder of the key can forge everything. This includes each transparent clock, which has to
-//! recompute the code after adding to the correction. The rest of this module addresses that; the
-//! group key only excludes outsiders.
+//! Every holder of the key can forge any message. This includes each transparent clock, which must
+//! recompute the code after it has added to the correction. The other files of this module solve
+//! that; the group key only excludes outsiders.
 //!
-//! The clocks do not handle it: their driver applies [`GroupKey::protect`] to sent messages and
-//! [`GroupKey::check`] to received ones. The format follows linuxptp: immediate processing,
-//! HMAC-SHA256-128, no optional fields, correction covered (its `allow_mutable 0`), the TLV last,
-//! `messageLength` with the TLV, and `minorVersionPTP` 1, without which linuxptp ignores it.
+//! The state machines do not process the code. Their driver applies [`GroupKey::protect`] to sent
+//! messages and [`GroupKey::check`] to received ones. The format is that of linuxptp: immediate
+//! processing, HMAC-SHA256-128, no optional fields, the correction covered (`allow_mutable 0`), the
+//! TLV last and included in `messageLength`, and `minorVersionPTP` 1, without which linuxptp
+//! ignores the TLV.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -16,12 +17,12 @@ use timeloom_wire::message::patch_length;
 use timeloom_wire::tlv::{Authentication, TlvType, TlvWriter};
 use timeloom_wire::{Header, Message};
 
-/// A security association with one key.
+/// A security association with a single key.
 #[derive(Clone)]
 pub struct GroupKey {
-    /// `SPP`: number of the policy.
+    /// `SPP`: number of the security policy.
     pub policy: u8,
-    /// `keyID`.
+    /// `keyID`: number of the key.
     pub key_id: u32,
     keyed: Hmac<Sha256>,
 }
@@ -32,16 +33,16 @@ impl core::fmt::Debug for GroupKey {
     }
 }
 
-/// Reasons why a message is not the group's.
+/// Reasons for which a message is not accepted as the group's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GroupError {
-    /// Not a message.
+    /// The bytes are not a message.
     Malformed,
-    /// No AUTHENTICATION TLV at its end.
+    /// The message has no AUTHENTICATION TLV at its end.
     Unprotected,
-    /// Another policy or key, or unsupported fields.
+    /// The message has another policy or key, or unsupported fields.
     Association,
-    /// The code does not match the message.
+    /// The authentication code does not match the message.
     Code,
 }
 
@@ -56,15 +57,16 @@ impl std::fmt::Display for GroupError {
     }
 }
 
-/// Length of the code, in octets: the left half of HMAC-SHA256.
+/// Length of the authentication code in octets: the left half of HMAC-SHA256.
 const ICV: usize = 16;
-/// Length of the TLV before the code, in octets, including type and length.
+/// Length in octets of the TLV before the code, including its type and length fields.
 const FRONT: usize = 10;
-/// Edition of the standard that has the TLV.
+/// `minorVersionPTP` of the edition that defines the TLV.
 const MINOR_VERSION: u8 = 1;
 
 impl GroupKey {
-    /// Creates a key of any length; HMAC-SHA256 gains nothing beyond 32 octets.
+    /// Returns an association with a key of any length. More than 32 octets do not make HMAC-SHA256
+    /// stronger.
     pub fn new(policy: u8, key_id: u32, key: &[u8]) -> Self {
         let keyed = Hmac::new_from_slice(key).expect("HMAC takes keys of any length");
         Self {
@@ -74,12 +76,12 @@ impl GroupKey {
         }
     }
 
-    /// Computes the code over `bytes`.
+    /// Returns the state of the HMAC after `bytes`.
     fn code(&self, bytes: &[u8]) -> Hmac<Sha256> {
         self.keyed.clone().chain_update(bytes)
     }
 
-    /// Appends the TLV to `message`, up to its `messageLength`, and sets `minorVersionPTP` to 1.
+    /// Appends the TLV to `message`, at its `messageLength`, and sets `minorVersionPTP` to 1.
     /// Returns `None` if the input is not a message, or is too long with the TLV.
     pub fn protect(&self, message: &[u8]) -> Option<Vec<u8>> {
         let (_, rest) = Header::parse(message).ok()?;
@@ -105,10 +107,10 @@ impl GroupKey {
         Some(bytes)
     }
 
-    /// Checks `message` and returns it without the TLV. The input is unchanged.
+    /// Checks the authentication code of `message`, and returns the message without the TLV.
     ///
     /// # Errors
-    /// Fails with the reason; the message must then not be used.
+    /// Fails with the reason; the message must not be used.
     pub fn check(&self, message: &[u8]) -> Result<Vec<u8>, GroupError> {
         let parsed = Message::parse(message).map_err(|_| GroupError::Malformed)?;
         let (_, rest) = Header::parse(message).map_err(|_| GroupError::Malformed)?;
@@ -188,11 +190,11 @@ mod tests {
         assert_eq!(other(2, 2, 5), Err(GroupError::Association));
         assert_eq!(other(1, 3, 5), Err(GroupError::Association));
         assert_eq!(other(1, 2, 6), Err(GroupError::Code));
-        // Optional fields, which linuxptp does not support either.
+        // A TLV with optional fields, which linuxptp does not support either.
         let mut optional = protected.clone();
         optional[49] = 2;
         assert_eq!(key.check(&optional), Err(GroupError::Association));
-        // Bytes after the TLV, which no code covers.
+        // Bytes after the TLV, which the code does not cover.
         let mut more = protected;
         more.extend_from_slice(&[0x20, 6, 0, 0]);
         more[3] += 4;

@@ -1,4 +1,4 @@
-//! Contribution of each hop of a Follow_Up, and its credibility.
+//! Contributions of the hops of a Follow_Up, and the trust in each.
 
 use timeloom_wire::Message;
 use timeloom_wire::tlv::{SignedTlv, Signer, Suite};
@@ -7,7 +7,7 @@ use super::once::port_of;
 use super::{Failure, KeyRing, ORGANIZATION, Role, Statement};
 use crate::{HopRecord, HopVerdict};
 
-/// Returns the hops of a Follow_Up with this `failure`; none if it has no readable TLV.
+/// Returns the hops of a Follow_Up, judged by its `failure`; none if the TLV is unreadable.
 pub(super) fn hops_of(
     message: &Message<'_>,
     ring: &KeyRing,
@@ -38,7 +38,7 @@ pub(super) fn hops_of(
     hops
 }
 
-/// Returns a hop's statement on the second network; `None` for a grandmaster's.
+/// Returns the contribution that a statement reports; `None` for the grandmaster's statement.
 pub(crate) fn hop_stated(statement: &Statement) -> Option<HopRecord> {
     let Role::Hop {
         ingress,
@@ -59,8 +59,8 @@ pub(crate) fn hop_stated(statement: &Statement) -> Option<HopRecord> {
     })
 }
 
-/// Judges the hops. Every honest signer signs what it received: hops downstream of the broken link
-/// are trusted, those upstream are unproven.
+/// Sets the verdict of each hop. Every honest signer signs what it received, so hops downstream of
+/// the broken link are trusted, and those upstream are unproven.
 fn judge(hops: &mut [HopRecord], failure: &Failure) {
     let suspect = &failure.suspect;
     let before = hops

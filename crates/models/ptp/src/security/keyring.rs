@@ -1,4 +1,4 @@
-//! Permitted signers and their keys.
+//! Clocks that may sign, and their public keys.
 
 use std::collections::HashMap;
 
@@ -7,32 +7,32 @@ use timeloom_wire::tlv::{INDEX_BESIDE_PORT, Signer, Suite};
 
 use super::PublicKey;
 
-/// One clock's key of one epoch.
+/// Key of one clock in one epoch.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// The clock.
+    /// Identity of the clock.
     pub clock: ClockIdentity,
-    /// Index in the key file, for compact entries.
+    /// Index of the clock in the key file, which compact entries contain.
     pub index: u16,
-    /// Generation of keys.
+    /// Epoch (generation) of the key.
     pub epoch: u8,
-    /// Its key.
+    /// Public key of the clock.
     pub key: PublicKey,
-    /// True if it may be grandmaster.
+    /// True if the clock may be grandmaster.
     pub grandmaster: bool,
 }
 
-/// Reasons why a member is refused.
+/// Reasons for which a key is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
     /// The proof of possession is invalid.
     Proof,
-    /// Another clock has this index, or this clock another index; or it is too large for compact
-    /// entries of the suite.
+    /// Another clock has this index, this clock has another index, or the index is too large for
+    /// the compact entries of the suite.
     Index,
-    /// The clock has a key of this epoch already.
+    /// The clock already has a key of this epoch.
     Twice,
-    /// Another member has this key already.
+    /// Another clock already has this key.
     Shared,
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Display for KeyError {
     }
 }
 
-/// Keys of a domain. Possession of every key has been proven.
+/// Public keys of the clocks in a domain. Each owner has proved possession of the secret key.
 #[derive(Clone, Debug, Default)]
 pub struct KeyRing {
     members: HashMap<(ClockIdentity, u8), Member>,
@@ -56,7 +56,7 @@ pub struct KeyRing {
 }
 
 impl KeyRing {
-    /// Adds `member` after checking its proof of possession. Its epoch becomes valid.
+    /// Adds `member` after checking its proof of possession. The key's epoch becomes valid.
     pub fn insert(&mut self, member: Member, proof: &[u8]) -> Result<(), KeyError> {
         if !member.key.verify_possession(proof) {
             return Err(KeyError::Proof);
@@ -87,7 +87,7 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Invalidates the keys of `epoch`.
+    /// Makes the keys of `epoch` invalid.
     pub fn retire(&mut self, epoch: u8) {
         self.epochs.retain(|valid| *valid != epoch);
         self.members.retain(|(_, of), _| *of != epoch);
@@ -98,12 +98,12 @@ impl KeyRing {
         self.epochs.contains(&epoch)
     }
 
-    /// Returns the key of `clock` in `epoch`.
+    /// Returns the key of `clock` in `epoch`; `None` if there is none.
     pub fn member(&self, clock: ClockIdentity, epoch: u8) -> Option<&Member> {
         self.members.get(&(clock, epoch))
     }
 
-    /// Returns the clock of an entry.
+    /// Returns the identity of the clock in an entry; `None` if the index is unknown.
     pub fn resolve(&self, signer: Signer) -> Option<ClockIdentity> {
         match signer {
             Signer::Identity(clock) => Some(clock),
@@ -111,8 +111,8 @@ impl KeyRing {
         }
     }
 
-    /// Returns true if `clock` must sign, in any epoch: its unsigned messages are then a failure,
-    /// never legacy.
+    /// Returns true if `clock` has a key of any epoch. Such a clock must sign: an unsigned message
+    /// from it is a violation, and not a message of a clock without keys.
     pub fn knows(&self, clock: ClockIdentity) -> bool {
         self.epochs
             .iter()

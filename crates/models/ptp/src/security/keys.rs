@@ -1,4 +1,4 @@
-//! Keys and signatures of the suites.
+//! Keys and signatures of all suites.
 
 use blst::BLST_ERROR;
 use blst::min_sig::{
@@ -11,19 +11,19 @@ use super::nonces::{Nonces, STOCK};
 use super::once::{self, Ledger, Moment, OncePublic, OnceSecret, Share, Ticket};
 use crate::Random;
 
-/// Cipher suite identifiers of draft-irtf-cfrg-bls-signature for the scheme with proof of
-/// possession, signatures in G1.
+/// Identifiers of the cipher suite in draft-irtf-cfrg-bls-signature, for the scheme with proof of
+/// possession and signatures in G1.
 const BLS_SIGN: &[u8] = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_POP_";
 const BLS_PROVE: &[u8] = b"BLS_POP_BLS12381G1_XMD:SHA-256_SSWU_RO_POP_";
 const ED_PROVE: &[u8] = b"PSIG1-POSSESSION";
 
-/// Secret key of a signer.
+/// Secret key of a signing clock.
 pub enum SecretKey {
-    /// BLS12-381.
+    /// Key for BLS12-381.
     Bls(Box<BlsSecret>),
-    /// Ed25519, with the prepared nonces for its next signatures.
+    /// Key for Ed25519, with the precomputed nonces for its next signatures.
     Ed25519(Box<SigningKey>, Box<Nonces>),
-    /// BLS12-381 with a key per port that signs each Sync once.
+    /// Keys for BLS12-381, one per port, each of which signs once per Sync.
     BlsOnce(Box<OnceSecret>),
 }
 
@@ -34,13 +34,13 @@ impl core::fmt::Debug for SecretKey {
 }
 
 impl SecretKey {
-    /// Creates a key from 32 random octets. They must come from the kernel, except in simulations.
+    /// Derives a key from 32 random octets. They must come from the kernel, except in simulations.
     pub fn from_random(suite: Suite, random: &[u8; 32]) -> Self {
         Self::with_ports(suite, random, 2)
     }
 
-    /// Creates a key from 32 random octets for a clock of `ports` ports, if the suite has a key for
-    /// each; other suites as in [`Self::from_random`].
+    /// Derives a key from 32 random octets for a clock with `ports` ports. Suites without a key per
+    /// port ignore `ports`, as in [`Self::from_random`].
     pub fn with_ports(suite: Suite, random: &[u8; 32], ports: u8) -> Self {
         match suite {
             Suite::BlsOnce => Self::BlsOnce(Box::new(OnceSecret::new(random, ports))),
@@ -55,7 +55,7 @@ impl SecretKey {
         }
     }
 
-    /// Returns the suite.
+    /// Returns the signature suite of the key.
     pub const fn suite(&self) -> Suite {
         match self {
             Self::Bls(_) => Suite::Bls,
@@ -64,7 +64,7 @@ impl SecretKey {
         }
     }
 
-    /// Returns the public key.
+    /// Returns the public key for this secret key.
     pub fn public(&self) -> PublicKey {
         match self {
             Self::Bls(key) => PublicKey::Bls(Box::new(key.sk_to_pk())),
@@ -73,8 +73,8 @@ impl SecretKey {
         }
     }
 
-    /// Signs: 48 octets (BLS) or 64 (Ed25519, with a prepared nonce if there is one). Every suite
-    /// uses this for messages that belong to no Sync.
+    /// Signs `text`: 48 octets with BLS, 64 with Ed25519, which uses a precomputed nonce if there
+    /// is one. Every suite signs messages that belong to no Sync in this way.
     pub fn sign(&self, text: &[u8]) -> Vec<u8> {
         match self {
             Self::Bls(key) => key.sign(text, BLS_SIGN, &[]).to_bytes().to_vec(),
@@ -89,12 +89,12 @@ impl SecretKey {
         }
     }
 
-    /// Returns true if the next signature takes microseconds, independently of its text.
+    /// Returns true if the next signature takes only microseconds, whatever its text.
     pub fn is_prepared(&self) -> bool {
         matches!(self, Self::Ed25519(_, nonces) if nonces.ready() > 0)
     }
 
-    /// Returns true if the one signature for `moment` at `port` takes microseconds.
+    /// Returns true if the signature for the Sync `moment` at `port` takes only microseconds.
     pub fn is_prepared_for(&self, moment: &Moment, port: u16) -> bool {
         matches!(self, Self::BlsOnce(keys) if keys.has(moment, port))
     }
@@ -108,9 +108,9 @@ impl SecretKey {
         }
     }
 
-    /// Precomputes the parts of signatures that do not depend on texts. For a thread of low
-    /// priority, whenever there is time; `random` must be the kernel's (see `nonces`). Without
-    /// preparation every signature is computed entirely.
+    /// Precomputes the parts of signatures that do not depend on the text. A thread of low priority
+    /// should call it whenever there is time. `random` must be the kernel's generator (see
+    /// `nonces`). Without this, every signature is computed entirely when it is needed.
     pub fn prepare(&self, random: &mut dyn Random) {
         match self {
             Self::Bls(_) => {}
@@ -119,23 +119,23 @@ impl SecretKey {
         }
     }
 
-    /// Sets the ledger in which [`Suite::BlsOnce`] records the used Syncs. Without it nothing is
-    /// prepared, and every signature is an ordinary one.
+    /// Sets the ledger in which [`Suite::BlsOnce`] records the Syncs for which it prepares. Without
+    /// a ledger nothing is prepared, and every signature is made with the ordinary key.
     pub fn keep(&self, ledger: Box<dyn Ledger>) {
         if let Self::BlsOnce(keys) = self {
             keys.keep(ledger);
         }
     }
 
-    /// Announces an authentic `moment`, after which the following ones will be signed for `ports`.
-    /// Cheap.
+    /// Announces a verified Sync, `moment`: the key will sign the Syncs after it for `ports`. The
+    /// call is cheap.
     pub fn expect(&self, moment: &Moment, ports: impl Iterator<Item = u16>) {
         if let Self::BlsOnce(keys) = self {
             keys.expect(moment, ports);
         }
     }
 
-    /// Takes the prepared data for one signature; no other caller gets it.
+    /// Takes the precomputed data for one signature; no other caller can get the same data.
     pub(super) fn ticket(&self, moment: &Moment, port: u16) -> Option<Ticket> {
         if let Self::BlsOnce(keys) = self {
             keys.take(moment, port)
@@ -144,9 +144,10 @@ impl SecretKey {
         }
     }
 
-    /// BLS: aggregates `before` and this key's signature. `None` if `before` is not a point of the
-    /// curve, or for Ed25519, which does not aggregate. The group is not checked here: the verifier
-    /// does, and a point outside it only fails a verification that would fail anyway.
+    /// Signs `text` and adds the signature to the aggregate `before`. Returns `None` if `before` is
+    /// not a point of the curve, or for Ed25519, which does not aggregate. The point's group is not
+    /// checked here, because the verifier checks it: a point outside of the group makes a
+    /// verification fail that would fail anyway.
     pub(super) fn sign_onto(&self, before: &[u8], text: &[u8]) -> Option<Vec<u8>> {
         let key = match self {
             Self::Bls(key) => key,
@@ -160,8 +161,8 @@ impl SecretKey {
         Some(sum.to_signature().to_bytes().to_vec())
     }
 
-    /// Proves possession of the secret key: without this, a BLS aggregate can be forged with a key
-    /// derived from others'.
+    /// Proves possession of the secret key. Without such proofs, an attacker could forge a BLS
+    /// aggregate with a key that is derived from other clocks' keys.
     pub fn prove(&self) -> Vec<u8> {
         let public = self.public().to_bytes();
         match self {
@@ -172,19 +173,19 @@ impl SecretKey {
     }
 }
 
-/// Key for verifying signatures.
+/// Key that verifies signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PublicKey {
-    /// BLS12-381: 96 octets.
+    /// Key for BLS12-381: 96 octets.
     Bls(Box<BlsPublic>),
-    /// Ed25519: 32 octets.
+    /// Key for Ed25519: 32 octets.
     Ed25519(Box<VerifyingKey>),
-    /// BLS12-381: 96 octets for the ordinary key, and for each port's.
+    /// Keys for BLS12-381: 96 octets for the ordinary key, and 96 for the key of each port.
     BlsOnce(Box<OncePublic>),
 }
 
 impl PublicKey {
-    /// Returns the suite.
+    /// Returns the signature suite of the key.
     pub const fn suite(&self) -> Suite {
         match self {
             Self::Bls(_) => Suite::Bls,
@@ -193,7 +194,7 @@ impl PublicKey {
         }
     }
 
-    /// Returns the compressed key, as in key files.
+    /// Returns the compressed key, the form in key files.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Bls(key) => key.to_bytes().to_vec(),
@@ -202,7 +203,7 @@ impl PublicKey {
         }
     }
 
-    /// Returns true if both contain the same key.
+    /// Returns true if the two values have a key in common.
     pub(super) fn shares_a_key_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::BlsOnce(one), Self::BlsOnce(other)) => {
@@ -212,7 +213,8 @@ impl PublicKey {
         }
     }
 
-    /// Parses and validates: on the curve, in the group, not the identity, not of small order.
+    /// Parses a key and validates that it is on the curve, in the group, not the identity and not
+    /// of small order.
     pub fn from_bytes(suite: Suite, bytes: &[u8]) -> Option<Self> {
         match suite {
             Suite::Bls => BlsPublic::key_validate(bytes)
@@ -228,7 +230,7 @@ impl PublicKey {
         }
     }
 
-    /// Returns true if `signature` over `text` is valid.
+    /// Returns true if `signature` is a valid signature of `text`.
     pub fn verify(&self, text: &[u8], signature: &[u8]) -> bool {
         match self {
             Self::Bls(key) => verify_bls(signature, &[text], &[key], BLS_SIGN),
@@ -238,7 +240,7 @@ impl PublicKey {
         }
     }
 
-    /// Returns true if `proof` is [`SecretKey::prove`]'s.
+    /// Returns true if `proof` is the output of [`SecretKey::prove`] for this key.
     pub fn verify_possession(&self, proof: &[u8]) -> bool {
         let public = self.to_bytes();
         match self {
@@ -249,8 +251,8 @@ impl PublicKey {
     }
 }
 
-/// One signer's part in an aggregate: the owner's key, which of its keys ([`Suite::BlsOnce`]: that
-/// of a port, or the ordinary one), and the text.
+/// Part of one signer in an aggregate: its key, the choice among its keys (for [`Suite::BlsOnce`],
+/// that of a port or the ordinary one), and the signed text.
 pub(super) struct Part<'a> {
     pub(super) key: &'a PublicKey,
     pub(super) port: Option<u8>,
@@ -258,8 +260,8 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Returns the share; `None` for a key that does not aggregate, or that the clock does not
-    /// have.
+    /// Returns the signer's share in the sum; `None` if the suite does not aggregate, or if the
+    /// clock has no key for that port.
     fn share(&self) -> Option<Share<'a>> {
         let (key, is_once) = match (self.key, self.port) {
             (PublicKey::Bls(key), None) => (&**key, false),
@@ -275,8 +277,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Verifies one aggregate over distinct texts. `blst` does not check that they are distinct; they
-/// are, since each contains its signer's identity and no signer is accepted twice.
+/// Verifies one aggregate signature over distinct texts. `blst` does not check that the texts
+/// differ; they do, because each contains its signer's identity and no signer is accepted twice.
 pub(super) fn verify_aggregate(signature: &[u8], moment: &Moment, parts: &[Part<'_>]) -> bool {
     let Some(shares) = parts.iter().map(Part::share).collect::<Option<Vec<_>>>() else {
         return false;
@@ -293,12 +295,12 @@ fn verify_bls(signature: &[u8], texts: &[&[u8]], keys: &[&BlsPublic], domain: &[
     let Ok(signature) = BlsSignature::from_bytes(signature) else {
         return false;
     };
-    // The signature's group is checked here; the keys' when they were read.
+    // The signature's group is checked here; the keys' groups were checked when the keys were read.
     signature.aggregate_verify(true, texts, domain, keys, false) == BLST_ERROR::BLST_SUCCESS
 }
 
-/// Verifies all signatures at once, at half the cost of one after the other. The result only says
-/// whether all are valid.
+/// Verifies several signatures at once, at half the cost of separate verification. The result is
+/// true only if all are valid.
 pub(super) fn verify_batch(signatures: &[&[u8]], texts: &[&[u8]], keys: &[&PublicKey]) -> bool {
     let signatures: Option<Vec<_>> = signatures
         .iter()

@@ -1,29 +1,31 @@
-//! Signatures by which every hop vouches for its own correction.
+//! Signatures by which every clock on the path (hop) authenticates its own correction.
 //!
-//! One TLV on Follow_Up carries the signed contributions of the grandmaster and each transparent
-//! clock. Each signer binds the running hash of all before it, its own contribution, its ports, and
-//! the clocks before and after it, so that nothing can be removed, spliced, reordered or replayed.
-//! The Sync itself does not grow: the two-step `originTimestamp`, which is otherwise unused,
-//! carries a nonce that the grandmaster signs in the Follow_Up.
+//! One TLV in a Follow_Up contains the signed contributions of the grandmaster and of each
+//! transparent clock. Each signer binds the running hash of all earlier parts, its own
+//! contribution, its ports, and the clocks before and after it. So no part can be removed,
+//! inserted, reordered or replayed. The Sync itself does not become longer: the `originTimestamp`
+//! of a two-step Sync, which has no other use, contains a nonce that the grandmaster signs in the
+//! Follow_Up.
 //!
 //! # Localisation of a failure
 //!
-//! Every honest signer signs what it *received*. A change at one place breaks the signatures of all
-//! clocks that signed before that place and of none after. The boundary between the last invalid
-//! signature and the first valid one is therefore where it happened: one link and the two clocks at
-//! its ends ([`Suspect`]). The Ed25519 chain also hashes signatures, so that a rogue cannot move
-//! the boundary by corrupting single ones. An aggregate cannot be taken apart; there the nearest
-//! clock downstream that verifies (`watch`) reports it, by restarting the chain.
+//! Every honest signer signs what it *received*. A change at one place invalidates the signatures
+//! of all clocks that signed before that place and of none after it. The change therefore happened
+//! between the last invalid signature and the first valid one, that is, on one link or in one of
+//! the two clocks at its ends ([`Suspect`]). The Ed25519 chain also hashes signatures, so that an
+//! attacker cannot move this place by corrupting single signatures. An aggregate cannot be checked
+//! signature by signature. There, the nearest clock downstream that verifies (`watch`) reports the
+//! change by restarting the chain.
 //!
 //! # Attacks that cryptography cannot detect
 //!
-//! - A clock that lies about its own residence or the delay of its own link, within the bounds of
+//! - A clock lies about its own residence time or the delay of its own link, within the bounds of
 //!   [`Limits`].
-//! - A delay of Sync on a wire, and any symmetric delay that also affects peer delay from the
-//!   start. Changes are detected by [`DelayWatch`].
-//! - Two neighbours that collude: to others they are one hop.
-//! - Which of the two ends of a link, or the wire itself, is responsible.
-//! - Loss of messages: jamming is seen as silence, which must lead to holdover.
+//! - A Sync is delayed on a wire, or all messages are delayed symmetrically from the start, which
+//!   also affects the peer delay. Changes of a delay are detected by [`DelayWatch`].
+//! - Two neighbours collude: to other clocks they are one hop.
+//! - It is not known which end of a link, or if the wire itself, is responsible.
+//! - Messages are lost: jamming looks like silence, and the slave must then hold over.
 
 mod announce;
 mod budget;
@@ -70,6 +72,6 @@ pub(crate) use chain::sequence_of;
 pub(crate) use hops::hop_stated;
 pub(crate) use secondary::{Collector, Outcome, Received, view_of};
 
-/// Organisation identifier of the signed TLV: experimental, since the project owns no OUI, and
-/// locally administered, so that it belongs to no organisation.
+/// Organisation identifier of the signed TLV. It is experimental, since the project owns no OUI,
+/// and locally administered, so that it belongs to no organisation.
 pub const ORGANIZATION: [u8; 3] = [0x02, 0x54, 0x4c];

@@ -1,29 +1,29 @@
 //! Ed25519 with precomputed nonces.
 //!
-//! A signature is `R = r·B` and `s = r + SHA-512(R ‖ A ‖ text)·a`. Only `s` depends on the text,
-//! and costs two microseconds; `R`, which costs ten times that, can be computed in advance (Even,
-//! Goldreich, Micali 1989; Schnorr 1991). The result is an ordinary Ed25519 signature, checked by
-//! the ordinary verifier.
+//! A signature consists of `R = r·B` and `s = r + SHA-512(R ‖ A ‖ text)·a`. Only `s` depends on the
+//! text; computing it takes two microseconds. `R` takes ten times as long, and can be computed in
+//! advance (Even, Goldreich, Micali 1989; Schnorr 1991). The result is an ordinary Ed25519
+//! signature, which an ordinary verifier checks.
 //!
 //! # Security argument and its conditions
 //!
-//! RFC 8032 derives `r` from key and text, so that the same `r` never serves two texts: reuse of
-//! `r` reveals the key. Here the text is not known yet, so `r` is random, as in Schnorr's proposal
-//! and proof. `R` is not disclosed before the text is chosen, so an attacker that chooses texts
-//! learns no more than from a signer that draws `r` on the spot. This relies on:
+//! RFC 8032 derives `r` from key and text, so that two texts never have the same `r`: a reused `r`
+//! reveals the key. Here the text is not known yet, so `r` is random, as in Schnorr's proposal and
+//! proof. `R` is not disclosed before the text is chosen, so an attacker that chooses texts learns
+//! no more than from a signer that draws `r` when it signs. The argument relies on three
+//! conditions:
 //!
 //! - **Randomness**: `r` is SHA-512 of the secret key, 256 bits of the caller's [`Random`] and a
-//!   running number. The kernel's randomness alone suffices; the key and the number are included so
-//!   that a weak generator, other than one that repeats itself from start to start, does not reveal
-//!   `r`.
-//! - **Once**: a nonce is removed from the stock before it is used and consumed by its use, under a
-//!   lock. It cannot be copied, and it is wiped when it is dropped.
-//! - **One process**: the stock is never written anywhere, and a stock made by another process
+//!   running number. The kernel's randomness alone would suffice. Key and number are included so
+//!   that a weak generator does not reveal `r`, unless it repeats its output after each start.
+//! - **Single use**: a nonce is removed from the stock, under a lock, before it is used, and its
+//!   use consumes it. It cannot be copied, and is wiped when it is dropped.
+//! - **One process**: the stock is never written to a file, and a stock that another process made
 //!   (before a fork) is discarded. A snapshot of a whole virtual machine that is run twice is not
-//!   detected: do not use preparation there.
+//!   detected: do not precompute nonces there.
 //!
-//! If the stock is empty, or held by another thread at that moment, the signer does not wait: the
-//! signature is then made as in RFC 8032.
+//! If the stock is empty, or if another thread holds it at that moment, the signer does not wait.
+//! The signature is then made as in RFC 8032.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,10 +35,10 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::Random;
 
-/// Number of nonces kept: a burst of as many signatures is fast.
+/// Number of nonces in a full stock: a burst of so many signatures is fast.
 pub(super) const STOCK: usize = 64;
 
-/// `r`, and `R` as sent.
+/// One nonce: the scalar `r`, and the point `R` as sent.
 struct Nonce {
     scalar: Scalar,
     point: [u8; 32],
@@ -50,12 +50,12 @@ impl Drop for Nonce {
     }
 }
 
-/// The secret scalar with nonces for its next signatures.
+/// The secret scalar, with nonces for its next signatures.
 pub struct Nonces {
     scalar: Scalar,
     public: VerifyingKey,
     stock: Mutex<Stock>,
-    /// Number of nonces, readable without the lock.
+    /// Number of nonces in the stock, readable without the lock.
     ready: AtomicUsize,
 }
 
@@ -77,7 +77,8 @@ impl Nonces {
             scalar: key.to_scalar(),
             public: key.verifying_key(),
             stock: Mutex::new(Stock {
-                // Never grows: a reallocated vector leaves copies behind.
+                // The vector never grows, because a reallocation would leave copies of nonces
+                // behind.
                 nonces: Vec::with_capacity(STOCK),
                 process: 0,
                 made: 0,
@@ -90,7 +91,7 @@ impl Nonces {
         self.ready.load(Ordering::Relaxed)
     }
 
-    /// Fills the stock. The lock is held only while a nonce is added, never while one is computed.
+    /// Fills the stock. The lock is held while a nonce is added, never while one is computed.
     pub(super) fn prepare(&self, key: &SigningKey, random: &mut dyn Random) {
         let process = std::process::id();
         while self.ready() < STOCK {
@@ -120,7 +121,7 @@ impl Nonces {
         nonce
     }
 
-    /// Signs with a prepared nonce; returns `None` if there is none available.
+    /// Signs with a precomputed nonce; returns `None` if none is available.
     pub(super) fn sign(&self, text: &[u8]) -> Option<[u8; 64]> {
         let nonce = self.take()?;
         let mut challenge = Sha512::new();
@@ -137,7 +138,7 @@ impl Nonces {
 }
 
 impl Stock {
-    /// Discards the stock of another process: both would use it.
+    /// Discards the stock if another process made it, because both processes would use it.
     fn belong_to(&mut self, process: u32) {
         if self.process != process {
             self.nonces.clear();

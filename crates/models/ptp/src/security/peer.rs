@@ -1,4 +1,4 @@
-//! Signed peer delay: proves the identity of the clock at the other end of the link.
+//! Signed peer delay, which proves the identity of the clock at the other end of the link.
 
 use timeloom_wire::tlv::{SignedTlv, SubType, TlvWriter, Tlvs};
 use timeloom_wire::{ClockIdentity, Header, PortIdentity, TimeInterval, Timestamp};
@@ -6,17 +6,17 @@ use timeloom_wire::{ClockIdentity, Header, PortIdentity, TimeInterval, Timestamp
 use super::text;
 use super::{KeyRing, ORGANIZATION, Reason, Security};
 
-/// Data signed by a responder: both ends, the request's nonce, both of its stamps and both
-/// corrections.
+/// Data that a responder signs: both ports, the request's nonce, the responder's two timestamps,
+/// and the corrections of both messages.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerFacts {
-    /// Sender of the request.
+    /// Port that sent the request.
     pub requesting: PortIdentity,
-    /// The request's `originTimestamp`.
+    /// `originTimestamp` of the request, which contains the nonce.
     pub nonce: Timestamp,
-    /// Arrival time of the request.
+    /// Arrival time of the request at the responder.
     pub request_receipt: Timestamp,
-    /// Departure time of the response.
+    /// Departure time of the response from the responder.
     pub response_origin: Timestamp,
     /// `correctionField` of the response.
     pub response_correction: TimeInterval,
@@ -33,7 +33,7 @@ fn peer_text(head: &timeloom_wire::tlv::SignedHead, header: &Header, facts: &Pee
     text
 }
 
-/// Writes the TLV for a Pdelay_Resp_Follow_Up with `header` into `buffer`.
+/// Writes the signed TLV for a Pdelay_Resp_Follow_Up with `header` into `buffer`.
 pub fn sign_peer<'a>(
     security: &Security,
     header: &Header,
@@ -51,7 +51,8 @@ pub fn sign_peer<'a>(
     writer.finish()
 }
 
-/// Verifies a Pdelay_Resp_Follow_Up's TLV. The nonce makes it fresh; no sequence has to be stored.
+/// Verifies the signed TLV of a Pdelay_Resp_Follow_Up. The nonce proves that the message is recent,
+/// so no sequence number has to be stored.
 pub fn verify_peer(
     ring: &KeyRing,
     header: &Header,

@@ -1,34 +1,34 @@
-//! Policies of a slave on time that is not entirely vouched for.
+//! Policies of a slave for messages that not every hop has signed.
 
 use timeloom_wire::TimeInterval;
 
-/// Consequence of a failure.
+/// Consequence of a failed verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Only time for which every hop vouches disciplines the clock.
+    /// The slave disciplines its clock only by Syncs that every hop has signed.
     Strict,
-    /// Failures are reported, and the clock follows nevertheless.
+    /// The slave reports failures, and uses the Syncs nevertheless.
     Monitor,
-    /// Strict, except that transparent clocks that do not sign may add this much in total; the
-    /// grandmaster must allow it by a flag that it signs.
+    /// As [`Self::Strict`], but transparent clocks that do not sign may add up to `budget` in
+    /// total. The grandmaster must permit this by a flag that it signs.
     Mixed {
-        /// Limit of the sum.
+        /// Greatest sum of unsigned contributions.
         budget: TimeInterval,
     },
 }
 
-/// Limits that an honest path does not exceed.
+/// Limits that correct clocks and paths do not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Transparent clocks in a path.
+    /// Greatest number of transparent clocks in a path.
     pub max_hops: u8,
-    /// Largest contribution of one hop.
+    /// Greatest contribution of one hop.
     pub max_contribution: TimeInterval,
-    /// Smallest contribution of one hop; negative, because a link may be shorter than its
-    /// measurement error.
+    /// Smallest contribution of one hop. It is negative, because the measured delay of a short link
+    /// can be less than zero.
     pub min_contribution: TimeInterval,
-    /// Verifications per second of Follow_Ups whose number is not due; beyond it they are dropped
-    /// unchecked and the flood is reported.
+    /// Greatest number of verifications per second of Follow_Ups whose number is not due. More are
+    /// dropped without a check, and the flood is reported.
     pub failures_per_s: u32,
 }
 

@@ -1,33 +1,33 @@
-//! Sequence numbers of 48 bits, and detection of reused ones.
+//! Detection of reused 48-bit sequence numbers.
 
-/// Relation of a sequence number to those seen before.
+/// Relation of a sequence number to the stored ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// Newer than all.
+    /// Greater than all stored numbers.
     Newer,
-    /// Older than the newest but not seen: it was overtaken.
+    /// Less than the greatest stored number, but not stored: the message was overtaken.
     Overtaken,
-    /// Seen before.
+    /// Stored already.
     Used,
-    /// Too old to decide.
+    /// Too old for the window, so that its use is unknown.
     TooOld,
 }
 
 /// Window of the last 64 sequence numbers (as in RFC 6479 for IPsec). `sequenceId` wraps after
-/// 65,536 messages; 48 bits last for 69,000 years at 128 messages a second.
+/// 65,536 messages; 48 bits last for 69,000 years at 128 messages per second.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayWindow {
     newest: Option<u64>,
     seen: u64,
 }
 
-/// Distance after the last accepted number within which a number is due, if every one is verified;
-/// losses are shorter.
+/// A number is due if it exceeds the last accepted number by at most this, provided that every
+/// message is verified. Sequences of lost messages are shorter.
 pub(crate) const DUE: u16 = 48;
 
 impl ReplayWindow {
-    /// Judges a number without storing it. Only verified numbers may be stored, or a forger would
-    /// advance the window past the real sender.
+    /// Classifies a number without storing it. Only verified numbers may be stored; otherwise a
+    /// forger could advance the window beyond the real sender's numbers.
     pub fn judge(&self, sequence: u64) -> Freshness {
         let Some(newest) = self.newest else {
             return Freshness::Newer;
@@ -40,18 +40,18 @@ impl ReplayWindow {
         }
     }
 
-    /// Returns the newest stored number.
+    /// Returns the greatest stored number; `None` if none is stored.
     pub const fn newest(&self) -> Option<u64> {
         self.newest
     }
 
-    /// Returns true if `sequence_id` is one of the next `ahead` numbers.
+    /// Returns true if `sequence_id` is the low half of one of the next `ahead` numbers.
     pub(crate) fn is_due(&self, sequence_id: u16, ahead: u16) -> bool {
         self.newest
             .is_some_and(|newest| (1..=ahead).contains(&sequence_id.wrapping_sub(newest as u16)))
     }
 
-    /// Stores `sequence`.
+    /// Stores `sequence`, which must have been verified.
     pub fn remember(&mut self, sequence: u64) {
         match self.newest.map(|newest| sequence.checked_sub(newest)) {
             None => (self.newest, self.seen) = (Some(sequence), 1),
@@ -85,7 +85,7 @@ mod tests {
             assert_eq!(window.judge(sequence), Freshness::Newer);
             window.remember(sequence);
         }
-        // Across the wrap of the 16 bits on the wire.
+        // Numbers on both sides of the wrap of the 16 bits on the wire.
         assert_eq!(window.judge(0xfffe), Freshness::Used);
         assert_eq!(window.judge(0xffff), Freshness::Overtaken);
         window.remember(0xffff);

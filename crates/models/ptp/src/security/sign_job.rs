@@ -1,7 +1,7 @@
-//! Signing job of a transparent clock, for any thread.
+//! Signing job of a transparent clock, which can run on any thread.
 //!
-//! There is one job per egress port: with BLS and twenty ports they take five milliseconds, for
-//! which an event message must not wait.
+//! There is one job per egress port. With BLS and twenty ports, the jobs take five milliseconds;
+//! event messages must not wait for that long.
 
 use timeloom_wire::{ClockIdentity, Header, TimeInterval, VlanTag};
 
@@ -15,7 +15,7 @@ pub struct SignJob {
     pub(crate) message: Vec<u8>,
     pub(crate) sync: SyncFacts,
     pub(crate) hop: Hop,
-    /// True if the received chain was invalid: the chain must be restarted.
+    /// True if the received chain is invalid, so that a new one must be started.
     pub(crate) broken: bool,
     pub(crate) vlan: Option<VlanTag>,
     pub(crate) residence: TimeInterval,
@@ -34,14 +34,14 @@ pub struct Signed {
 }
 
 impl SignJob {
-    /// Returns true if the job takes microseconds, because the expensive part was precomputed. Then
-    /// it should be run at once, since passing it to another thread takes longer.
+    /// Returns true if the job takes only microseconds because its expensive part is precomputed.
+    /// The caller should then run it at once, since passing it to another thread takes longer.
     pub fn is_quick(&self) -> bool {
         self.security.is_quick(&self.message, self.hop.egress)
     }
 
-    /// Runs the job: returns the Follow_Up with this clock's entry or, if the received data cannot
-    /// be vouched for, a restarted chain that reports this.
+    /// Runs the job. Returns the Follow_Up with this clock's entry. If the received chain is
+    /// invalid, starts a new chain that reports this.
     pub fn run(&self) -> Signed {
         let (message, failure) = self.sign();
         let sequence = Header::parse(&self.message).map_or(0, |(header, _)| header.sequence_id);

@@ -1,4 +1,4 @@
-//! Signing data of a clock, and the grandmaster's signature.
+//! Data with which a clock signs, and the signature of the grandmaster.
 
 use std::sync::Arc;
 
@@ -13,46 +13,48 @@ use super::once::Moment;
 use super::text::{self, Origin};
 use super::{KeyRing, Limits, ORGANIZATION, Policy, SecretKey};
 
-/// Fields of a Sync that a Follow_Up's signature covers.
+/// Fields of a Sync that the signatures in its Follow_Up cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncFacts {
     /// `originTimestamp`, which contains the nonce.
     pub origin: Timestamp,
     /// `correctionField`.
     pub correction: TimeInterval,
-    /// VLAN identifier with which it arrived; 0 without a tag.
+    /// VLAN identifier of the received Sync; 0 without a tag.
     pub vid: u16,
 }
 
-/// A clock's own key and the public keys of all clocks.
+/// A clock's own secret key, and the public keys of all clocks.
 #[derive(Clone, Debug)]
 pub struct Security {
-    /// This clock.
+    /// Identity of this clock.
     pub clock: ClockIdentity,
-    /// Its index in the key file.
+    /// Index of this clock in the key file.
     pub index: u16,
-    /// Its key.
+    /// Secret key of this clock.
     pub secret: Arc<SecretKey>,
-    /// Generation of that key.
+    /// Epoch (generation) of the secret key.
     pub epoch: u8,
-    /// Keys of all clocks.
+    /// Public keys of all clocks.
     pub ring: Arc<KeyRing>,
-    /// Form of entries chosen by a grandmaster; hops use the same.
+    /// Form of the entries. The grandmaster chooses it, and hops use the form of the received
+    /// chain.
     pub form: EntryForm,
-    /// Policy of a slave on failures.
+    /// Policy of a slave after a failed verification.
     pub policy: Policy,
-    /// Plausibility limits.
+    /// Limits for plausible values.
     pub limits: Limits,
-    /// True if a transparent clock verifies before it signs, and restarts a broken chain: necessary
-    /// to identify the hop with an aggregate.
+    /// True if a transparent clock verifies a chain before it signs, and restarts a broken one.
+    /// With aggregates, this is the only way to find the responsible hop.
     pub watch: bool,
-    /// True if Follow_Ups stay unchanged, and statements use a second network.
+    /// True if Follow_Ups stay unchanged and clocks send statements over a second network instead.
     pub secondary: bool,
-    /// True if a grandmaster binds the VLAN identifier of its messages, so that they are valid in
-    /// that VLAN only. Not for networks whose access ports remove the tag before the slave sees it.
+    /// True if a grandmaster binds its messages to their VLAN identifier, so that they are valid in
+    /// that VLAN only. Not suitable if access ports of the network remove the tag before the slave
+    /// sees it.
     pub bind_vid: bool,
-    /// First of a grandmaster's 48-bit sequences: the start time in seconds · 2^16, or the last
-    /// stored one plus one; never one used before.
+    /// First 48-bit sequence number of a grandmaster: the start time in seconds · 2^16, or the last
+    /// stored number plus one. It must never have been used before.
     pub first_sequence: u64,
 }
 
@@ -75,8 +77,8 @@ impl Security {
         }
     }
 
-    /// Writes the grandmaster's TLV for a Follow_Up to `next` into `buffer`, which must hold 82
-    /// octets.
+    /// Writes the grandmaster's signed TLV for a Follow_Up to the clock `next` into `buffer`, which
+    /// must have 82 octets.
     pub fn sign_follow_up<'a>(
         &self,
         header: &Header,

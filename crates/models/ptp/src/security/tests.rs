@@ -1,4 +1,4 @@
-//! Attacks that need the rogue's own signature over something untrue.
+//! Attacks in which the attacker signs false data with its own valid key.
 
 use std::sync::Arc;
 
@@ -127,7 +127,7 @@ impl Lab {
         self.try_hop(node, message, previous, next, ns).unwrap()
     }
 
-    /// Returns a chain from grandmaster 0 over 1, 2, … to `last`.
+    /// Returns the Follow_Up of a chain from grandmaster 0 over the nodes 1, 2, … to `last`.
     fn chain(&self, last: u8) -> Vec<u8> {
         (1..last).fold(self.grandmaster(1, 5), |message, node| {
             self.hop(node, &message, node - 1, node + 1, 500)
@@ -157,7 +157,7 @@ fn a_clock_that_taps_the_smaller_chain_cannot_leave_its_predecessor_out() {
     for suite in SUITES {
         let lab = Lab::new(suite, 5);
         assert!(lab.verify(4, &lab.chain(4)).is_ok());
-        // Node 3 has seen the message from the grandmaster to node 1, and extends it.
+        // Node 3 has seen the message that the grandmaster sent to node 1, and extends it.
         let shorter = lab.hop(3, &lab.grandmaster(1, 5), 0, 4, 1_500);
         let failure = lab.verify(4, &shorter).unwrap_err();
         assert_eq!(failure.reason, Reason::Signature);
@@ -271,7 +271,7 @@ fn a_path_too_long_for_a_frame_is_marked_and_goes_on() {
     );
 }
 
-/// Prepares the stock of a node for the one Sync that the tests sign.
+/// Prepares a node's stock for the one Sync that the tests sign.
 fn prepare(node: &Security, port: u16) {
     let source = PortIdentity {
         clock: clock(0),
@@ -307,7 +307,7 @@ fn a_clock_that_is_made_to_sign_a_sync_twice_does_not() {
         next: clock(2),
         contribution: TimeInterval::from_ns(contribution),
     };
-    // Two Follow_Ups with one number: the grandmaster's, and the same with another residence.
+    // Two Follow_Ups with one number: the grandmaster's, and a copy with another residence time.
     let from_grandmaster = lab.grandmaster(1, 5);
     let once = node
         .extend(&from_grandmaster, &lab.sync, &hop(500))
@@ -319,11 +319,11 @@ fn a_clock_that_is_made_to_sign_a_sync_twice_does_not() {
     assert_eq!(marks(&once), [2]);
     assert_eq!(marks(&again), [0x82], "an ordinary signature");
     assert_eq!(marks(&restarted), [0, 0x82]);
-    // Each of them is valid.
+    // Each of the two chains is valid.
     for message in [&once, &again] {
         assert!(lab.verify(2, message).is_ok());
     }
-    // Nor at a port for which it has no key.
+    // Nor is there a ticket for a port for which the clock has no key.
     let mut elsewhere = hop(500);
     elsewhere.egress = 3;
     let message = node
@@ -357,7 +357,7 @@ fn prepared_and_ordinary_signatures_hold_in_one_sum_and_neither_passes_for_the_o
         };
         let plain = Message::new(Header::new(MessageType::FollowUp, source, 5), body);
         let mut message = Vec::new();
-        // The second time nothing is prepared.
+        // In the second iteration nothing is prepared.
         for _ in 0..2 {
             let (mut buffer, mut bytes) = ([0; 128], [0; 256]);
             let tlvs = grandmaster.sign_follow_up(
@@ -419,8 +419,8 @@ fn a_chain_that_was_started_anew_has_no_signature_of_a_key_that_serves_once() {
     };
     let genuine = lab.hop(1, &lab.grandmaster(1, 5), 0, 2, 500);
     let restarted = node.restart(&genuine, &lab.sync, &hop).unwrap();
-    // The node's neighbour has a ticket prepared for number 5, which a restart would have; it signs
-    // with its ordinary key nevertheless.
+    // The neighbour of the node has a ticket for number 5, which a restarted chain would have. It
+    // signs with its ordinary key nevertheless.
     let next = lab.security(3);
     let header = Message::parse(&restarted).unwrap().header;
     next.secret.keep(Box::<MemoryLedger>::default());

@@ -1,7 +1,7 @@
-//! Signed texts. Both sides construct them; they are never sent.
+//! Texts that are signed. Signer and verifier both construct them; they are never transmitted.
 //!
-//! Fixed lengths, big-endian, a different first word per purpose: no text of one kind can be
-//! confused with one of another.
+//! All fields have fixed lengths and are big-endian. The first word differs for each purpose, so a
+//! text of one kind cannot be taken for one of another.
 
 use sha2::{Digest, Sha256};
 use timeloom_wire::message::FollowUp;
@@ -16,7 +16,7 @@ pub(super) fn hash(parts: &[&[u8]]) -> Hash {
     sum.finalize().into()
 }
 
-/// Returns the 48-bit sequence: the TLV's 32 bits before `sequenceId`.
+/// Returns the 48-bit sequence number; the TLV contains the high 32 bits, `sequenceId` the low 16.
 pub(super) const fn sequence48(high: u32, low: u16) -> u64 {
     (high as u64) << 16 | low as u64
 }
@@ -35,8 +35,8 @@ fn timestamp(time: Timestamp) -> [u8; 10] {
     bytes
 }
 
-/// Returns the part of the TLV and the header that all texts contain. Flags that hops may set on
-/// the path are omitted, and of `flagField` only the octet with the timescale is included.
+/// Returns the fields of TLV and header that every text contains. Flags that hops may set are
+/// omitted; of `flagField`, only the octet with the timescale is included.
 pub(super) fn common(word: &[u8; 8], head: &SignedHead, header: &Header) -> Vec<u8> {
     let mut text = Vec::with_capacity(192);
     text.extend_from_slice(word);
@@ -59,22 +59,22 @@ pub(super) fn push_port(text: &mut Vec<u8>, port: PortIdentity) {
     text.extend_from_slice(&identity(port));
 }
 
-/// The grandmaster's data of one Sync.
+/// The grandmaster's data about one Sync.
 pub(super) struct Origin<'a> {
     pub(super) head: &'a SignedHead,
     pub(super) header: &'a Header,
     pub(super) body: &'a FollowUp,
-    /// `correctionField` less the contributions of the hops.
+    /// `correctionField` minus the contributions of the hops.
     pub(super) correction: TimeInterval,
-    /// The Sync's `originTimestamp`.
+    /// `originTimestamp` of the Sync, which contains the nonce.
     pub(super) nonce: Timestamp,
-    /// VLAN identifier, or 0xFFFF.
+    /// VLAN identifier of the message, or 0xFFFF if it is not signed.
     pub(super) vid: u16,
-    /// The TLVs before the signed one.
+    /// The TLVs before the signed one, encoded.
     pub(super) tlvs: &'a [u8],
 }
 
-/// Returns `T0`, the text signed by the grandmaster.
+/// Returns `T0`, the text that the grandmaster signs.
 pub(super) fn grandmaster(origin: &Origin<'_>, next: ClockIdentity) -> Vec<u8> {
     let mut text = common(b"PSIG1-GM", origin.head, origin.header);
     push_time(&mut text, origin.body.precise_origin);
@@ -86,7 +86,7 @@ pub(super) fn grandmaster(origin: &Origin<'_>, next: ClockIdentity) -> Vec<u8> {
     text
 }
 
-/// Returns `Ti`, the text signed by a transparent clock.
+/// Returns `Ti`, the text that transparent clock `i` signs.
 pub(super) fn hop(
     before: &Hash,
     own: ClockIdentity,

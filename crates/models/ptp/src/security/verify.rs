@@ -1,4 +1,4 @@
-//! Verification job of a Follow_Up's chain, for any thread.
+//! Verification job for the chain of a Follow_Up, which can run on any thread.
 
 use std::sync::Arc;
 
@@ -15,34 +15,34 @@ use crate::HopRecord;
 /// One Follow_Up to be verified, with the Syncs to which it may belong.
 #[derive(Clone, Debug)]
 pub struct VerifyJob {
-    /// Identifies the job to the machine that made it.
+    /// Number of the job, assigned by the state machine that made it.
     pub(crate) id: u64,
-    /// The Follow_Up.
+    /// The Follow_Up as received.
     pub message: Vec<u8>,
-    /// The Syncs with its sequence number, in the order of arrival.
+    /// The Syncs with the Follow_Up's sequence number, in the order of arrival.
     pub syncs: Vec<SyncFacts>,
-    /// The verifying clock, to which the last signer must have sent the message.
+    /// Identity of the verifying clock. The last signer must have addressed the message to it.
     pub me: ClockIdentity,
-    /// The upstream neighbour, if known from peer delay.
+    /// Identity of the upstream neighbour, if peer delay has determined it.
     pub upstream: Option<ClockIdentity>,
-    /// Public keys.
+    /// Public keys of all clocks.
     pub ring: Arc<KeyRing>,
-    /// Policy.
+    /// Policy that decides which corrections are acceptable.
     pub policy: Policy,
-    /// Plausibility limits.
+    /// Limits for plausible values.
     pub limits: Limits,
 }
 
-/// Content of a valid chain.
+/// Properties of a valid chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// Index of the job's Sync to which the grandmaster's signature belongs.
+    /// Index in the job's `syncs` of the Sync that the grandmaster has signed.
     pub sync: usize,
-    /// The 48-bit sequence.
+    /// 48-bit sequence number.
     pub sequence48: u64,
-    /// Name of the Sync, for keys that sign each Sync once.
+    /// Name of the Sync, for suites whose keys sign once per Sync.
     pub moment: Moment,
-    /// Transparent clocks that signed.
+    /// Number of transparent clocks that signed.
     pub hops: u8,
 }
 
@@ -50,14 +50,14 @@ pub struct Accepted {
 #[derive(Clone, Debug)]
 pub struct Verdict {
     pub(crate) id: u64,
-    /// Accepted, or the violation and its place.
+    /// Properties of a valid chain, or the violation with its place.
     pub result: Result<Accepted, Failure>,
-    /// Contribution of each hop of the chain.
+    /// Contribution of each hop in the chain.
     pub hops: Vec<HopRecord>,
 }
 
 impl VerifyJob {
-    /// Creates a job that belongs to no machine: verification of evidence by a third party.
+    /// Returns a job without a state machine, for the verification of evidence by a third party.
     pub const fn new(
         message: Vec<u8>,
         syncs: Vec<SyncFacts>,
@@ -79,8 +79,8 @@ impl VerifyJob {
         }
     }
 
-    /// Runs the job: cheap checks first, signatures last; on failure the signatures one by one, to
-    /// find the place.
+    /// Runs the job. Cheap checks come first and signatures last. If the chain is invalid, each
+    /// signature is checked separately to find the place.
     pub fn run(&self) -> Verdict {
         let message = Message::parse(&self.message);
         let result = self.check(message.as_ref().ok());
@@ -114,7 +114,7 @@ impl VerifyJob {
         let cheap = self.cheap(&chain);
         let fits = |sync: &SyncFacts| self.fits(&chain, sync);
         if cheap.is_ok() && !self.syncs.is_empty() && !self.syncs.iter().any(fits) {
-            // Clocks forward a Sync before they verify it: any link upstream may be the place.
+            // Clocks forward a Sync before its verification, so the place may be any link upstream.
             return Err(Failure {
                 suspect: Suspect {
                     after: None,
@@ -141,8 +141,8 @@ impl VerifyJob {
         })
     }
 
-    /// Replaces the last signer by the known neighbour: this clock's link ends at the neighbour
-    /// that peer delay knows, which may have removed itself from the chain.
+    /// Replaces the upstream end by the known neighbour, if the place is this clock's own link.
+    /// Peer delay identifies the neighbour, which may have removed itself from the chain.
     fn at_this_link(&self, suspect: Suspect) -> Suspect {
         let knows_better = suspect.before == self.me
             && suspect.after.is_some()
@@ -207,7 +207,7 @@ impl VerifyJob {
             .hops
             .last()
             .map_or(Some(chain.header.source.clock), |(clock, ..)| *clock);
-        // An unaware clock in between makes the neighbour unknown, not wrong.
+        // If a clock without PTP is in between, the neighbour is unknown, which is not a violation.
         if self.upstream.is_some()
             && self.upstream != last
             && !matches!(self.policy, Policy::Mixed { .. })
@@ -217,13 +217,14 @@ impl VerifyJob {
         Ok(())
     }
 
-    /// Checks the Follow_Up's correction. Strict: it is the sum of the contributions, which the
-    /// grandmaster's signature covers. Mixed: the remainder has a budget.
+    /// Checks the correction of the Follow_Up. With the strict policy it must be the sum of the
+    /// contributions, which the grandmaster's signature covers. With the mixed policy, the
+    /// remainder must be within the budget.
     fn correction(&self, chain: &Chain<'_>) -> Result<(), Reason> {
         let most = match self.policy {
             Policy::Mixed { budget } => budget,
             _ if chain.allows_excess() => return Err(Reason::Correction),
-            // A remainder below a nanosecond is the grandmaster's, and signed.
+            // A remainder below one nanosecond is the grandmaster's own, and is signed.
             _ => TimeInterval(0xffff),
         };
         match (TimeInterval::ZERO..=most).contains(&chain.excess()) {
@@ -232,8 +233,9 @@ impl VerifyJob {
         }
     }
 
-    /// Returns true if the correction of a Sync, which no signature covers, is allowed. Strict: it
-    /// is zero. Mixed: it does not lower the sum, and is within the budget with the remainder.
+    /// Returns true if the correction of a Sync is permitted; no signature covers it. With the
+    /// strict policy it must be zero. With the mixed policy it must not reduce the sum, and must be
+    /// within the budget together with the remainder.
     fn fits(&self, chain: &Chain<'_>, sync: &SyncFacts) -> bool {
         match self.policy {
             Policy::Mixed { budget } => {
@@ -263,8 +265,8 @@ impl VerifyJob {
         verify_batch(&signatures, &texts, &keys)
     }
 
-    /// Returns the boundary between the last invalid signature and the first valid one. With
-    /// several Syncs, the boundary that is furthest upstream.
+    /// Returns the place between the last invalid signature and the first valid one. If there are
+    /// several Syncs, returns the place that is furthest upstream.
     fn locate(&self, chain: &Chain<'_>) -> Suspect {
         let upstream = Suspect {
             after: self.upstream,
@@ -280,7 +282,7 @@ impl VerifyJob {
                 before: links.get(broken + 1).map_or(self.me, |link| link.clock),
             };
             if chain.is_aggregate() {
-                // Only a restarted chain identifies the place; it must be valid.
+                // A restarted chain identifies the place only if the chain itself is valid.
                 let signed = links.get(first..).unwrap_or(&[]);
                 if first > 0 && self.aggregate_holds(chain, signed, epoch) {
                     return suspect_at(first - 1);
@@ -298,7 +300,7 @@ impl VerifyJob {
                 .enumerate()
                 .rposition(|(at, link)| !holds(at, link))
             {
-                // All signatures are valid: the last hop is responsible for implausible values.
+                // If all signatures are valid, the last hop is responsible for implausible values.
                 None => return self.implausible(chain).unwrap_or(upstream),
                 Some(broken) if best.is_none_or(|(least, _)| broken < least) => {
                     best = Some((broken, suspect_at(broken)));
@@ -333,7 +335,7 @@ impl VerifyJob {
         })
     }
 
-    /// Returns the hop whose signed contribution is outside the limits.
+    /// Returns the hop whose signed contribution exceeds the limits, if any.
     fn implausible(&self, chain: &Chain<'_>) -> Option<Suspect> {
         let range = self.limits.min_contribution..=self.limits.max_contribution;
         let at = chain

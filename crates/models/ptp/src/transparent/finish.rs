@@ -1,4 +1,4 @@
-//! Last step: residence, correction, and the Follow_Up per egress port.
+//! Last step for a Sync: residence time, correction, and one Follow_Up per egress port.
 
 use timeloom_wire::message::{patch_correction, patch_length};
 use timeloom_wire::tlv::{PowerProfile, TlvType, TlvWriter};
@@ -11,7 +11,7 @@ use crate::stamp::scaled;
 use crate::{Action, DelayMechanism, DropReason, Profile, Report};
 
 impl TransparentClock {
-    /// Sends the Follow_Up of a Sync to every port whose departure is known.
+    /// Sends the Follow_Up of a Sync to every port whose departure time is known.
     pub(super) fn finish(&mut self, slot: u64) {
         let Some(relay) = self.relays.get(slot) else {
             return;
@@ -41,8 +41,8 @@ impl TransparentClock {
                 continue;
             }
             let residence = scaled(stay, self.rate.ppb());
-            // Peer to peer: the delay of the ingress link is added here, so that the slave needs
-            // only its own (11.4.5.1).
+            // With peer delay, this clock adds the delay of its ingress link, so that the slave
+            // needs only the delay of its own link (11.4.5.1).
             let link_delay = match (self.config.profile.delay, &link) {
                 (DelayMechanism::EndToEnd, _) => TimeInterval::ZERO,
                 (DelayMechanism::PeerToPeer, Some(link)) => link.delay,
@@ -100,12 +100,12 @@ impl TransparentClock {
     }
 }
 
-/// Largest number of pending signing jobs. Beyond it the signing thread has fallen behind, and
-/// further Follow_Ups would be too late for use.
+/// Greatest number of pending signing jobs. If there are more, the signing thread has fallen
+/// behind, and further Follow_Ups would be too late to be used.
 const MAX_SIGNING: usize = 256;
 
-/// Returns the message with `contribution` added, otherwise unchanged. The received bytes stay as
-/// they are for the next egress port.
+/// Returns a copy of the message with `contribution` added to its correction. The received bytes
+/// are needed unchanged for the next egress port.
 fn plain(bytes: &[u8], contribution: TimeInterval) -> Option<Vec<u8>> {
     let (header, _) = Header::parse(bytes).ok()?;
     let mut message = bytes.to_vec();
@@ -113,8 +113,8 @@ fn plain(bytes: &[u8], contribution: TimeInterval) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// Returns an Announce whose power-profile TLV includes this clock; `None` if there is nothing to
-/// change.
+/// Returns an Announce to whose power-profile TLV this clock's inaccuracy is added; `None` if there
+/// is no such TLV to change.
 pub(super) fn less_accurate(message: &Message<'_>, profile: &Profile) -> Option<Vec<u8>> {
     profile.power?;
     let mut buffer = [0; 1024];

@@ -1,9 +1,9 @@
 //! Peer delay through an end-to-end transparent clock.
 //!
-//! Two peer-to-peer clocks may have end-to-end ones between them and measure the whole path. The
-//! residences of Pdelay_Req and of Pdelay_Resp are both added to the Pdelay_Resp_Follow_Up (IEEE
-//! 1588-2008, 11.5.4). Not for signed peer delay: the responder signs that correction, and this
-//! clock is not part of the signed link.
+//! Two peer-to-peer clocks may have end-to-end transparent clocks between them; they then measure
+//! the whole path. The residence times of the Pdelay_Req and the Pdelay_Resp are both added to the
+//! Pdelay_Resp_Follow_Up (IEEE 1588-2008, 11.5.4). This is not possible for signed peer delay: the
+//! responder signs the correction, and this clock is not part of the signed link.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use crate::action::Departure;
 use crate::stamp::scaled;
 use crate::{DropReason, Packet, Stamp};
 
-/// A Pdelay_Resp on its way back to the port of its request.
+/// A Pdelay_Resp that was forwarded to the port on which its request arrived.
 #[derive(Clone, Debug)]
 struct Answer {
     slot: u64,
@@ -32,7 +32,7 @@ struct Answer {
     follow_up: Option<(Vec<u8>, Option<VlanTag>)>,
 }
 
-/// Bounded queue; the oldest entry is displaced.
+/// Bounded queue, in which a new entry displaces the oldest.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     passing: VecDeque<Answer>,
@@ -40,11 +40,11 @@ pub(super) struct Answers {
 }
 
 const MAX_PASSING: usize = 64;
-/// Marks slots of answers, unlike those of requests.
+/// Flag of slots of responses, which distinguishes them from slots of requests.
 const ANSWER: u64 = REQUEST | 1 << 62;
 
 impl Answers {
-    /// Records a departure; returns false if the slot is not an answer's.
+    /// Records a departure timestamp; returns false if the slot is not that of a response.
     pub(super) fn departed(&mut self, slot: u64, stamp: Option<Stamp>) -> bool {
         if slot & ANSWER != ANSWER {
             return false;
@@ -57,7 +57,7 @@ impl Answers {
 }
 
 impl TransparentClock {
-    /// Forwards a Pdelay_Resp to the port on which its request arrived, and to no other.
+    /// Forwards a Pdelay_Resp only to the port on which its request arrived.
     pub(super) fn handle_peer_answer(
         &mut self,
         ingress: u16,
@@ -74,7 +74,7 @@ impl TransparentClock {
         let mut bytes = packet.bytes.clone();
         let mut follow_up = None;
         if !header.flags.has(Flags::TWO_STEP) {
-            // The turnaround stays in its correction; both times are 0.
+            // The turnaround time stays in the correction of the response; both timestamps are 0.
             let _ = patch_flags(&mut bytes, header.flags.with(Flags::TWO_STEP));
             follow_up = Some((converted(header, requesting), packet.vlan));
         }
@@ -99,7 +99,7 @@ impl TransparentClock {
         self.out.forward(egress, bytes, packet.vlan, departure);
     }
 
-    /// Holds its Follow_Up until the departures of request and response are known.
+    /// Stores a Pdelay_Resp_Follow_Up until the departures of request and response are known.
     pub(super) fn handle_peer_follow_up(
         &mut self,
         ingress: u16,
@@ -122,7 +122,7 @@ impl TransparentClock {
         }
     }
 
-    /// Sends the Follow_Ups with complete data.
+    /// Sends the Pdelay_Resp_Follow_Ups whose data are complete.
     pub(super) fn finish_answers(&mut self) {
         for answer in std::mem::take(&mut self.answers.passing) {
             let request = (MessageType::PdelayReq, answer.requesting, answer.sequence);
@@ -153,7 +153,7 @@ impl TransparentClock {
     }
 }
 
-/// Returns the Follow_Up of a one-step Pdelay_Resp.
+/// Returns the Pdelay_Resp_Follow_Up for a one-step Pdelay_Resp.
 fn converted(response: &Header, requesting: PortIdentity) -> Vec<u8> {
     let header = Header {
         message_type: MessageType::PdelayRespFollowUp,

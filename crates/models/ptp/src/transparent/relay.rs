@@ -1,4 +1,4 @@
-//! Syncs in transit, and Follow_Ups that arrived before their Sync.
+//! Syncs that were forwarded, and Follow_Ups that arrived before their Sync.
 
 use std::collections::VecDeque;
 
@@ -10,20 +10,20 @@ use crate::outbox::Outbox;
 use crate::security::SyncFacts;
 use crate::{DropReason, Local, Packet, Stamp};
 
-/// Ingress port, source, domain, `sequenceId`.
+/// Identifies a Sync: ingress port, source, domain, `sequenceId`.
 pub(super) type Key = (u16, PortIdentity, u8, u16);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Egress {
-    /// Sent, departure not known yet.
+    /// The Sync was sent; its departure time is not known yet.
     Pending,
-    /// Departed at this stamp; its Follow_Up is still to be sent.
+    /// The Sync departed at this time; its Follow_Up has not been sent yet.
     Left(Stamp),
-    /// Complete.
+    /// The Follow_Up was sent, or will never be.
     Done,
 }
 
-/// One Sync in transit.
+/// One forwarded Sync, with its state at each egress port.
 #[derive(Clone, Debug)]
 pub(super) struct Relay {
     slot: u64,
@@ -59,10 +59,10 @@ impl Relay {
     }
 }
 
-/// A Follow_Up without its Sync, and its arrival time.
+/// A Follow_Up without its Sync: key, message, tag and arrival time.
 type Early = (Key, Vec<u8>, Option<VlanTag>, Instant<Local>);
 
-/// Bounded queues: a flood displaces the oldest entries, which are counted.
+/// Bounded queues. A flood displaces the oldest entries, which are counted.
 #[derive(Debug, Default)]
 pub(super) struct Relays {
     syncs: VecDeque<Relay>,
@@ -100,7 +100,8 @@ impl Relays {
         self.syncs.iter_mut().find(|relay| relay.slot == slot)
     }
 
-    /// Returns the Syncs without Follow_Up to which `header` may belong, oldest first.
+    /// Returns the slots of the Syncs without a Follow_Up to which `header` may belong, oldest
+    /// first.
     pub(super) fn matching(&self, ingress: u16, header: &Header) -> Vec<u64> {
         let key = key(ingress, header);
         let free = self
@@ -194,8 +195,8 @@ impl Relays {
     }
 }
 
-/// Returns the Follow_Up of a one-step Sync: it has the Sync's time, while the Sync's correction
-/// stays in the Sync.
+/// Returns the Follow_Up for a one-step Sync. It contains the time of the Sync; the correction of
+/// the Sync stays in the Sync.
 pub(super) fn converted(sync: &Header, origin: Timestamp) -> Vec<u8> {
     let header = Header {
         message_type: MessageType::FollowUp,

@@ -1,4 +1,4 @@
-//! Delay_Reqs and Pdelay_Reqs through an end-to-end transparent clock (IEEE 1588-2008, 11.5.2.3).
+//! Delay_Reqs and Pdelay_Reqs that pass an end-to-end transparent clock (IEEE 1588-2008, 11.5.2.3).
 
 use std::collections::VecDeque;
 
@@ -19,10 +19,10 @@ struct Passing {
     left: Vec<(u16, Stamp)>,
 }
 
-/// Type, requesting port, `sequenceId`.
+/// Identifies a request: type, requesting port, `sequenceId`.
 pub(super) type Request = (MessageType, PortIdentity, u16);
 
-/// Pending requests: bounded, the oldest is displaced.
+/// Pending requests: a bounded queue, in which a new entry displaces the oldest.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     passing: VecDeque<Passing>,
@@ -30,7 +30,7 @@ pub(super) struct Requests {
 }
 
 const MAX_PASSING: usize = 64;
-/// Flag of request slots; slots of requests and of Syncs share one number space.
+/// Flag of slots of requests. Slots of requests and of Syncs share one number space.
 pub(super) const REQUEST: u64 = 1 << 63;
 
 impl Requests {
@@ -50,7 +50,7 @@ impl Requests {
         slot
     }
 
-    /// Records a departure; returns false if the slot is a Sync's.
+    /// Records a departure timestamp; returns false if the slot is that of a Sync.
     pub(super) fn departed(&mut self, slot: u64, port: u16, stamp: Option<Stamp>) -> bool {
         if slot & REQUEST == 0 {
             return false;
@@ -63,13 +63,13 @@ impl Requests {
         true
     }
 
-    /// Returns the port on which `request` arrived.
+    /// Returns the port on which `request` arrived; `None` if it is unknown.
     pub(super) fn ingress_of(&self, request: Request) -> Option<u16> {
         let passing = self.passing.iter().rev().find(|p| p.request == request)?;
         Some(passing.ingress)
     }
 
-    /// Returns arrival and departure of the request that is answered on `port`.
+    /// Returns arrival and departure time of the request whose response arrived on `port`.
     pub(super) fn residence(&self, request: Request, port: u16) -> Option<(Stamp, Stamp)> {
         let passing = self.passing.iter().rev().find(|p| p.request == request)?;
         let (_, left) = passing.left.iter().find(|(of, _)| *of == port)?;
@@ -97,8 +97,8 @@ impl TransparentClock {
         }
     }
 
-    /// Adds the request's residence to the response, which arrives on the port by which the request
-    /// left.
+    /// Adds the request's residence time to the response. The response arrives on the port by which
+    /// the request left.
     pub(super) fn handle_delay_response(
         &mut self,
         ingress: u16,

@@ -1,4 +1,4 @@
-//! Decisions of a transparent clock about what it vouches for.
+//! Decisions of a transparent clock on which Follow_Ups it signs.
 
 use timeloom_time::Instant;
 use timeloom_wire::message::Body;
@@ -13,7 +13,7 @@ use crate::security::{
 use crate::{Action, DropReason, Local, Packet, Report};
 
 impl TransparentClock {
-    /// Returns true if a Follow_Up may cause work, including alarms.
+    /// Returns true if a Follow_Up may cause cryptographic work, including alarms.
     pub(super) fn is_admitted(
         &mut self,
         now: Instant<Local>,
@@ -36,7 +36,7 @@ impl TransparentClock {
         false
     }
 
-    /// Returns true if a signed Follow_Up was seen before, or is too old to decide; it is not
+    /// Returns true if a signed Follow_Up was seen before, or is too old to tell. It is then not
     /// forwarded.
     pub(super) fn is_replay(
         &mut self,
@@ -62,7 +62,7 @@ impl TransparentClock {
         is_replay
     }
 
-    /// Returns the link by which messages of `ingress` arrive.
+    /// Returns the link by which messages arrive on port `ingress`.
     fn upstream(&self, ingress: u16) -> Suspect {
         let neighbour = self.peer_delay(ingress).and_then(|peer| peer.neighbour());
         Suspect {
@@ -71,10 +71,10 @@ impl TransparentClock {
         }
     }
 
-    /// Chooses the Sync to which a Follow_Up belongs. There is a choice only under attack; only
-    /// then, or if this clock watches, it waits for the verification. Returns `None` if the
-    /// Follow_Up waits or is dropped; otherwise the Sync, and the verification to make after it has
-    /// been forwarded.
+    /// Chooses the Sync to which a Follow_Up belongs. There are several only under attack. In that
+    /// case, or if this clock watches, the Follow_Up waits for its verification. Returns `None` if
+    /// the Follow_Up waits or is dropped; otherwise the Sync, and the verification to start after
+    /// the Follow_Up has been forwarded.
     pub(super) fn vouch(
         &mut self,
         ingress: u16,
@@ -180,7 +180,7 @@ impl TransparentClock {
         let Purpose::Hold(packet) = pending.purpose else {
             return;
         };
-        // Two with the same number can be in progress at once.
+        // Two verifications with the same number can be in progress at once.
         if matches!(freshness, Freshness::Used | Freshness::TooOld) {
             return self.fail(source, sequence, Reason::Replay, here);
         }
@@ -196,8 +196,8 @@ impl TransparentClock {
         }
     }
 
-    /// Announces a verified number: signatures for the following ones can be prepared. Unverified
-    /// numbers prepare nothing, or a forger would choose the numbers.
+    /// Announces a verified number, so that signatures for the following numbers can be prepared.
+    /// Unverified numbers are not announced, because a forger could choose them.
     fn expect(&self, moment: &Moment, ingress: u16) {
         let Some(security) = self.config.security.as_ref() else {
             return;
@@ -208,15 +208,15 @@ impl TransparentClock {
         }
     }
 
-    /// Handles a failed verification. The Follow_Up is forwarded nevertheless, as a chain that
-    /// broke here, unless an upstream clock has reported this already. Only an Ed25519 chain shows
-    /// by its signatures where it broke.
+    /// Handles a failed verification. The Follow_Up is forwarded as a chain that broke here, unless
+    /// an upstream clock has reported this already. Only the signatures of an Ed25519 chain show
+    /// where the chain broke.
     fn not_accepted(&mut self, failure: Failure, pending: Pending) {
         self.out.alarm(failure);
         let (Purpose::Hold(packet), Some(first)) = (pending.purpose, pending.slots.first()) else {
             return;
         };
-        // The authentic one may follow the forged one.
+        // The authentic Follow_Up may arrive after the forged one.
         if self.witness.is_tried(*first) {
             return;
         }
@@ -227,8 +227,8 @@ impl TransparentClock {
         self.release(*first, &packet, false);
     }
 
-    /// Forwards a Follow_Up that belongs to the Sync in `slot`; a clock derives its rate only from
-    /// one that is valid (`holds`), or that is not contested.
+    /// Forwards a Follow_Up that belongs to the Sync in `slot`. The clock measures its rate only
+    /// from a Follow_Up that is valid (`holds`), or that is the only one for its Sync.
     pub(super) fn release(&mut self, slot: u64, packet: &Packet, holds: bool) {
         let is_free = self.relays.get(slot).is_some_and(|r| r.follow_up.is_none());
         if !is_free {
@@ -277,7 +277,7 @@ impl TransparentClock {
         });
     }
 
-    /// Returns true if this Follow_Up is of a grandmaster that signs.
+    /// Returns true if the source of this Follow_Up is a grandmaster that must sign.
     pub(super) fn must_sign(&self, header: &Header) -> bool {
         let security = self.config.security.as_ref();
         security.is_some_and(|security| security.ring.knows(header.source.clock))

@@ -1,9 +1,9 @@
-//! Memory of a transparent clock about seen Follow_Ups.
+//! Follow_Ups that a transparent clock has seen.
 //!
-//! There are two memories, since unverified data must not decide about authenticity. Numbers are
-//! stored only if signatures were valid; otherwise a forger would advance the window past the real
-//! sender. Of messages that were only forwarded, a digest is stored: it refuses exact copies and
-//! nothing else (a copy that differs breaks a signature).
+//! There are two kinds of memory, because unverified data must not decide on authenticity. Sequence
+//! numbers are stored only if signatures were valid; otherwise a forger could advance the window
+//! beyond the real sender's numbers. For messages that were only forwarded, a digest is stored. It
+//! serves to refuse exact copies and nothing else; in a copy that differs, a signature is invalid.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,25 +17,26 @@ use crate::{Local, Packet};
 /// Purpose of a verification.
 #[derive(Debug)]
 pub(super) enum Purpose {
-    /// The Follow_Up waits: several Syncs, or a clock that watches.
+    /// The Follow_Up waits for the verdict: there are several Syncs, or the clock watches.
     Hold(Packet),
-    /// It was forwarded already; the window must advance.
+    /// The Follow_Up was already forwarded; a valid one advances the window.
     Advance,
 }
 
-/// A pending verification.
+/// A verification that is in progress.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) id: u64,
     pub(super) ingress: u16,
     pub(super) source: PortIdentity,
     pub(super) slots: Vec<u64>,
-    /// True if the Syncs do not all carry the same nonce.
+    /// True if the Syncs do not all have the same nonce.
     pub(super) several: bool,
     pub(super) purpose: Purpose,
 }
 
-/// Per source and ingress port: messages on another port cannot advance it.
+/// Source and ingress port. Each pair has its own window, so that messages on another port cannot
+/// advance it.
 type Stream = (PortIdentity, u16);
 
 #[derive(Debug)]
@@ -48,11 +49,11 @@ pub(super) struct Witness {
 }
 
 const MAX_COPIES: usize = 128;
-/// Numbers beyond the last verified one that are due: only one in sixteen is verified, and at 128 a
-/// second the verifying thread may be two seconds behind.
+/// A number is due if it exceeds the last verified one by at most this. Only one in sixteen is
+/// verified, and at 128 per second the verifying thread may be two seconds behind.
 const DUE: u16 = 256;
 const MAX_PENDING: usize = 16;
-/// A clock that does not watch verifies one in this many.
+/// A clock that does not watch verifies one Follow_Up in this many.
 const ADVANCE_EVERY: u64 = 16;
 
 impl Witness {
@@ -66,7 +67,7 @@ impl Witness {
         }
     }
 
-    /// Returns true if this number was used by a valid message, or if this very message was seen
+    /// Returns true if this number was used by a valid message, or if exactly this message was seen
     /// before.
     pub(super) fn is_replay(&self, stream: Stream, sequence48: u64, message: &[u8]) -> bool {
         let window = self.verified.get(&stream);
@@ -76,7 +77,7 @@ impl Witness {
             || copies.is_some_and(|copies| copies.contains(&digest(message)))
     }
 
-    /// Returns true if one more Follow_Up may cause signature checks.
+    /// Returns true if one more Follow_Up may cause checks of signatures.
     pub(super) fn admit(
         &mut self,
         now: Instant<Local>,
@@ -97,7 +98,7 @@ impl Witness {
         copies.push_back(digest(message));
     }
 
-    /// Records that signatures with this number were valid.
+    /// Records that the signatures of a message with this number were valid.
     pub(super) fn verified(&mut self, stream: Stream, sequence48: u64) -> Freshness {
         let window = self.verified.entry(stream).or_default();
         let freshness = window.judge(sequence48);
@@ -105,7 +106,7 @@ impl Witness {
         freshness
     }
 
-    /// Returns true if the window has fallen behind and no verification is pending.
+    /// Returns true if the window has fallen behind and no verification is in progress.
     pub(super) fn should_advance(&self, stream: Stream, sequence48: u64) -> bool {
         let newest = self.verified.get(&stream).and_then(ReplayWindow::newest);
         let behind = newest.is_none_or(|newest| sequence48 >= newest.saturating_add(ADVANCE_EVERY));
@@ -116,8 +117,9 @@ impl Witness {
         behind && !self.pending.iter().any(at_it)
     }
 
-    /// Assigns an identifier to a verification. The oldest is given up if there are too many,
-    /// because the verifying thread has fallen behind; returns true if that lost a Follow_Up.
+    /// Starts a verification and returns its number. If there are too many, because the verifying
+    /// thread has fallen behind, the oldest is dropped. Returns true as the second value if a
+    /// waiting Follow_Up was lost with it.
     pub(super) fn hand_out(&mut self, mut pending: Pending) -> (u64, bool) {
         self.next_id += 1;
         pending.id = self.next_id;
@@ -129,7 +131,7 @@ impl Witness {
         (self.next_id, lost)
     }
 
-    /// Removes and returns the verification `id`.
+    /// Removes and returns the verification with number `id`.
     pub(super) fn take(&mut self, id: u64) -> Option<Pending> {
         let at = self.pending.iter().position(|pending| pending.id == id)?;
         self.pending.remove(at)
@@ -144,8 +146,8 @@ impl Witness {
     }
 }
 
-/// Returns a digest that suffices to distinguish messages: a second message with the same digest
-/// would still need a valid signature.
+/// Returns a digest that distinguishes messages. A second message with the same digest would still
+/// need a valid signature.
 fn digest(message: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     message.hash(&mut hasher);

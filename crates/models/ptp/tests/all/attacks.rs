@@ -1,6 +1,7 @@
-//! Attacks on signed time by a rogue transparent clock, or by an attacker on the wire behind it.
-//! Node 2 of four hops is the rogue: it has a valid key. Each attack must be detected every time,
-//! must not move the slave, and must be traced to a link with the rogue at one end.
+//! Attacks on signed messages by a malicious transparent clock, or by an attacker on the wire
+//! behind it. Node 2 of four hops is the malicious one (the rogue); it has a valid key. Each attack
+//! must be detected every time, must not move the slave, and must be located at a link with the
+//! rogue at one end.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ use timeloom_wire::{Header, Message, MessageType, TimeInterval, message};
 
 const ROGUE: usize = 2;
 
-/// Effect of an attack on a packet that passes it; true if it was an attack.
+/// Effect of an attack on a packet that passes the attacker; true if the packet was attacked.
 type Change = fn(&mut Attacker, Flight) -> (Vec<Flight>, bool);
 
 struct Attacker {
@@ -38,7 +39,7 @@ fn sequence(flight: &Flight) -> u16 {
         .sequence_id
 }
 
-/// Returns the position of the n-th entry of a full chain in a Follow_Up.
+/// Returns the octets of the n-th entry of a full chain in a Follow_Up.
 fn entry(suite: Suite, n: usize) -> std::ops::Range<usize> {
     let (first, each) = if suite.is_aggregate() {
         (62, 18)
@@ -68,12 +69,12 @@ fn shorten(bytes: &mut [u8]) {
     }
 }
 
-/// Changes Follow_Ups that leave the rogue.
+/// Changes a Follow_Up after the rogue has sent it.
 fn behind(flight: Flight, change: impl FnOnce(&mut Vec<u8>)) -> (Vec<Flight>, bool) {
     change_at(flight, (ROGUE, 2), change)
 }
 
-/// Changes Follow_Ups before the rogue signs them with its own key.
+/// Changes a Follow_Up before the rogue signs it with its own key.
 fn before(flight: Flight, change: impl FnOnce(&mut Vec<u8>)) -> (Vec<Flight>, bool) {
     change_at(flight, (ROGUE - 1, 2), change)
 }
@@ -281,7 +282,7 @@ const ATTACKS: &[(&str, Change)] = &[
         for (n, old) in old.iter_mut().enumerate() {
             old.arrives_ns = f.arrives_ns + 30_000_000 + n as i64 * 100_000;
         }
-        // The attacked message is the old one.
+        // The attacked message is the older one.
         old.push(f);
         old.rotate_right(1);
         (old, true)
@@ -311,7 +312,7 @@ fn attacked(path: &Path, suite: Suite, change: Change) -> (World, Rc<RefCell<BTr
         attacker.seen += 1;
         let (flights, is_attack) = change(&mut attacker, flight);
         if is_attack {
-            // A replay has the old message's number.
+            // A replayed message has the older message's number.
             let of = flights
                 .get(1)
                 .filter(|f| f.held_ns >= 0 && kind(f) == MessageType::Sync);
@@ -330,7 +331,7 @@ fn attacked(path: &Path, suite: Suite, change: Change) -> (World, Rc<RefCell<BTr
 
 fn failures(world: &World) -> Vec<(usize, Failure)> {
     let mut all = path::failures(world);
-    // The rogue's own reports do not count.
+    // Reports of the rogue itself do not count.
     all.retain(|(node, _)| *node != ROGUE);
     all
 }
@@ -352,8 +353,8 @@ fn check(name: &str, suite: Suite, path: &Path, change: Change) {
     );
     let rogue = world.identity(ROGUE);
     for (node, failure) in &failures {
-        // Either a link of the rogue's, or "anything upstream of me" from a clock downstream of it;
-        // then the nearest report counts.
+        // The report names a link of the rogue, or it is "anything upstream of me" from a clock
+        // downstream of the rogue; in that case the nearest report counts.
         let named =
             failure.suspect.names(rogue) || (failure.suspect.after.is_none() && *node > ROGUE);
         assert!(named, "{suite:?} {name}: {failure:?} accuses somebody else");
@@ -362,8 +363,8 @@ fn check(name: &str, suite: Suite, path: &Path, change: Change) {
         let of = failures
             .iter()
             .filter(|(_, failure)| failure.sequence == *sequence);
-        // Clocks forward a Sync before they can verify it, so that its correction may have been
-        // altered anywhere upstream of the slave.
+        // Clocks forward a Sync before they can verify it, so its correction may have been altered
+        // anywhere upstream of the slave.
         let is_of_sync = name.starts_with("a Sync's correction");
         let traced = of.clone().any(|(node, failure)| {
             let is_untraced = is_of_sync && failure.suspect.after.is_none();
@@ -406,8 +407,8 @@ fn every_attack_on_a_bls_aggregate_is_noticed_and_traced() {
     run_all(Suite::Bls, 0);
 }
 
-/// The world checks that no clock signs a Sync twice, including the rogue, whose keys are in the
-/// same program. Attacks by a rogue with other programs are in `security::once::tests`.
+/// The simulated world checks that no clock signs a Sync twice, including the rogue, whose keys are
+/// in the same program. `security::once::tests` has attacks by a rogue that runs other programs.
 #[test]
 fn every_attack_on_an_aggregate_of_prepared_signatures_is_noticed_and_traced() {
     run_all(Suite::BlsOnce, 0);
@@ -442,7 +443,8 @@ fn reasons_are_those_of_the_attack() {
 
 #[test]
 fn messages_are_still_messages_after_an_attack() {
-    // The attacks above must test signatures, not the parser.
+    // The attacks above must test signatures and not the parser, so each must leave a parseable
+    // message.
     for (n, (name, change)) in ATTACKS.iter().enumerate() {
         let mut path = Path::new(n as u64, 4).signed(Suite::Ed25519, EntryForm::Full);
         path.profile.log_sync_interval = 0;

@@ -1,4 +1,4 @@
-//! Signed time in a simulated world, without attackers.
+//! Signed messages in a simulated world without attackers.
 
 use crate::world::link::Link;
 use crate::world::path::{GRANDMASTER, Path, mean_and_deviation, offsets};
@@ -37,7 +37,7 @@ fn every_suite_and_form_is_accepted_over_sixteen_hops() {
         assert!(offsets.len() >= 2, "{suite:?} {form:?}: {}", offsets.len());
         assert!(offsets.iter().all(|(_, authenticated)| *authenticated));
         if suite == Suite::BlsOnce {
-            // The first Sync that a clock verifies finds nothing prepared.
+            // When a clock verifies its first Sync, nothing is prepared yet.
             let (once, ordinary) = (world.once.once, world.once.ordinary);
             assert!(once >= 2 * 17 && ordinary >= 17, "{once}, {ordinary}");
         }
@@ -46,7 +46,7 @@ fn every_suite_and_form_is_accepted_over_sixteen_hops() {
 
 #[test]
 fn no_false_alarm_with_loss_reordering_and_wrap() {
-    // 128 Syncs a second over five links; sequenceId wraps after two seconds.
+    // 128 Syncs per second over five links; `sequenceId` wraps after two seconds.
     let mut path = Path::new(12, 4).signed(Suite::Ed25519, EntryForm::Full);
     path.profile.log_sync_interval = -7;
     path.link = Link::rough(500);

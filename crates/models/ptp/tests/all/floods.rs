@@ -1,5 +1,6 @@
-//! Floods of invalid signatures at every place that checks or makes one. Their cost is bounded,
-//! they are counted, an alarm a second names the link, and good time continues.
+//! Floods of invalid signatures at every place where a signature is checked or computed. Their cost
+//! is bounded, they are counted, one alarm per second names the link, and authentic Syncs are still
+//! used.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -28,7 +29,7 @@ fn alarms(noticed: &[(usize, Failure)], node: usize) -> Vec<Failure> {
     of.map(|(_, failure)| *failure).collect()
 }
 
-/// Runs 2000 Syncs and Follow_Ups a second for three seconds, at a transparent clock.
+/// Sends 2000 Syncs and Follow_Ups per second to a transparent clock, for three seconds.
 fn at_a_transparent_clock(path: &Path) {
     const NODE: usize = 2;
     let suite = path.suite.expect("a signed path").0;
@@ -58,7 +59,7 @@ fn at_a_transparent_clock(path: &Path) {
         );
     }
     assert!(drops(&world, NODE, DropReason::Flood) > 5_000);
-    // Up to five seconds may have begun, with four tries for each due number.
+    // Up to five seconds may have begun, each with four attempts for each due number.
     let genuine = 4 << -path.profile.log_sync_interval;
     let most = 5 * PER_S + 4 * (48 + genuine);
     let more = |before: &std::collections::HashMap<_, _>,
@@ -119,8 +120,8 @@ fn announces() {
 
 #[test]
 fn peer_delay() {
-    // A thousand forged answers before each genuine one. The genuine one is displaced, as by
-    // jamming; the last measurement is used for eight intervals.
+    // A thousand forged answers precede each genuine one. They displace the genuine one, as jamming
+    // would; the last measurement is used for eight intervals.
     const NODE: usize = 2;
     let path = Path::new(54, 3).signed(Suite::Ed25519, EntryForm::Full);
     let mut world = path.build();
@@ -189,7 +190,7 @@ fn statements() {
         (50..=5 * PER_S + 4 * 80).contains(&looked_at),
         "{looked_at}"
     );
-    // The second network does not identify the sender: the alarm accuses no clock.
+    // The sender on the second network is unknown, so the alarm accuses no clock.
     let alarms = alarms(&noticed, slave);
     assert!((3..=5).contains(&alarms.len()), "{}", alarms.len());
     assert!(alarms.iter().all(|alarm| alarm.suspect.after.is_none()));

@@ -1,9 +1,9 @@
 //! Mutated bytes of genuine messages as input of every parser and state machine.
 //!
-//! Seeded and short here; `TIMELOOM_FUZZ_S=600 cargo test -p timeloom-ptp --test all fuzz::` runs
-//! for ten minutes, `TIMELOOM_SEED=n` with another seed. The checks go beyond the absence of
-//! panics: parsed messages are written back unchanged, and a chain that still verifies differs only
-//! in unsigned octets.
+//! By default the tests are seeded and short. `TIMELOOM_FUZZ_S=600 cargo test -p timeloom-ptp
+//! --test all fuzz::` runs for ten minutes, and `TIMELOOM_SEED=n` sets another seed. The tests
+//! check more than the absence of panics: a parsed message is written back unchanged, and a chain
+//! that still verifies differs only in octets that are not signed.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use timeloom_wire::{ClockIdentity, Message, TimeInterval};
 
 const SEED: u64 = 61;
 
-/// Returns the seed of this run, which a failure prints.
+/// Returns the seed of this run; a failing test prints it.
 fn seed() -> u64 {
     let set = std::env::var("TIMELOOM_SEED").ok();
     set.map_or(SEED, |text| {
@@ -30,7 +30,7 @@ fn seed() -> u64 {
     })
 }
 
-/// Calls `turn` `times` times, or for as long as the environment says.
+/// Calls `turn` `times` times, or for the duration given in the environment.
 fn repeat(times: usize, mut turn: impl FnMut(u64)) {
     let set = std::env::var("TIMELOOM_FUZZ_S").ok();
     let seconds = set.map(|text| text.parse().expect("TIMELOOM_FUZZ_S is a number"));
@@ -47,7 +47,7 @@ fn repeat(times: usize, mut turn: impl FnMut(u64)) {
     }
 }
 
-/// Returns some of the messages that arrive at `node`, and the statements.
+/// Returns some of the messages that arrive at `node`, and the statements on the second network.
 fn corpus(suite: Suite, node: usize, secondary: bool) -> (Path, World, Vec<Packet>, Vec<Vec<u8>>) {
     let mut path = Path::new(SEED, 3).signed(suite, EntryForm::Full);
     path.secondary = secondary;
@@ -97,7 +97,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut dyn Random) {
             }
         }
     }
-    // Half of them get a matching length, so that parsing goes deep.
+    // Half of the messages get a matching length, so that more of the parser is reached.
     if bytes.len() >= 4 && below(2) == 0 {
         let length = (bytes.len() as u16).to_be_bytes();
         bytes[2..4].copy_from_slice(&length);
@@ -134,10 +134,11 @@ fn what_parses_is_written_back_as_it_was() {
     );
 }
 
-/// Returns true for octets that no signature covers: hops change them, or no clock uses them.
+/// Returns true for octets that no signature covers, because hops change them or clocks ignore
+/// them.
 fn unsigned(at: usize) -> bool {
-    // Minor version; the flags' first octet; correction (its sum is checked), messageTypeSpecific,
-    // control, interval.
+    // Minor version, the first octet of the flags, correction (its sum is checked),
+    // messageTypeSpecific, control, interval.
     matches!(at, 1 | 6 | 16..=19 | 32 | 33)
 }
 
@@ -201,7 +202,7 @@ fn chains(suite: Suite, times: usize) {
                 reasons.insert(format!("{:?}", failure.reason));
             }
         }
-        // A hop extends any message, or reports why not.
+        // A hop extends any message, or reports why it cannot.
         let _ = keys.extend(&bytes, sync, &hop);
     });
     for reason in ["Signature", "Malformed", "Correction", "Unsigned", "Path"] {
@@ -252,7 +253,7 @@ fn no_mutated_message_is_the_groups() {
         let protected = key.protect(plain).expect("genuine");
         let mut bytes = protected.clone();
         mutate(&mut bytes, &mut random);
-        // The bytes after messageLength are padding.
+        // Bytes after messageLength are padding.
         let same = bytes.starts_with(&protected);
         assert_eq!(key.check(&bytes).is_ok(), same, "seed {} turn {n}", seed());
     });
@@ -260,7 +261,7 @@ fn no_mutated_message_is_the_groups() {
 
 #[test]
 fn clocks_bear_anything_and_stay_on_time() {
-    // Forty mutated messages a second at a transparent clock and at the slave.
+    // Forty mutated messages per second arrive at a transparent clock and at the slave.
     for (suite, secondary, seconds) in [
         (Suite::Ed25519, false, 20),
         (Suite::Ed25519, true, 10),

@@ -1,4 +1,4 @@
-//! Clocks and attackers in simulated worlds.
+//! Tests of clocks and attackers in simulated worlds.
 
 mod attacks;
 mod authentication;

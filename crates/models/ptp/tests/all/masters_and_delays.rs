@@ -1,4 +1,4 @@
-//! Attacks outside a chain: other masters, floods, delays, and slaves that raise false alarms.
+//! Attacks outside of a chain: other masters, floods, delays, and slaves that raise false alarms.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ fn signed(seed: u64, hops: usize) -> Path {
     Path::new(seed, hops).signed(Suite::Ed25519, EntryForm::Full)
 }
 
-/// Returns a better Announce of `node`, signed with its own key unless `bare`.
+/// Returns an Announce of `node` that is better than the grandmaster's. It is signed with the
+/// node's own key, or not signed if `bare` is true.
 fn better_announce(node: usize, sequence: u16, bare: bool) -> Packet {
     let source = PortIdentity {
         clock: identity(node),
@@ -50,7 +51,7 @@ fn better_announce(node: usize, sequence: u16, bare: bool) -> Packet {
 
 #[test]
 fn a_second_grandmaster_is_not_followed_without_authority() {
-    // Node 2 has a key, but no permission to be grandmaster; node 77 has neither.
+    // Node 2 has a key, but may not be grandmaster; node 77 has neither key nor permission.
     for (node, bare, reason) in [
         (2, false, Reason::NotAuthorised),
         (2, true, Reason::Unsigned),
@@ -93,7 +94,7 @@ fn an_announce_replayed_keeps_nobody_alive() {
         vec![flight]
     }));
     world.run_for(10.0);
-    // The grandmaster falls silent; the attacker replays its messages.
+    // The grandmaster falls silent, and the attacker replays its messages.
     world.attack(Box::new(|flight| {
         if flight.from.0 == 0 {
             vec![]
@@ -129,7 +130,7 @@ fn a_flood_of_bad_signatures_is_bounded_and_good_time_goes_on() {
     let mut world = path.build();
     let template = template(&mut world, slave, MessageType::FollowUp);
     let before = offsets(&world, slave).len();
-    // 2000 a second for five seconds, each with another number and its own Sync.
+    // 2000 messages per second for five seconds, each with another number and its own Sync.
     for n in 0..10_000u16 {
         let follow_up = renumbered(&template, n);
         let at = world.now_ns + i64::from(n) * 500_000;
@@ -158,8 +159,8 @@ fn a_delay_that_begins_is_noticed_and_not_followed() {
     let slave = path.slave();
     let mut world = path.build();
     world.run_for(15.0);
-    // Half a millisecond on every Sync between two clocks. A wire does not sign, so no clock can be
-    // named.
+    // Every Sync is delayed by half a millisecond between two clocks. A wire does not sign, so no
+    // clock can be named.
     world.attack(Box::new(|mut flight| {
         if flight.from == (2, 2) && flight.packet.bytes[0] & 0xf == MessageType::Sync as u8 {
             flight.arrives_ns += 500_000;
@@ -178,7 +179,7 @@ fn a_delay_that_begins_is_noticed_and_not_followed() {
     );
 }
 
-/// Source of a timeline: the clock is not steered, so it drifts during a silence.
+/// The slave is the source of a timeline: its clock is not adjusted, so it drifts during a silence.
 #[test]
 fn a_clock_that_nobody_steers_takes_syncs_again_after_a_silence() {
     let mut path = signed(26, 3);
@@ -211,7 +212,7 @@ fn a_link_that_becomes_longer_on_purpose_is_named() {
     let path = signed(25, 3);
     let mut world = path.build();
     world.run_for(15.0);
-    // Symmetric: Sync and peer delay alike, in both directions.
+    // The delay is symmetric: it affects Sync and peer delay alike, in both directions.
     world.attack(Box::new(|mut flight| {
         if matches!((flight.from.0, flight.to.0), (2, 3) | (3, 2)) {
             flight.arrives_ns += 400_000;
@@ -291,8 +292,8 @@ fn monitor_reports_and_follows() {
 
 #[test]
 fn a_slave_that_cries_wolf_is_refuted_by_its_own_evidence() {
-    // The slave claims that a Follow_Up was bad and presents it. Any holder of the public keys can
-    // repeat the verification.
+    // The slave claims that a Follow_Up was invalid, and presents it. Any holder of the public keys
+    // can repeat the verification.
     let path = signed(28, 3);
     let slave = path.slave();
     let mut world = path.build();
@@ -328,7 +329,7 @@ fn a_slave_that_cries_wolf_is_refuted_by_its_own_evidence() {
         Limits::default(),
     );
     assert!(job.run().result.is_ok(), "the complaint is unfounded");
-    // If it had corrupted the evidence itself, the trace would end at its own link.
+    // If the slave itself had corrupted the evidence, the located place would be its own link.
     job.message[40] ^= 1;
     assert!(job.run().result.unwrap_err().suspect.names(identity(slave)));
 }

@@ -64,7 +64,7 @@ fn a_record_is_what_was_measured_and_its_hops_are_its_correction() {
             assert!(hops.clone().all(|hop| hop.verdict == HopVerdict::Holds));
             let rest = sync.record.correction.unwrap() - sum;
             assert!(rest.0.abs() < 1 << 16, "below a nanosecond: {rest:?}");
-            // The measurement follows from the reported data, to the last bit.
+            // The offset can be computed from the other reported values, to the last bit.
             let apart_ns =
                 sync.record.arrival.unwrap().as_ns() - sync.record.origin.unwrap().as_ns();
             let forward = TimeInterval::from_ns(apart_ns) - sync.record.correction.unwrap();
@@ -104,10 +104,10 @@ fn a_spoilt_sync_is_told_as_rejected_with_the_link_where_it_was_spoilt() {
     let mut world = path.build();
     world.run_for(8.0);
     world.reports.clear();
-    // On the link from the second hop to the third.
+    // The attack is on the link from the second hop to the third.
     world.attack(Box::new(|mut flight| {
         if flight.from.0 == 2 && is(&flight, MessageType::FollowUp) {
-            // The correction: 8 octets from the eighth.
+            // Octets 8 to 15 are the correction.
             flight.packet.bytes[13] ^= 1;
         }
         vec![flight]

@@ -1,4 +1,4 @@
-//! Old messages, and numbers that wrap.
+//! Replays of old messages, and sequence numbers that wrap.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -26,8 +26,8 @@ fn is_timing(flight: &Flight) -> bool {
     matches!(kind, MessageType::Sync | MessageType::FollowUp)
 }
 
-/// Replaces the grandmaster by another one with the same keys, whose numbers start after
-/// `first_sequence`: a restart, or a much later state.
+/// Replaces the grandmaster by one with the same keys whose numbers start after `first_sequence`.
+/// This simulates a restart, or the same grandmaster much later.
 fn restart(world: &mut World, path: &Path, first_sequence: u64) {
     let (suite, form) = path.suite.expect("a signed path");
     let ring = std::sync::Arc::new(ring(suite, path.hops + 2, &[]));
@@ -41,11 +41,11 @@ fn restart(world: &mut World, path: &Path, first_sequence: u64) {
     world.wake(GRANDMASTER);
 }
 
-/// First sequence number of the world's grandmasters.
+/// First 48-bit number of the grandmasters in these worlds.
 const START: u64 = 1_700_000_000 << 16 | 0xff00;
 
-/// Replays Sync and Follow_Up of a number, as they left the rogue, instead of those with the same
-/// 16 bits, 65,536 Syncs later. Every signature is genuine.
+/// Replays the Sync and Follow_Up with a given number as they left the rogue. They replace those
+/// with the same low 16 bits, 65,536 Syncs later. Every signature is genuine.
 fn replayed_after_the_wrap(mut path: Path) {
     path.rogue = Some(ROGUE);
     let mut world = path.build();
@@ -63,8 +63,8 @@ fn replayed_after_the_wrap(mut path: Path) {
     }));
     world.run_for(12.0);
     assert_eq!(failures(&world), []);
-    // The wrap is not simulated message by message: the grandmaster is replaced by one with the
-    // numbers that it would have by then.
+    // The test does not simulate each message up to the wrap. It replaces the grandmaster by one
+    // that has the numbers after the wrap.
     restart(&mut world, &path, START + 65_536);
     world.attack(Box::new(|flight| vec![flight]));
     world.run_for(6.0);
@@ -116,7 +116,7 @@ fn replayed_after_the_wrap(mut path: Path) {
 #[test]
 fn a_replay_after_sequence_id_has_wrapped_is_refused_by_the_next_clock() {
     replayed_after_the_wrap(Path::new(41, 4).signed(Suite::Ed25519, EntryForm::Full));
-    // The next clock is the slave itself.
+    // The clock after the rogue is the slave itself.
     replayed_after_the_wrap(Path::new(42, 2).signed(Suite::Ed25519, EntryForm::Compact));
 }
 
@@ -140,7 +140,7 @@ fn forty_eight_bits_do_not_wrap_the_grandmaster_falls_silent() {
     assert_eq!(failures(&world), [], "numbers that jump ahead are genuine");
     assert!(drops(&world, GRANDMASTER, DropReason::SequenceUsedUp) > 100);
     let used = offsets(&world, path.slave()).len();
-    // Restarted from zero, with genuine signatures, it would be rejected.
+    // A grandmaster that restarts from zero is rejected, although its signatures are genuine.
     restart(&mut world, &path, 0);
     world.run_for(10.0);
     assert_eq!(offsets(&world, path.slave()).len(), used);
@@ -157,8 +157,8 @@ fn forty_eight_bits_do_not_wrap_the_grandmaster_falls_silent() {
 
 #[test]
 fn a_forger_cannot_push_the_window_ahead_of_the_grandmaster() {
-    // Before each clock on the path in turn: a Follow_Up with a number of the far future and a
-    // random signature, with a Sync that fits.
+    // At each clock on the path in turn, inject a Follow_Up with a number of the far future and a
+    // random signature, with a matching Sync.
     for node in 1..=4 {
         let path = Path::new(45, 3).signed(Suite::Ed25519, EntryForm::Full);
         let slave = path.slave();
@@ -228,7 +228,7 @@ fn a_bound_vlan_identifier_holds_in_its_vlan_only() {
 
 #[test]
 fn statements_of_the_past_do_not_make_an_old_sync_new() {
-    // Sync, Follow_Up and every statement about them, repeated a second later.
+    // Sync, Follow_Up and all statements about them are repeated one second later.
     let mut path = Path::new(47, 3).signed(Suite::Ed25519, EntryForm::Full);
     path.secondary = true;
     let slave = path.slave();
@@ -245,7 +245,7 @@ fn statements_of_the_past_do_not_make_an_old_sync_new() {
     }));
     let log = records.clone();
     world.second_attack = Box::new(move |_, record| {
-        // Every receiver gets it; it is repeated once.
+        // The record reaches every receiver; it is repeated only once.
         if !log.borrow().contains(&record) {
             log.borrow_mut().push(record.clone());
         }

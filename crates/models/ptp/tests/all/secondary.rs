@@ -1,4 +1,4 @@
-//! The secondary channel: statements beside unchanged Syncs and Follow_Ups.
+//! The secondary channel: statements on a second network about unchanged Syncs and Follow_Ups.
 
 use crate::world::path::{GRANDMASTER, Path, offsets};
 use crate::world::{Flight, World};
@@ -84,7 +84,7 @@ fn a_slave_accuses_nobody_of_what_was_said_before_it_followed() {
     while !follows(&world) {
         world.run_for(0.01);
     }
-    // Shorter than the transit time of a statement may be.
+    // This is shorter than the greatest transit time of a statement.
     world.run_for(0.15);
     world.second_attack = Box::new(|_, record| Some(record));
     world.run_for(5.0);
@@ -186,7 +186,7 @@ fn a_forged_statement_is_not_believed() {
     world.run_for(12.0);
     let slave = path(5).slave();
     let used = offsets(&world, slave).len();
-    // Node 2's statements are changed on the second network.
+    // An attacker changes the statements of node 2 on the second network.
     world.second_attack = Box::new(|from, mut record| {
         if from == ROGUE {
             record[60] ^= 1;

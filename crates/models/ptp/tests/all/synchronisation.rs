@@ -1,4 +1,4 @@
-//! Clocks in a simulated world agree, and the delays between them are accounted for.
+//! Clocks in a simulated world synchronise, and all delays between them are compensated.
 
 use crate::world::link::Link;
 use crate::world::path::{GRANDMASTER, Path, mean_and_deviation, offsets};
@@ -11,7 +11,7 @@ fn a_slave_behind_sixteen_transparent_clocks_agrees_within_a_hundred_nanoseconds
     world.run_for(60.0);
     let slave = path.slave();
     assert_eq!(world.nodes[slave].as_ordinary().state(), PortState::Slave);
-    // Stamps of 1 ns, handling of up to 50 µs per hop, clocks of ± 20 ppm.
+    // Timestamps have 1 ns; hops take up to 50 µs; clocks are off by up to ± 20 ppm.
     assert!(
         world.error_ns(slave, GRANDMASTER).abs() < 100,
         "{}",
@@ -85,7 +85,7 @@ fn peer_delay_through_end_to_end_clocks_measures_the_whole_way() {
     let peer = world.nodes[slave].as_ordinary().peer_delay().neighbour();
     let peer = peer.expect("the grandmaster answers through all of them");
     assert_eq!(peer.port.clock, world.identity(GRANDMASTER));
-    // Four links of 20 µs; the residences of up to 50 µs a hop are accounted for.
+    // Four links of 20 µs each; residence times of up to 50 µs per hop are compensated.
     assert!(
         (peer.delay.as_ns_f64() - 80_000.0).abs() < 100.0,
         "{peer:?}"
@@ -171,7 +171,7 @@ fn another_clock_takes_over_when_the_grandmaster_falls_silent() {
     };
     let mut world = crate::world::World::new(5);
     let now = world.local();
-    // Three ordinary clocks around one switch; lower identity is better.
+    // Three ordinary clocks around one switch; the clock with the lowest identity is the best.
     for node in 0..3 {
         let config = OrdinaryConfig::new(identity(node), profile);
         world.add(

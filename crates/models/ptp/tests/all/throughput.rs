@@ -1,4 +1,4 @@
-//! Thousands of Syncs per simulated world; the rate is printed, not asserted.
+//! Simulated worlds with thousands of Syncs; the rate is printed and not checked.
 
 use crate::world::path::{Path, failures, offsets};
 use timeloom_wire::tlv::{EntryForm, Suite};

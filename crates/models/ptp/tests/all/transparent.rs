@@ -1,4 +1,4 @@
-//! A transparent clock, message by message.
+//! A transparent clock, tested message by message.
 
 use crate::world::keys::identity;
 use timeloom_ptp::{
@@ -58,7 +58,7 @@ fn follow_up(sequence: u16, correction: i64) -> Packet {
     ))
 }
 
-/// Returns an end-to-end clock, so that no link delay has to be measured first.
+/// Returns an end-to-end clock, because then no link delay has to be measured first.
 fn clock(ports: u16) -> TransparentClock {
     TransparentClock::new(
         TransparentConfig::new(identity(5), ports, Profile::DEFAULT),
@@ -133,7 +133,7 @@ fn follow_up_and_stamp_may_come_in_any_order() {
     for order in 0..4 {
         let mut clock = clock(2);
         if order == 3 {
-            // Before its Sync.
+            // A Follow_Up that arrives before its Sync.
             clock.handle_receive(at(0), 1, &follow_up(1, 0), None);
             assert!(drain(&mut clock).sent.is_empty());
         }
@@ -380,12 +380,12 @@ fn peer_delay_answers_go_back_with_both_residences_in_any_order_of_stamps() {
             seen.dropped
         );
         let (port, follow_up, _) = &seen.sent[0];
-        // 100 ns forward, on port 2; 30 ns back.
+        // The residence time is 100 ns for the request, on port 2, and 30 ns for the response.
         assert_eq!((*port, correction(follow_up).round_ns()), (3, 130));
         let parsed = Message::parse(&follow_up.bytes).unwrap();
         assert!(matches!(parsed.body, Body::PdelayRespFollowUp(body) if body.requesting == asker));
     }
-    // No clock has requested this one.
+    // No clock has sent a request for this response.
     let mut clock = clock(3);
     let response = header(MessageType::PdelayResp, GM, Flags::TWO_STEP);
     let body = PdelayResp {

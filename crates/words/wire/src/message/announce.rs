@@ -2,24 +2,24 @@
 
 use crate::{ClockIdentity, ClockQuality, EmitError, ParseError, Reader, Timestamp, Writer};
 
-/// Identity and quality of a master; the input of the best master clock algorithm.
+/// Identity and quality of a master, as compared by the best master clock algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Announce {
-    /// 0, or an estimate of the departure.
+    /// Estimate of the departure time; may be 0.
     pub origin: Timestamp,
-    /// TAI − UTC in seconds.
+    /// TAI minus UTC, in seconds.
     pub current_utc_offset: i16,
-    /// First element of the comparison; lower is better.
+    /// `priority1`: compared first; the lower value is better.
     pub grandmaster_priority1: u8,
-    /// Quality of the grandmaster.
+    /// Quality of the grandmaster's clock.
     pub grandmaster_quality: ClockQuality,
-    /// Last but one element of the comparison.
+    /// `priority2`: compared after the quality; the lower value is better.
     pub grandmaster_priority2: u8,
-    /// Last element of the comparison.
+    /// Identity of the grandmaster: compared last.
     pub grandmaster: ClockIdentity,
-    /// Boundary clocks between grandmaster and sender.
+    /// Number of boundary clocks between the grandmaster and the sender.
     pub steps_removed: u16,
-    /// `timeSource`: 0x20 GPS, 0x40 PTP, 0x50 NTP, 0xA0 internal oscillator.
+    /// `timeSource`: 0x20 is GPS, 0x40 PTP, 0x50 NTP, 0xA0 an internal oscillator.
     pub time_source: u8,
 }
 

@@ -1,11 +1,11 @@
-//! Delay_Req and Delay_Resp: the end-to-end mechanism (13.6 and 13.8).
+//! Delay_Req and Delay_Resp: the end-to-end delay mechanism (13.6 and 13.8).
 
 use crate::{EmitError, ParseError, PortIdentity, Reader, Timestamp, Writer};
 
-/// Request of a slave.
+/// A slave's request for the arrival time of this message at the master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelayReq {
-    /// 0, or an estimate of the departure within ± 1 s.
+    /// Estimate of the departure time, within ± 1 s; may be 0.
     pub origin: Timestamp,
 }
 
@@ -21,12 +21,12 @@ impl DelayReq {
     }
 }
 
-/// Response of the master.
+/// The master's response to a Delay_Req.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelayResp {
     /// Arrival time of the Delay_Req at the master.
     pub receive: Timestamp,
-    /// Port that sent the Delay_Req; the message is multicast.
+    /// Port that sent the Delay_Req. Other slaves ignore the response, which is multicast.
     pub requesting: PortIdentity,
 }
 

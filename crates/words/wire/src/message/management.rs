@@ -1,22 +1,22 @@
-//! Management (IEEE 1588-2008, 15.4.1): the envelope of a management TLV.
+//! Management (IEEE 1588-2008, 15.4.1): the message that carries a management TLV.
 
 use crate::{EmitError, ParseError, PortIdentity, Reader, Writer};
 
 /// Action of a management message (table 38).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ManagementAction {
-    /// Read a data set.
+    /// Reads a data set.
     #[default]
     Get,
-    /// Write a data set.
+    /// Writes a data set.
     Set,
-    /// Response to Get or Set.
+    /// Responds to a Get or Set.
     Response,
-    /// Execute a command.
+    /// Executes a command.
     Command,
-    /// Response to Command.
+    /// Acknowledges a Command.
     Acknowledge,
-    /// Reserved values 5 to 15, kept.
+    /// A reserved value, 5 to 15, preserved for forwarding.
     Reserved(u8),
 }
 
@@ -44,14 +44,14 @@ impl ManagementAction {
     }
 }
 
-/// Addressing and action; the data set is in the TLV that follows.
+/// Target and action of a management message. The data set is in the TLV that follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Management {
-    /// Addressed port.
+    /// Port to which the message is addressed.
     pub target: PortIdentity,
-    /// Initial number of hops that the message may travel.
+    /// Number of boundary clocks that the message may pass, as set by the sender.
     pub starting_boundary_hops: u8,
-    /// Remaining number of hops.
+    /// Number of boundary clocks that the message may still pass.
     pub boundary_hops: u8,
     /// Requested action.
     pub action: ManagementAction,

@@ -19,20 +19,20 @@ use crate::{EmitError, Header, MessageType, ParseError, Reader, TimeInterval, Wr
 
 macro_rules! bodies {
     ($($name:ident,)*) => {
-        /// The part of a message between header and TLVs, one variant per type.
+        /// The fields of a message between its header and its TLVs, one variant per message type.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[expect(missing_docs, reason = "each variant is its message")]
         pub enum Body { $($name($name),)* }
 
         impl Body {
-            /// The type that the header must have.
+            /// Returns the `messageType` that the header of a message with this body must have.
             pub const fn message_type(&self) -> MessageType {
                 match self { $(Self::$name(_) => MessageType::$name,)* }
             }
 
             fn parse(message_type: MessageType, from: &mut Reader<'_>) -> Result<Self, ParseError> {
-                // A truncated body means that messageLength is wrong, not that the frame is
-                // truncated: Header::parse has checked the frame.
+                // Header::parse has checked that the frame contains messageLength octets, so a body
+                // that is too short means that messageLength itself is wrong.
                 let body = match message_type {
                     $(MessageType::$name => $name::parse(from).map(Self::$name),)*
                 };
@@ -60,19 +60,20 @@ bodies! {
     Signaling, Management,
 }
 
-/// A message of IEEE 1588-2008, its TLVs a view on the received bytes.
+/// A message of IEEE 1588-2008. Its TLVs are a view on the received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// The common header; its type is that of `body`.
+    /// The common header; its message type is that of `body`.
     pub header: Header,
-    /// Type-specific fields.
+    /// Fields that are specific to the message type.
     pub body: Body,
-    /// The TLVs, each checked for even length and for its end.
+    /// The TLVs, each checked for an even length and for its end within the message.
     pub tlvs: Tlvs<'a>,
 }
 
 impl<'a> Message<'a> {
-    /// A message without TLVs; `header` takes the type and control field of `body`.
+    /// Returns a message without TLVs. The message type and control field of `header` are set to
+    /// those of `body`.
     pub fn new(header: Header, body: impl Into<Body>) -> Self {
         let body = body.into();
         let message_type = body.message_type();
@@ -88,14 +89,14 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Returns this message with `tlvs` appended.
+    /// Returns this message with `tlvs` in place of its TLVs.
     pub const fn with_tlvs(mut self, tlvs: Tlvs<'a>) -> Self {
         self.tlvs = tlvs;
         self
     }
 
-    /// Reads a message. Bytes after `messageLength` (padding, a PRP trailer, a UDP/IPv6 filler) are
-    /// ignored.
+    /// Parses a message. Bytes after `messageLength` (padding, a PRP trailer, the two octets after
+    /// UDP over IPv6) are ignored.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, ParseError> {
         let (header, rest) = Header::parse(datagram)?;
         let mut from = Reader::new(rest);
@@ -107,7 +108,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Writes the message and returns its length, which is also its `messageLength`.
+    /// Writes the message and returns its length in octets, which is also its `messageLength`.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut to = Writer::new(buffer);
         Header {
@@ -123,23 +124,24 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Overwrites the `correctionField` of a message that is otherwise forwarded unchanged: a
-/// transparent clock must pass on unknown parts.
+/// Overwrites the `correctionField` in the bytes of a message. Transparent clocks use this to
+/// forward all other bytes unchanged, including parts that they do not know.
 pub fn patch_correction(message: &mut [u8], correction: TimeInterval) -> Result<(), ParseError> {
     let field = message.get_mut(8..16).ok_or(ParseError::Truncated)?;
     field.copy_from_slice(&correction.0.to_be_bytes());
     Ok(())
 }
 
-/// Overwrites `flagField`, for example when a transparent clock converts a one-step Sync to a
-/// two-step one.
+/// Overwrites `flagField` in the bytes of a message. A transparent clock uses this to convert a
+/// one-step Sync to a two-step one.
 pub fn patch_flags(message: &mut [u8], flags: crate::Flags) -> Result<(), ParseError> {
     let field = message.get_mut(6..8).ok_or(ParseError::Truncated)?;
     field.copy_from_slice(&flags.0.to_be_bytes());
     Ok(())
 }
 
-/// Sets `messageLength`, after a TLV was appended or removed; the caller has moved the bytes.
+/// Overwrites `messageLength` in the bytes of a message. The caller has appended or removed the TLV
+/// already.
 pub fn patch_length(message: &mut [u8], length: u16) -> Result<(), ParseError> {
     let field = message.get_mut(2..4).ok_or(ParseError::Truncated)?;
     field.copy_from_slice(&length.to_be_bytes());

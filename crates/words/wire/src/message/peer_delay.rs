@@ -1,13 +1,13 @@
-//! Pdelay_Req, Pdelay_Resp and Pdelay_Resp_Follow_Up: the delay of one link
-//! (IEEE 1588-2008, 13.9 to 13.11).
+//! Pdelay_Req, Pdelay_Resp and Pdelay_Resp_Follow_Up: the peer-delay mechanism, which measures the
+//! delay of one link (IEEE 1588-2008, 13.9 to 13.11).
 
 use crate::{EmitError, ParseError, PortIdentity, Reader, Timestamp, Writer};
 
-/// Request to the neighbour. Ten reserved octets make it as long as its response, so that both take
-/// the same time on the wire.
+/// Request to the neighbour. Ten reserved octets make the request as long as the response, so that
+/// both take the same time on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PdelayReq {
-    /// 0, or an estimate of the departure within ± 1 s.
+    /// Estimate of the departure time, within ± 1 s; may be 0.
     pub origin: Timestamp,
 }
 
@@ -24,12 +24,12 @@ impl PdelayReq {
     }
 }
 
-/// Response of the neighbour.
+/// The neighbour's response to a Pdelay_Req.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PdelayResp {
-    /// Two-step: arrival time of the request at the responder.
+    /// Arrival time of the request at the responder, if the responder is two-step.
     pub request_receipt: Timestamp,
-    /// Port that sent the request.
+    /// Port that sent the Pdelay_Req.
     pub requesting: PortIdentity,
 }
 
@@ -47,12 +47,12 @@ impl PdelayResp {
     }
 }
 
-/// The precise departure time of the response.
+/// Precise departure time of the Pdelay_Resp before this message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PdelayRespFollowUp {
     /// Departure time of the Pdelay_Resp at the responder.
     pub response_origin: Timestamp,
-    /// Port that sent the request.
+    /// Port that sent the Pdelay_Req.
     pub requesting: PortIdentity,
 }
 

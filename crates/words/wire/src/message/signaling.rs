@@ -1,11 +1,11 @@
-//! Signaling (IEEE 1588-2008, 13.12): the address of TLVs.
+//! Signaling (IEEE 1588-2008, 13.12): a message that carries TLVs to another clock.
 
 use crate::{EmitError, ParseError, PortIdentity, Reader, Writer};
 
-/// Address of the TLVs that follow.
+/// Target of the TLVs that follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signaling {
-    /// Addressed port; all ones for every port.
+    /// Port to which the message is addressed; all ones address every port.
     pub target: PortIdentity,
 }
 

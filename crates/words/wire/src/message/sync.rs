@@ -2,11 +2,11 @@
 
 use crate::{EmitError, ParseError, Reader, Timestamp, Writer};
 
-/// An event message whose departure is the transmitted time.
+/// Event message whose departure is the instant that the master distributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sync {
-    /// One-step: the departure. Two-step: an estimate, or 0 (9.5.9.3); only the Follow_Up's time
-    /// counts, so this field can hold a nonce.
+    /// Departure time, in a one-step Sync. In a two-step Sync an estimate, or 0 (9.5.9.3);
+    /// receivers use only the time in the Follow_Up, so this field can hold a nonce.
     pub origin: Timestamp,
 }
 
@@ -25,7 +25,7 @@ impl Sync {
 /// The precise departure time of the Sync with the same `sequenceId`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FollowUp {
-    /// Departure time of the Sync at the grandmaster.
+    /// Departure time of the Sync from the grandmaster, by the grandmaster's clock.
     pub precise_origin: Timestamp,
 }
 

@@ -3,22 +3,22 @@
 use super::text::malformed;
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// A message authentication code over the preceding bytes. This crate only transports it; it does
-/// not compute the code.
+/// A message authentication code over the preceding bytes of the message. This crate only
+/// transports the code; it neither computes nor checks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authentication<'a> {
     /// `SPP`: identifier of the security policy.
     pub policy: u8,
-    /// `secParamIndicator`; linuxptp supports only 0 (no optional fields).
+    /// `secParamIndicator`: the optional fields that are present. linuxptp supports only 0 (none).
     pub parameters: u8,
-    /// `keyID`.
+    /// `keyID`: identifier of the key.
     pub key_id: u32,
-    /// Optional fields, if indicated, and the `ICV`.
+    /// The indicated optional fields, followed by the `ICV` (integrity check value).
     pub rest: &'a [u8],
 }
 
 impl<'a> Authentication<'a> {
-    /// Reads a value.
+    /// Parses the value of a TLV.
     pub fn parse(value: &'a [u8]) -> Result<Self, ParseError> {
         let mut from = Reader::new(value);
         let (policy, parameters) = (from.u8().map_err(malformed)?, from.u8().map_err(malformed)?);
@@ -31,7 +31,8 @@ impl<'a> Authentication<'a> {
         })
     }
 
-    /// Returns the integrity check value, or `None` if unsupported optional fields precede it.
+    /// Returns the integrity check value; `None` if optional fields, which are not supported here,
+    /// precede it.
     pub const fn icv(&self) -> Option<&'a [u8]> {
         if self.parameters == 0 {
             Some(self.rest)
@@ -40,7 +41,7 @@ impl<'a> Authentication<'a> {
         }
     }
 
-    /// Writes the value.
+    /// Writes the value of the TLV.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.u8(self.policy)?;
         to.u8(self.parameters)?;

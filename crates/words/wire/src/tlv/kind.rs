@@ -1,6 +1,6 @@
 //! `tlvType` (IEEE 1588-2008, table 34; 2019, table 52).
 
-/// The type of a TLV. A number, not an enum: unknown types are forwarded.
+/// Type of a TLV. This is a number and not an enum, because TLVs of unknown types are forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TlvType(pub u16);
 
@@ -9,7 +9,8 @@ macro_rules! kinds {
         impl TlvType {
             $($(#[$doc])* pub const $name: Self = Self($value);)*
 
-            /// Name in the standard, or `None` for a type without a name here.
+            /// Returns the name of this type in the standard; `None` for types that are not listed
+            /// here.
             pub const fn name(self) -> Option<&'static str> {
                 match self { $(Self::$name => Some(stringify!($name)),)* _ => None }
             }
@@ -24,52 +25,52 @@ kinds! {
     MANAGEMENT_ERROR_STATUS = 0x0002,
     /// Extension of an organisation.
     ORGANIZATION_EXTENSION = 0x0003,
-    /// Request for unicast transmission.
+    /// Request for unicast messages.
     REQUEST_UNICAST_TRANSMISSION = 0x0004,
-    /// Grant of unicast transmission for a limited time.
+    /// Grant of unicast messages for a limited time.
     GRANT_UNICAST_TRANSMISSION = 0x0005,
-    /// End of unicast transmission.
+    /// Request to end unicast messages.
     CANCEL_UNICAST_TRANSMISSION = 0x0006,
-    /// Acknowledgement of the end.
+    /// Acknowledgement that unicast messages have ended.
     ACKNOWLEDGE_CANCEL_UNICAST_TRANSMISSION = 0x0007,
-    /// Boundary clocks passed.
+    /// Boundary clocks that an Announce has passed.
     PATH_TRACE = 0x0008,
-    /// A local time in addition to PTP's.
+    /// Offset of a local time from PTP time, and its next change.
     ALTERNATE_TIME_OFFSET_INDICATOR = 0x0009,
-    /// Annex K of 2008, experimental.
+    /// Integrity check of a message (annex K of 2008, experimental).
     AUTHENTICATION_2008 = 0x2000,
-    /// Annex K of 2008, experimental.
+    /// Challenge and response for a security association (annex K of 2008, experimental).
     AUTHENTICATION_CHALLENGE = 0x2001,
-    /// Annex K of 2008, experimental.
+    /// Update of a security association (annex K of 2008, experimental).
     SECURITY_ASSOCIATION_UPDATE = 0x2002,
-    /// Annex L of 2008, experimental.
+    /// Cumulative frequency offset from the grandmaster (annex L of 2008, experimental).
     CUM_FREQ_SCALE_FACTOR_OFFSET = 0x2003,
-    /// 2019: extension of an organisation, which boundary clocks propagate.
+    /// Extension of an organisation that boundary clocks propagate (2019).
     ORGANIZATION_EXTENSION_PROPAGATE = 0x4000,
-    /// 2019: extension of an organisation, which boundary clocks do not propagate.
+    /// Extension of an organisation that boundary clocks do not propagate (2019).
     ORGANIZATION_EXTENSION_DO_NOT_PROPAGATE = 0x8000,
-    /// 2019.
+    /// Parameters of layer-1 synchronisation, for the high-accuracy profile (2019).
     L1_SYNC = 0x8001,
-    /// 2019.
+    /// Transport and delay mechanisms that a port supports (2019).
     PORT_COMMUNICATION_AVAILABILITY = 0x8002,
-    /// 2019.
+    /// Network address of the sending port (2019).
     PROTOCOL_ADDRESS = 0x8003,
-    /// 2019.
+    /// Timestamps of the Syncs that a slave received (2019).
     SLAVE_RX_SYNC_TIMING_DATA = 0x8004,
-    /// 2019.
+    /// Offsets and delays that a slave computed from Syncs (2019).
     SLAVE_RX_SYNC_COMPUTED_DATA = 0x8005,
-    /// 2019.
+    /// Timestamps of the event messages that a slave sent (2019).
     SLAVE_TX_EVENT_TIMESTAMPS = 0x8006,
-    /// 2019.
+    /// Ratio of the grandmaster's frequency to the sender's (2019).
     CUMULATIVE_RATE_RATIO = 0x8007,
-    /// 2019: padding, to make a message longer.
+    /// Padding that makes a message longer (2019).
     PAD = 0x8008,
-    /// 2019, 16.14: a message authentication code.
+    /// Message authentication code (2019, 16.14).
     AUTHENTICATION = 0x8009,
 }
 
 impl TlvType {
-    /// Returns true if the value starts with an organisation's identifier.
+    /// Returns true if the value of TLVs of this type starts with an organisation's identifier.
     pub const fn is_organization(self) -> bool {
         matches!(self.0, 0x0003 | 0x4000 | 0x8000)
     }

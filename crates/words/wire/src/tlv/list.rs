@@ -1,4 +1,4 @@
-//! The TLVs of a message, in sequence.
+//! The sequence of TLVs in a message.
 
 use super::TlvType;
 use crate::{EmitError, ParseError, Reader, Writer};
@@ -8,21 +8,20 @@ use crate::{EmitError, ParseError, Reader, Writer};
 pub struct Tlv<'a> {
     /// Type of the TLV.
     pub kind: TlvType,
-    /// Its value; even in length.
+    /// Value of the TLV; its length is even.
     pub value: &'a [u8],
 }
 
-/// A checked run of TLVs: every length is even and the last ends where the
-/// message does. Trailing zero-length TLVs are accepted, though statime refuses
-/// them.
+/// A validated sequence of TLVs: every length is even, and the last TLV ends at the end of the
+/// message. TLVs of length zero at the end are accepted (statime rejects them).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tlvs<'a>(&'a [u8]);
 
 impl<'a> Tlvs<'a> {
-    /// No TLV.
+    /// The empty sequence.
     pub const EMPTY: Self = Self(&[]);
 
-    /// Checks the framing of `bytes`.
+    /// Checks that `bytes` is a sequence of whole TLVs of even length.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let mut from = Reader::new(bytes);
         while !from.rest().is_empty() {
@@ -31,12 +30,12 @@ impl<'a> Tlvs<'a> {
         Ok(Self(bytes))
     }
 
-    /// Returns the whole run as bytes of the message.
+    /// Returns the encoded sequence.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.0
     }
 
-    /// The TLVs in order.
+    /// Iterates over the TLVs, in the order of the message.
     pub fn iter(&self) -> impl Iterator<Item = Tlv<'a>> + use<'a> {
         let mut from = Reader::new(self.0);
         core::iter::from_fn(move || next(&mut from).ok())
@@ -56,17 +55,17 @@ fn next<'a>(from: &mut Reader<'a>) -> Result<Tlv<'a>, ParseError> {
     })
 }
 
-/// Builds a run of TLVs in a buffer of the caller.
+/// Builds a sequence of TLVs in a buffer of the caller.
 #[derive(Debug)]
 pub struct TlvWriter<'a>(&'a mut [u8], usize);
 
 impl<'a> TlvWriter<'a> {
-    /// Starts empty.
+    /// Returns a writer at the front of `buffer`.
     pub const fn new(buffer: &'a mut [u8]) -> Self {
         Self(buffer, 0)
     }
 
-    /// Appends a TLV with a value written by `fill`. On error nothing is appended.
+    /// Appends a TLV whose value `fill` writes. After an error, the sequence is unchanged.
     pub fn push(
         &mut self,
         kind: TlvType,
@@ -91,7 +90,7 @@ impl<'a> TlvWriter<'a> {
         self.push(tlv.kind, |to| to.put(tlv.value))
     }
 
-    /// Returns the built run.
+    /// Returns the sequence that was built.
     pub fn finish(self) -> Tlvs<'a> {
         Tlvs(&self.0[..self.1])
     }

@@ -4,18 +4,18 @@ use super::PtpText;
 use super::text::malformed;
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// A management identifier and its data set, which is left as bytes: its format depends on the
-/// identifier, and this project uses only a few.
+/// A management identifier and its data set. The data set stays encoded: its format depends on the
+/// identifier, and this project uses only a few identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManagementTlv<'a> {
     /// `managementId` (table 40).
     pub id: u16,
-    /// The data set.
+    /// The data set, encoded.
     pub data: &'a [u8],
 }
 
 impl<'a> ManagementTlv<'a> {
-    /// Reads a value.
+    /// Parses the value of a TLV.
     pub fn parse(value: &'a [u8]) -> Result<Self, ParseError> {
         let mut from = Reader::new(value);
         Ok(Self {
@@ -24,7 +24,7 @@ impl<'a> ManagementTlv<'a> {
         })
     }
 
-    /// Writes the value.
+    /// Writes the value of the TLV.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.u16(self.id)?;
         to.put(self.data)
@@ -43,7 +43,7 @@ pub struct ManagementErrorStatus<'a> {
 }
 
 impl<'a> ManagementErrorStatus<'a> {
-    /// Reads a value. Some senders omit the text entirely.
+    /// Parses the value of a TLV. The text may be missing, because some senders omit it.
     pub fn parse(value: &'a [u8]) -> Result<Self, ParseError> {
         let mut from = Reader::new(value);
         let error = from.u16().map_err(malformed)?;
@@ -57,7 +57,7 @@ impl<'a> ManagementErrorStatus<'a> {
         Ok(Self { error, id, display })
     }
 
-    /// Writes the value.
+    /// Writes the value of the TLV.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.u16(self.error)?;
         to.u16(self.id)?;

@@ -1,4 +1,4 @@
-//! Type, length, value: optional parts of a message (IEEE 1588-2008, clause 14).
+//! TLVs (type, length, value): the optional parts of a message (IEEE 1588-2008, clause 14).
 
 mod alternate_time_offset;
 mod authentication;
@@ -28,7 +28,7 @@ pub use unicast::{UnicastCancel, UnicastGrant, UnicastRequest};
 
 use crate::ParseError;
 
-/// A TLV with a decoded value.
+/// A TLV whose value has been decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlvBody<'a> {
     /// MANAGEMENT.
@@ -47,19 +47,19 @@ pub enum TlvBody<'a> {
     PathTrace(PathTrace<'a>),
     /// ALTERNATE_TIME_OFFSET_INDICATOR.
     AlternateTimeOffset(AlternateTimeOffset<'a>),
-    /// IEEE_C37_238, either version.
+    /// IEEE_C37_238 of the power profile, edition 2011 or 2017.
     PowerProfile(PowerProfile),
-    /// Extension of another organisation.
+    /// ORGANIZATION_EXTENSION of an organisation other than IEEE C37.238.
     Organization(OrganizationExtension<'a>),
-    /// AUTHENTICATION of 2019.
+    /// AUTHENTICATION of IEEE 1588-2019.
     Authentication(Authentication<'a>),
-    /// Any other type, including the experimental security TLVs of annex K and
-    /// CUM_FREQ_SCALE_FACTOR_OFFSET: not decoded.
+    /// A TLV of any other type, not decoded. These include the experimental security TLVs of annex
+    /// K, and CUM_FREQ_SCALE_FACTOR_OFFSET.
     Other(Tlv<'a>),
 }
 
 impl<'a> TlvBody<'a> {
-    /// Decodes `tlv`; fails if its value does not have its type's format.
+    /// Decodes `tlv`; fails if the value is not in the format of its type.
     pub fn parse(tlv: Tlv<'a>) -> Result<Self, ParseError> {
         let value = tlv.value;
         Ok(match tlv.kind {

@@ -3,19 +3,19 @@
 use super::text::malformed;
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// TLV of an organisation.
+/// TLV that an organisation defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrganizationExtension<'a> {
-    /// `organizationId`: an OUI.
+    /// `organizationId`: the OUI of the organisation.
     pub organization: [u8; 3],
-    /// `organizationSubType`.
+    /// `organizationSubType`: distinguishes the organisation's TLVs.
     pub sub_type: [u8; 3],
-    /// `dataField`.
+    /// `dataField`, in a format that the organisation defines.
     pub data: &'a [u8],
 }
 
 impl<'a> OrganizationExtension<'a> {
-    /// Reads a value.
+    /// Parses the value of a TLV.
     pub fn parse(value: &'a [u8]) -> Result<Self, ParseError> {
         let mut from = Reader::new(value);
         let organization = from.array().map_err(malformed)?;
@@ -27,7 +27,7 @@ impl<'a> OrganizationExtension<'a> {
         })
     }
 
-    /// Writes the value.
+    /// Writes the value of the TLV.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.put(&self.organization)?;
         to.put(&self.sub_type)?;

@@ -2,12 +2,12 @@
 
 use crate::{ClockIdentity, EmitError, ParseError, Writer};
 
-/// Boundary clocks that an Announce has passed, the grandmaster first.
+/// Identities of the clocks that an Announce has passed: the grandmaster, then boundary clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathTrace<'a>(&'a [u8]);
 
 impl<'a> PathTrace<'a> {
-    /// Reads a value, which must consist of whole identities.
+    /// Parses the value of a TLV, which must be a whole number of clock identities.
     pub fn parse(value: &'a [u8]) -> Result<Self, ParseError> {
         if !value.len().is_multiple_of(8) {
             return Err(ParseError::TlvValue);
@@ -15,12 +15,12 @@ impl<'a> PathTrace<'a> {
         Ok(Self(value))
     }
 
-    /// The clocks in order.
+    /// Iterates over the identities, from the grandmaster on.
     pub fn iter(&self) -> impl Iterator<Item = ClockIdentity> + use<'a> {
         self.0.as_chunks::<8>().0.iter().copied().map(ClockIdentity)
     }
 
-    /// Writes the value.
+    /// Writes the value of the TLV.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.put(self.0)
     }

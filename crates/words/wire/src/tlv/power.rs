@@ -1,43 +1,44 @@
-//! IEEE_C37_238: TLV of the power profile in an Announce.
+//! IEEE_C37_238: the TLV that the power profile adds to Announce messages.
 
 use crate::{EmitError, ParseError, Reader, Writer};
 
 /// `organizationId` of IEEE C37.238.
 pub const C37_238_ORGANIZATION: [u8; 3] = [0x1c, 0x12, 0x9d];
 
-/// Edition of the TLV.
+/// Edition of the TLV, with the fields that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerProfileVersion {
-    /// Sub-type 1: separate grandmaster and network inaccuracy, in ns.
+    /// Edition 2011 (sub-type 1): the inaccuracies of grandmaster and network are separate, both in
+    /// ns.
     V2011 {
-        /// `grandmasterTimeInaccuracy`.
+        /// `grandmasterTimeInaccuracy`, in ns.
         grandmaster_ns: u32,
-        /// `networkTimeInaccuracy`; each transparent clock adds its own.
+        /// `networkTimeInaccuracy`, in ns; each transparent clock adds its own contribution.
         network_ns: u32,
     },
-    /// Sub-type 2: one sum, in ns.
+    /// Edition 2017 (sub-type 2): a single inaccuracy, the sum, in ns.
     V2017 {
-        /// `totalTimeInaccuracy`; each transparent clock adds its own.
+        /// `totalTimeInaccuracy`, in ns; each transparent clock adds its own contribution.
         total_ns: u32,
     },
 }
 
-/// Grandmaster's short identifier and inaccuracy of the time.
+/// Short identifier of the grandmaster, and the inaccuracy of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerProfile {
     /// `grandmasterID`, 3 to 254.
     pub grandmaster_id: u16,
-    /// Fields of the edition.
+    /// Edition of the TLV and its inaccuracies.
     pub version: PowerProfileVersion,
 }
 
 impl PowerProfile {
-    /// Inaccuracy that means "beyond the range, or not known".
+    /// Value of an inaccuracy that is out of range or not known.
     pub const UNKNOWN_NS: u32 = u32::MAX;
 
-    /// Reads the value of an ORGANIZATION_EXTENSION; `None` if it is another organisation's. The
-    /// 2011 text prints a length of 12, the rule of IEEE 1588 gives 18: the value's end is not
-    /// checked, so both are accepted.
+    /// Parses the value of an ORGANIZATION_EXTENSION; `None` if it belongs to another organisation.
+    /// IEEE C37.238-2011 states a length of 12, while the rule of IEEE 1588 gives 18. Both are
+    /// accepted: octets after the last field are not checked.
     pub fn parse(value: &[u8]) -> Option<Result<Self, ParseError>> {
         let sub_type = match value.strip_prefix(&C37_238_ORGANIZATION)? {
             [0, 0, sub_type @ (1 | 2), ..] => *sub_type,
@@ -62,7 +63,7 @@ impl PowerProfile {
         Some(read().map_err(super::text::malformed))
     }
 
-    /// Writes the value: 18 octets, the only length that ptp4l accepts.
+    /// Writes the value of the TLV: 18 octets, the only length that ptp4l accepts.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         let (sub_type, first, second) = match self.version {
             PowerProfileVersion::V2011 {
@@ -79,8 +80,8 @@ impl PowerProfile {
         to.u16(0)
     }
 
-    /// Returns the TLV as passed on by a transparent clock, with `added_ns` of inaccuracy added.
-    /// "Unknown" stays unchanged, and a sum that would overflow becomes "unknown".
+    /// Returns the TLV that a transparent clock forwards: `added_ns` nanoseconds are added to its
+    /// inaccuracy. "Unknown" stays unchanged, and a sum that would overflow becomes "unknown".
     pub const fn less_accurate(mut self, added_ns: u32) -> Self {
         match &mut self.version {
             PowerProfileVersion::V2011 {

@@ -1,10 +1,10 @@
-//! The signed TLV: every hop signs its own correction.
+//! The signed TLV, in which every transparent clock on the path (hop) signs its own correction.
 //!
-//! It is appended to Follow_Up, Pdelay_Resp_Follow_Up and Announce, never to Sync, Pdelay_Req or
-//! Pdelay_Resp: ptp4l 3.1.1 drops those with any TLV. Its type is
+//! The TLV is appended to Follow_Up, Pdelay_Resp_Follow_Up and Announce, never to Sync, Pdelay_Req
+//! or Pdelay_Resp: ptp4l 3.1.1 drops the latter three if they contain any TLV. Its type is
 //! ORGANIZATION_EXTENSION_DO_NOT_PROPAGATE, so that clocks that do not know it ignore it and
-//! transparent clocks forward it. The organisation is configurable and experimental: the project
-//! owns no OUI.
+//! transparent clocks forward it. The organisation's identifier is configurable and experimental:
+//! the project owns no OUI.
 //!
 //! ```text
 //! off len
@@ -17,17 +17,17 @@
 //!        Ed25519: the grandmaster's signature (64), then n × (entry, signature 64)
 //! ```
 //!
-//! The signed texts are not transmitted in addition; `timeloom-ptp` builds them.
+//! The texts that are signed are not transmitted; `timeloom-ptp` builds them from the message.
 
 use super::text::malformed;
 use super::{Entry, EntryForm, Tlv, TlvType};
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// Message type that the TLV signs.
+/// Type of the message that the TLV signs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SubType {
-    /// A Follow_Up with its chain of hops.
+    /// A Follow_Up, signed by the grandmaster and by each hop.
     FollowUp = 1,
     /// A Pdelay_Resp_Follow_Up.
     Pdelay = 2,
@@ -35,17 +35,17 @@ pub enum SubType {
     Announce = 3,
 }
 
-/// Signature scheme.
+/// Signature scheme of the TLV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Suite {
-    /// BLS12-381, signatures in G1, all hops in one aggregate of 48 octets.
+    /// BLS12-381 with signatures in G1: the signatures of all hops form one aggregate of 48 octets.
     Bls = 1,
-    /// Ed25519, one signature of 64 octets per signer.
+    /// Ed25519: each signer has its own signature of 64 octets.
     Ed25519 = 2,
     /// Like [`Suite::Bls`], but a Follow_Up is signed with a key that is used for one Sync only, so
-    /// that most of the signature can be computed in advance. One key per egress port; entries
-    /// contain the port.
+    /// that most of the signature can be computed in advance. Each egress port of a clock has its
+    /// own key, so the entries contain the port.
     BlsOnce = 5,
 }
 
@@ -53,17 +53,18 @@ impl Suite {
     /// All suites.
     pub const ALL: [Self; 3] = [Self::Bls, Self::Ed25519, Self::BlsOnce];
 
-    /// Octets of one signature (BLS: of the aggregate).
+    /// Returns the length of one signature in octets; for BLS, of the aggregate.
     pub const fn signature_length(self) -> usize {
         if self.is_aggregate() { 48 } else { 64 }
     }
 
-    /// Returns true if all hops share one signature.
+    /// Returns true if the signatures of all hops form one aggregate.
     pub const fn is_aggregate(self) -> bool {
         matches!(self, Self::Bls | Self::BlsOnce)
     }
 
-    /// Returns the suite of a version octet.
+    /// Decodes the suite from the octet that contains version and suite; `None` if either is
+    /// unknown.
     pub const fn of_version_octet(octet: u8) -> Option<Self> {
         match octet {
             0x11 => Some(Self::Bls),
@@ -74,26 +75,26 @@ impl Suite {
     }
 }
 
-/// The flags octet.
+/// The flags octet of the TLV.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignedFlags(pub u8);
 
 impl SignedFlags {
-    /// Entries are compact.
+    /// The entries are compact ([`EntryForm::Compact`] or [`EntryForm::CompactWithPort`]).
     pub const COMPACT: u8 = 1;
-    /// The Sync's `originTimestamp` is a nonce and is signed.
+    /// The Sync's `originTimestamp` contains a nonce, which is signed.
     pub const NONCE: u8 = 2;
-    /// The VLAN identifier is signed.
+    /// The VLAN identifier of the message is signed.
     pub const VID: u8 = 4;
-    /// A hop turned a one-step Sync into a two-step one.
+    /// A hop converted the Sync from one-step to two-step.
     pub const CONVERTED: u8 = 8;
-    /// The chain was broken before the first signer in it, which indicates this by starting anew;
-    /// there is no grandmaster's signature.
+    /// The first signer of this TLV found the chain of signatures broken and started a new one, so
+    /// the grandmaster's signature is missing.
     pub const RESTARTED: u8 = 16;
-    /// A hop had no space or no key and could not sign: the path is incomplete.
+    /// A hop could not sign, for lack of space or of a key: its correction is not covered.
     pub const INCOMPLETE: u8 = 32;
-    /// [`Suite::BlsOnce`]: the grandmaster had no prepared key for this Sync, and signed with its
-    /// ordinary key. (64 is the consent to unsigned clocks.)
+    /// With [`Suite::BlsOnce`]: the grandmaster had no prepared key left for this Sync, and signed
+    /// with its ordinary key. (Bit 64 is the consent to unsigned clocks.)
     pub const ORDINARY: u8 = 128;
 
     /// Returns true if `bit` is set.
@@ -102,30 +103,30 @@ impl SignedFlags {
     }
 }
 
-/// The fixed part.
+/// The fields of the TLV before its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignedHead {
-    /// `organizationId`.
+    /// `organizationId`: identifier of the organisation.
     pub organization: [u8; 3],
     /// Type of the signed message.
     pub sub_type: SubType,
     /// Signature scheme.
     pub suite: Suite,
-    /// Flags.
+    /// Flags about the chain and its entries.
     pub flags: SignedFlags,
-    /// Generation of the keys.
+    /// `keyEpoch`: generation of the keys.
     pub key_epoch: u8,
-    /// High 32 bits of the 48-bit sequence.
+    /// High 32 bits of the 48-bit sequence number; the low 16 bits are `sequenceId`.
     pub sequence_high: u32,
 }
 
 impl SignedHead {
-    /// Version of this layout.
+    /// Version of the TLV's layout.
     pub const VERSION: u8 = 1;
-    /// Octets before the entries, with type and length.
+    /// Octets of the TLV before the entries, including type and length fields.
     pub const LENGTH: usize = 18;
 
-    /// Returns the form of the entries.
+    /// Returns the form of the TLV's entries.
     pub const fn form(&self) -> EntryForm {
         match (self.flags.has(SignedFlags::COMPACT), self.suite) {
             (false, _) => EntryForm::Full,
@@ -138,18 +139,19 @@ impl SignedHead {
 /// A view on a received signed TLV whose lengths have been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignedTlv<'a> {
-    /// The fixed part.
+    /// The fields before the entries.
     pub head: SignedHead,
-    /// Number of transparent clocks that signed.
+    /// Number of transparent clocks that signed (`hopCount`).
     pub hops: u8,
     body: &'a [u8],
 }
 
 impl<'a> SignedTlv<'a> {
-    /// More hops than any profile has; the signed texts are sized for it.
+    /// Maximum number of hops, more than any profile permits. Buffers of signed texts have this
+    /// size.
     pub const MAX_HOPS: u8 = 32;
 
-    /// Reads `tlv`; `None` if it is not a signed TLV of `organization`.
+    /// Parses `tlv`; `None` if it is not a signed TLV of `organization`.
     pub fn parse(tlv: Tlv<'a>, organization: [u8; 3]) -> Option<Result<Self, ParseError>> {
         if !tlv.kind.is_organization() || !tlv.value.starts_with(&organization) {
             return None;
@@ -184,8 +186,8 @@ impl<'a> SignedTlv<'a> {
             hops,
             body: from.rest(),
         };
-        // Only a chain of hops has entries. The length must be exact, so that the TLV contains no
-        // unsigned bytes.
+        // Only the TLV of a Follow_Up has entries. The length must be exact, so that the TLV
+        // contains no unsigned bytes.
         if hops > Self::MAX_HOPS
             || (hops > 0 && sub_type != SubType::FollowUp)
             || tlv.body.len() != Self::body_length(suite, head.form(), hops)
@@ -201,12 +203,12 @@ impl<'a> SignedTlv<'a> {
         suite.signature_length() + hops as usize * per_hop
     }
 
-    /// Octets of the whole TLV with type and length.
+    /// Returns the length of a whole TLV in octets, including its type and length fields.
     pub const fn length(suite: Suite, form: EntryForm, hops: u8) -> usize {
         SignedHead::LENGTH + Self::body_length(suite, form, hops)
     }
 
-    /// The aggregate (BLS) or the grandmaster's signature (Ed25519).
+    /// Returns the aggregate signature (BLS), or the grandmaster's signature (Ed25519).
     pub fn signature(&self) -> &'a [u8] {
         if self.head.suite.is_aggregate() {
             &self.body[self.body.len() - 48..]
@@ -215,7 +217,8 @@ impl<'a> SignedTlv<'a> {
         }
     }
 
-    /// Returns the hops in the order of signing; the signature is empty for BLS.
+    /// Iterates over the hops in the order of signing, each with its signature; for BLS that
+    /// signature is empty.
     pub fn entries(&self) -> impl Iterator<Item = (Entry, &'a [u8])> + use<'a> {
         let form = self.head.form();
         let (skip, signature) = if self.head.suite.is_aggregate() {
@@ -230,8 +233,8 @@ impl<'a> SignedTlv<'a> {
         })
     }
 
-    /// Writes the value of a TLV: the head, then the output of `fill`. `hops` must be the number of
-    /// entries that `fill` writes.
+    /// Writes the value of a TLV: the head, followed by the output of `fill`. `hops` must be the
+    /// number of entries that `fill` writes.
     pub fn emit(
         head: &SignedHead,
         hops: u8,
@@ -248,6 +251,6 @@ impl<'a> SignedTlv<'a> {
         fill(to)
     }
 
-    /// TLV type used by the project.
+    /// Type of the TLV.
     pub const KIND: TlvType = TlvType::ORGANIZATION_EXTENSION_DO_NOT_PROPAGATE;
 }

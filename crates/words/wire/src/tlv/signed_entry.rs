@@ -1,22 +1,22 @@
-//! Entry of one transparent clock in the signed TLV.
+//! Entries of the signed TLV, one for each transparent clock that signed.
 
 use crate::{ClockIdentity, EmitError, ParseError, Reader, TimeInterval, Writer};
 
-/// Form of entries: clocks by full identity or by their index in the key file.
+/// Encoding of entries: clocks are given by full identity, or by their index in the key file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryForm {
     /// 18 octets: identity 8, ports 1 + 1, contribution 8.
     Full,
-    /// 8 octets: index 2, contribution 6. The ports are omitted and count as 0; the signed previous
-    /// and next hops still identify both links.
+    /// 8 octets: index 2, contribution 6. The ports are omitted and count as 0. Both links of the
+    /// hop are identified nevertheless, because the previous and the next hop are signed.
     Compact,
-    /// Like compact, with 6 of the index's 16 bits for the egress port, by which the signer's key
-    /// is found: indices end at 1023, ports at 63.
+    /// Like [`EntryForm::Compact`], but 6 of the index's 16 bits hold the egress port, which
+    /// selects the signer's key. The greatest index is 1023, the greatest port 63.
     CompactWithPort,
 }
 
 impl EntryForm {
-    /// Octets of an entry.
+    /// Returns the length of an entry, in octets.
     pub const fn length(self) -> usize {
         match self {
             Self::Full => 18,
@@ -25,10 +25,10 @@ impl EntryForm {
     }
 }
 
-/// Signer, as given in the entry.
+/// Clock that signed an entry, in the form that the entry contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Signer {
-    /// Full identity.
+    /// Full clock identity.
     Identity(ClockIdentity),
     /// Index in the key file.
     Index(u16),
@@ -43,18 +43,17 @@ impl core::fmt::Display for Signer {
     }
 }
 
-/// A hop: signer, ports, and contribution.
+/// One hop of the path: the signing clock, its ports, and its contribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The signer.
     pub signer: Signer,
-    /// Ingress port of the Sync; 0 in compact entries.
+    /// Port by which the Sync arrived; 0 in compact entries.
     pub ingress_port: u8,
-    /// Egress port of the Sync; 0 in compact entries, unless they are
-    /// [`EntryForm::CompactWithPort`].
+    /// Port by which the Sync departed; 0 in entries of [`EntryForm::Compact`].
     pub egress_port: u8,
-    /// Contribution of the hop to `correctionField`: residence time, delay of the ingress link,
-    /// asymmetry. Compact entries hold 48 bits, ± 2.147 s.
+    /// Contribution of the hop to `correctionField`: residence time, delay of the ingress link and
+    /// asymmetry. A compact entry has 48 bits for it, a range of ± 2.147 s.
     pub contribution: TimeInterval,
 }
 
@@ -78,15 +77,15 @@ impl Entry {
                     signer: Signer::Index(index),
                     ingress_port: 0,
                     egress_port,
-                    // Shifted up and down again to extend the sign of 48 bits.
+                    // The shifts up and down extend the sign of the 48-bit number.
                     contribution: TimeInterval(((from.u48()? << 16) as i64) >> 16),
                 }
             }
         })
     }
 
-    /// Writes the entry in the form of its signer. A contribution beyond 48 bits is an error, and
-    /// so are a port or an index beyond their bits: none may be sent truncated.
+    /// Writes the entry in the form that its signer implies. Fails if the contribution, port or
+    /// index does not fit its bits, since a truncated value must not be sent.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         match self.signer {
             Signer::Identity(clock) => {
@@ -111,5 +110,5 @@ impl Entry {
     }
 }
 
-/// The largest index that can be combined with a port.
+/// Greatest index that can be encoded together with a port.
 pub const INDEX_BESIDE_PORT: u16 = 0x3ff;

@@ -2,11 +2,11 @@
 
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// A length octet and that many octets of UTF-8, which are not validated: the text is displayed,
-/// never compared.
+/// A length octet and that many octets of UTF-8. The octets are not validated, because the text is
+/// displayed and never compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PtpText<'a>(
-    /// At most 255 octets.
+    /// The octets of the text, at most 255.
     pub &'a [u8],
 );
 
@@ -16,8 +16,8 @@ impl<'a> PtpText<'a> {
         Ok(Self(from.take(length)?))
     }
 
-    /// Writes the text and, if text and length octet are odd together, one zero, so that a TLV that
-    /// ends with it has an even length.
+    /// Writes the length octet and the text. Appends a zero octet if their total length is odd, so
+    /// that a TLV that ends with the text has an even length.
     pub(super) fn emit_padded(self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.u8(u8::try_from(self.0.len()).map_err(|_| EmitError::TooLong)?)?;
         to.put(self.0)?;
@@ -29,7 +29,8 @@ impl<'a> PtpText<'a> {
     }
 }
 
-/// Reports a value of a known TLV that is too short for its fields.
+/// Converts [`ParseError::Truncated`] to the error for a malformed TLV value: the value is too
+/// short for its fields.
 pub(super) fn malformed(error: ParseError) -> ParseError {
     match error {
         ParseError::Truncated => ParseError::TlvValue,

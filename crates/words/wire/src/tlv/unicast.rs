@@ -3,19 +3,19 @@
 use super::text::malformed;
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// Request for unicast messages of a type.
+/// Request for unicast messages of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnicastRequest {
-    /// `messageType` nibble.
+    /// Requested message type, as `messageType` nibble.
     pub message_type: u8,
-    /// Requested interval, log2 of seconds.
+    /// Requested interval between messages, as log2 of seconds.
     pub log_interval: i8,
-    /// Duration in seconds.
+    /// Requested duration of the transmission, in seconds.
     pub duration_s: u32,
 }
 
 impl UnicastRequest {
-    /// Reads a value.
+    /// Parses the value of a TLV.
     pub fn parse(value: &[u8]) -> Result<Self, ParseError> {
         let mut from = Reader::new(value);
         let mut read = || {
@@ -28,7 +28,7 @@ impl UnicastRequest {
         read().map_err(malformed)
     }
 
-    /// Writes the value.
+    /// Writes the value of the TLV.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.u8(self.message_type << 4)?;
         to.u8(self.log_interval as u8)?;
@@ -39,14 +39,15 @@ impl UnicastRequest {
 /// Grant of unicast messages for a limited time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnicastGrant {
-    /// The granted request; a duration of 0 refuses.
+    /// The request that is granted, with the granted interval and duration; duration 0 is a
+    /// refusal.
     pub granted: UnicastRequest,
-    /// True if a renewal is likely to be granted.
+    /// True if the granter is likely to grant a renewal.
     pub renewal_invited: bool,
 }
 
 impl UnicastGrant {
-    /// Reads a value.
+    /// Parses the value of a TLV.
     pub fn parse(value: &[u8]) -> Result<Self, ParseError> {
         let granted = UnicastRequest::parse(value)?;
         let last = value.get(7).ok_or(ParseError::TlvValue)?;
@@ -56,7 +57,7 @@ impl UnicastGrant {
         })
     }
 
-    /// Writes the value.
+    /// Writes the value of the TLV.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         self.granted.emit(to)?;
         to.u8(0)?;
@@ -64,15 +65,15 @@ impl UnicastGrant {
     }
 }
 
-/// End of unicast messages of a type; also its acknowledgement.
+/// Request to end unicast messages of one type; also used as its acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnicastCancel {
-    /// `messageType` nibble.
+    /// Message type to end, as `messageType` nibble.
     pub message_type: u8,
 }
 
 impl UnicastCancel {
-    /// Reads a value.
+    /// Parses the value of a TLV.
     pub fn parse(value: &[u8]) -> Result<Self, ParseError> {
         let first = value.first().ok_or(ParseError::TlvValue)?;
         Ok(Self {
@@ -80,7 +81,7 @@ impl UnicastCancel {
         })
     }
 
-    /// Writes the value.
+    /// Writes the value of the TLV.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.u8(self.message_type << 4)?;
         to.u8(0)

@@ -34,7 +34,7 @@ fn what_ptp4l_sends_is_read_and_written_again_byte_for_byte() {
         let message = Message::parse(&datagram).unwrap();
         let length = message.emit(&mut buffer).unwrap();
         assert_eq!(&buffer[..length], &datagram[..length], "{message:?}");
-        // Only padding follows.
+        // Only zero padding follows the message.
         assert!(datagram[length..].iter().all(|byte| *byte == 0));
         types.insert(message.header.message_type);
     }

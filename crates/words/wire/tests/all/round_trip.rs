@@ -1,4 +1,4 @@
-//! Round trips of every message and TLV, from values to bytes and from bytes to values; arbitrary
+//! Round trips of every message and TLV, from values to bytes and from bytes to values. Arbitrary
 //! bytes are rejected without a panic.
 
 use crate::strategies::{message, tlv_bytes};
@@ -35,7 +35,7 @@ proptest! {
         let message = template.with_tlvs(Tlvs::parse(&tlvs).unwrap());
         let mut buffer = [0u8; 2048];
         let length = message.emit(&mut buffer).unwrap();
-        // Bytes after the message are not part of it.
+        // Bytes after the message, such as padding, are ignored.
         buffer[length..length + padding].fill(0xa5);
         let read = Message::parse(&buffer[..length + padding]).unwrap();
         prop_assert_eq!(read, message);
@@ -108,7 +108,7 @@ proptest! {
         let mut buffer = [0u8; 200];
         let length = datagram.emit(&mut buffer).unwrap();
         prop_assert_eq!(UdpDatagram::parse(&buffer[..length]).unwrap(), datagram);
-        // One flipped bit of the payload is detected.
+        // A single flipped bit of the payload makes the checksum wrong.
         if !payload.is_empty() {
             let at = length - 1 - flip.index(payload.len());
             buffer[at] ^= 0x10;

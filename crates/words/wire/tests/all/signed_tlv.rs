@@ -1,4 +1,5 @@
-//! The signed TLV: sizes as designed, round trip, and nothing unsigned inside.
+//! The signed TLV: its sizes, its round trip, and the rejection of lengths that leave unsigned
+//! bytes.
 
 use proptest::prelude::*;
 use timeloom_wire::tlv::{
@@ -69,7 +70,7 @@ fn build<'a>(suite: Suite, form: EntryForm, entries: &[Entry], buffer: &'a mut [
 
 #[test]
 fn sizes_are_those_of_the_design() {
-    // Table of the layout: TLV octets at 0, 1 and 16 hops.
+    // Expected lengths of the TLV in octets at 0, 1 and 16 hops, from the table of the layout.
     for (suite, form, sizes) in [
         (Suite::Bls, EntryForm::Full, [66, 84, 354]),
         (Suite::Bls, EntryForm::Compact, [66, 74, 194]),
@@ -146,7 +147,7 @@ proptest! {
         prop_assert!(read.entries().all(|(_, signature)| signature.len() == expected));
         prop_assert!(SignedTlv::parse(tlv, [1, 2, 3]).is_none());
 
-        // Two octets more or less are rejected: they would be unsigned.
+        // Two octets more or less are rejected: the TLV would contain unsigned octets.
         for length in [tlv.value.len() - 2, tlv.value.len() + 2] {
             let mut value = tlv.value.to_vec();
             value.resize(length, 0);

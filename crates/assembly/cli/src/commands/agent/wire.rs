@@ -1,4 +1,4 @@
-//! An agent's end of a wire between machines.
+//! Agent's end of a wire between machines.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use timeloom_time::Duration;
 
 use super::parse_span;
 
-/// Timeouts of an agent for its wire.
+/// Timeouts of an agent for its end of the wire.
 #[derive(Args)]
 pub(super) struct Patience {
-    /// Ignore edges that follow another within this span as bounce
+    /// Ignore an edge that follows another one within this span as contact bounce
     #[arg(long = "gpio-debounce", default_value = "20 us", value_name = "SPAN",
           value_parser = parse_span, requires = "gpio")]
     debounce: Duration,
-    /// Time for which the wire may differ from the level that the machines drive, before it counts
-    /// as stuck: then all stop, or continue by the network alone (--on-silence)
+    /// Maximum time for which the wire may differ from the level that the machines drive; then it
+    /// counts as stuck, and all stop or continue by the network alone (--on-silence)
     #[arg(long = "gpio-stuck", default_value = "1 s", value_name = "SPAN",
           value_parser = parse_span, requires = "gpio")]
     stuck: Duration,
@@ -35,15 +35,15 @@ impl Patience {
         }
     }
 
-    /// Combines the wire with a network.
+    /// Uses the wire together with the network.
     pub(super) fn beside(&self, udp: Udp, pins: GpioPins) -> Result<Arc<dyn MachineWire>, Failure> {
         let warn = Box::new(|text: &str| eprintln!("timeloom: {text}"));
         let wired = Wired::start(udp, Arc::new(pins), self.settings(), warn);
         Ok(Arc::new(wired.map_err(failed)?))
     }
 
-    /// Uses the wire without a network. The wire is held for the given time, so that other machines
-    /// can join.
+    /// Uses the wire without a network. Holds the wire for the time `assembly`, so that other
+    /// machines can join.
     pub(super) fn alone(
         &self,
         pins: GpioPins,

@@ -1,4 +1,4 @@
-//! Capabilities of the agents of a scenario, and the errors of their clocks.
+//! Tests of the agents of a scenario: their capabilities, and the errors of their clocks.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -11,7 +11,7 @@ use timeloom_time::{Duration, Instant};
 
 use super::{Finding, Need, State, code, print, verdict};
 
-/// Printed report about one agent.
+/// Report about one agent, as it is printed.
 #[derive(Serialize)]
 struct Report {
     agent: String,
@@ -20,7 +20,7 @@ struct Report {
     version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     busy: Option<bool>,
-    /// Error bound of its clock.
+    /// Error bound of the agent's clock, in ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_error_ns: Option<i64>,
     state: State,
@@ -74,7 +74,8 @@ fn report(agent: Described) -> Report {
         Ok((said, within)) => {
             let mut findings = vec![clock(&said, within)];
             let lines = said.findings.lines();
-            // The agent's verdicts about commands are computed anew here.
+            // Verdicts about commands are not taken over from the agent, but computed here from its
+            // findings.
             findings.extend(lines.filter_map(|line| serde_json::from_str::<Finding>(line).ok()));
             if findings.len() == 1 {
                 let silent = Finding::bad(
@@ -100,7 +101,7 @@ fn report(agent: Described) -> Report {
     }
 }
 
-/// Returns the finding about the error of the agent's shared clock.
+/// Returns a finding about the error of the clock that the agent shares with others.
 fn clock(said: &Description, within: [Instant<timeloom_clock::Timeline>; 2]) -> Finding {
     const NAME: &str = "clock shared with the others";
     if said.timeline == WhichTimeline::Machine {
@@ -143,5 +144,5 @@ fn tell(report: &Report) {
     say!();
 }
 
-/// Clock error above which a warning is given: it exceeds the length of most pauses.
+/// Clock error above which a warning is given. It is longer than most pauses.
 const COARSE: Duration = Duration::from_ms(100);

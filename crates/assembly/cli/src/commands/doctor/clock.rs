@@ -1,4 +1,4 @@
-//! Needs of `timeloom exec`: a program under a virtual clock.
+//! Tests of the features that `timeloom exec` needs: a program under a virtual clock.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -36,7 +36,7 @@ fn kernel() -> Finding {
     }
 }
 
-/// This version introduced SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV.
+/// Oldest kernel version that has SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV.
 const OLDEST: (u32, u32) = (5, 19);
 
 fn seccomp() -> Finding {
@@ -51,7 +51,7 @@ fn seccomp() -> Finding {
     )
 }
 
-/// Needed to stop a program at each exec and provide its clock.
+/// Tests ptrace, which is needed to stop a program at each exec and provide its clock.
 fn ptrace() -> Finding {
     let name = "ptrace";
     let missing = |detail: String, fix: &str| {
@@ -86,7 +86,7 @@ fn ptrace() -> Finding {
     missing(format!("refused: {error}"), fix)
 }
 
-/// Needed for the vDSO replacement, which is immutable executable memory.
+/// Tests memfd, which is needed for the replacement vDSO: immutable executable memory.
 fn memfd() -> Finding {
     match trial::map_sealed_code() {
         Ok(()) => Finding::good(
@@ -107,7 +107,7 @@ fn memfd() -> Finding {
     }
 }
 
-/// Makes the check that a session makes: does the kernel itself trust the TSC?
+/// Tests, as a session does, whether the kernel itself trusts the TSC.
 fn counter() -> Finding {
     let name = "clock source";
     let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -128,8 +128,8 @@ fn counter() -> Finding {
     }
 }
 
-/// Tests everything together: a real program that reads a virtual clock, and one that is stopped
-/// and continued.
+/// Tests everything together, with a program that reads a virtual clock, and with a program that is
+/// stopped and continued.
 fn session() -> Vec<Finding> {
     let warnings = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&warnings);
@@ -189,10 +189,10 @@ const SKIPPING: &str = "skipping";
 
 const PROGRAM: &str = "program under virtual time";
 
-/// 2001-09-09T01:46:40Z: no present-day clock shows this by chance.
+/// Civil time 2001-09-09T01:46:40Z, which no clock shows by chance today.
 const SHOWN_S: i64 = 1_000_000_000;
 
-/// Long enough for a loaded machine, short enough for a waiting user.
+/// Long enough for a busy machine, and short enough for a user who waits.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn no_program(reason: String) -> Finding {
@@ -264,8 +264,8 @@ fn stop_and_go(session: &Session) -> Finding {
     }
 }
 
-/// Returns the fix that makes the freezer of cgroup v2 usable, judging by `mounts`, the mount table
-/// of this process (proc_pid_mountinfo(5)).
+/// Returns the fix that makes the freezer of cgroup v2 usable. `mounts` is the mount table of this
+/// process (proc_pid_mountinfo(5)).
 fn freezer_fix(mounts: &str, is_root: bool) -> &'static str {
     let mut all = mounts.lines().filter_map(|line| line.split_once(" - "));
     let cgroup = all.find(|(_, of)| of.starts_with("cgroup2 "));

@@ -1,4 +1,4 @@
-//! Needs of `timeloom run` beyond `exec`: an experiment's network.
+//! Tests of the features that `timeloom run` needs in addition: the network of an experiment.
 
 use super::{Finding, Need, State};
 
@@ -24,7 +24,7 @@ pub(super) fn examine() -> Vec<Finding> {
     findings
 }
 
-/// Returns the loss without a feature of the fabric.
+/// Returns what is lost if a feature of the fabric is not available.
 fn without(feature: &str) -> (State, &'static str) {
     match feature {
         "tbf" => (State::Degraded, "links cannot have a `rate`"),
@@ -64,7 +64,7 @@ fn rights() -> Finding {
 
 const NEEDED: [(u32, &str); 2] = [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN")];
 
-/// Returns the effective capabilities of this process, one bit each.
+/// Returns the effective capabilities of this process as a mask, with one bit for each.
 fn capabilities() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

@@ -1,4 +1,4 @@
-//! Tools that the examples use besides Timeloom.
+//! Tests of the tools that the examples use in addition to Timeloom.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,7 +21,7 @@ pub(super) fn examine() -> Vec<Finding> {
     ]
 }
 
-/// Checks the Python environment that the Makefile creates at the root of the tree.
+/// Tests the Python environment that the Makefile creates at the root of the source tree.
 fn environment() -> Finding {
     let name = "Python environment";
     let missing = |detail: String| {
@@ -51,8 +51,9 @@ fn environment() -> Finding {
     }
 }
 
-/// Searches upwards from the working directory and from the directory of the program (target/…),
-/// since the user may start it from any directory.
+/// Returns the path of that environment. The user may start the program from any directory, so the
+/// search begins in the working directory and in the program's directory (target/…), and goes
+/// upwards.
 fn find_environment() -> Option<PathBuf> {
     let above = |from: &Path| {
         from.ancestors()

@@ -1,4 +1,4 @@
-//! `timeloom ptp attack`: manipulates a laboratory's wire for a while.
+//! Command `timeloom ptp attack`: manipulates the wire of a laboratory for a limited time.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use super::lab::LabFiles;
 /// Attack a running laboratory, on its tapped wire
 ///
 /// Only a laboratory can be attacked (`timeloom ptp lab --tap HOP`), through a socket in its
-/// directory. Prints the evidence of its clocks during the attack.
+/// directory. Prints the evidence of the laboratory's clocks during the attack.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom ptp lab --hops 4 --auth inline-ed25519 --tap 2 --for '60 s' &\n         timeloom ptp attack correction --for '5 s'"

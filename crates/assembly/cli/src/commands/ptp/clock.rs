@@ -1,4 +1,4 @@
-//! `timeloom ptp gm`, `slave`, `tc`, `monitor`: run one clock on real interfaces.
+//! Commands `timeloom ptp gm`, `slave`, `tc` and `monitor`: run one clock on real interfaces.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use timeloom_time::Duration;
 
 use super::policy::{AuthName, PolicyArgument};
 
-/// Arguments of all clocks.
+/// Arguments that all clocks have.
 #[derive(Args)]
 pub(super) struct Common {
-    /// Interface; may be repeated, and must be for `tc`
+    /// Network interface; `tc` needs several, so it may be repeated
     #[arg(short = 'i', long = "interface", required = true, value_name = "IFACE")]
     interfaces: Vec<String>,
     /// Profile: default, p2p, 61850-9-3, c37.238-2011, c37.238-2017
@@ -37,13 +37,13 @@ pub(super) struct Common {
     /// domainNumber [default: the profile's]
     #[arg(long)]
     domain: Option<u8>,
-    /// log2 of the seconds between Syncs [default: the profile's]
+    /// log2 of the seconds between two Sync messages [default: the profile's]
     #[arg(long, value_name = "LOG", allow_negative_numbers = true)]
     sync_interval: Option<i8>,
-    /// log2 of the seconds between Announces [default: the profile's]
+    /// log2 of the seconds between two Announce messages [default: the profile's]
     #[arg(long, value_name = "LOG", allow_negative_numbers = true)]
     announce_interval: Option<i8>,
-    /// log2 of the seconds between delay requests [default: the profile's]
+    /// log2 of the seconds between two delay requests [default: the profile's]
     #[arg(long, value_name = "LOG", allow_negative_numbers = true)]
     delay_interval: Option<i8>,
     /// Protection of corrections
@@ -54,22 +54,22 @@ pub(super) struct Common {
     #[arg(long, value_name = "PATH")]
     keys: Option<PathBuf>,
     /// Reaction to unauthenticated time: strict, monitor, or mixed=SPAN (unsigned clocks may add
-    /// this much in total; give it to the grandmaster, too, which must allow it)
+    /// this much in total; the grandmaster needs the same option, because it must allow it)
     #[arg(long, default_value = "strict")]
     policy: PolicyArgument,
     /// For a grandmaster: request entries of 8 octets instead of 18
     #[arg(long)]
     compact: bool,
-    /// Own address on the second network, for --auth secondary
+    /// Address of this clock on the second network, for --auth secondary
     #[arg(long, value_name = "ADDRESS:PORT")]
     second_bind: Option<SocketAddr>,
-    /// Slaves and monitors on the second network; may be repeated
+    /// Addresses of slaves and monitors on the second network; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT")]
     second_to: Vec<SocketAddr>,
-    /// Maximum jump of the delay; a larger one counts as an attack
+    /// Maximum jump of the measured delay; a larger one counts as an attack
     #[arg(long, default_value = "100 us", value_name = "SPAN")]
     jump_bound: Duration,
-    /// End after this time, e.g. `30 s` [default: at SIGINT or SIGTERM]
+    /// End after this duration, e.g. `30 s` [default: at SIGINT or SIGTERM]
     #[arg(long = "for", value_name = "SPAN")]
     duration: Option<Duration>,
     /// Write the evidence log to this file, one JSON object per line
@@ -93,7 +93,7 @@ pub(super) enum Carrier {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Stamps {
-    /// Time stamps of the kernel, by the civil clock
+    /// Time stamps of the kernel, taken from its civil clock
     Software,
     /// Time stamps of the network card
     Hardware,
@@ -123,13 +123,13 @@ impl From<Delay> for DelayMechanism {
     }
 }
 
-/// Serve time, unless a better clock does
+/// Distribute time, unless a better clock does so
 #[derive(Args)]
 #[command(after_help = "Example: timeloom ptp gm -i eth0 --auth inline-ed25519 --keys keys/gm")]
 pub(crate) struct Grandmaster {
     #[command(flatten)]
     common: Common,
-    /// Priority; the lowest value wins
+    /// Priority; the clock with the lowest value wins
     #[arg(long, default_value_t = 128)]
     priority1: u8,
     /// Priority among clocks of equal quality
@@ -138,14 +138,14 @@ pub(crate) struct Grandmaster {
     /// clockClass: 6 has a primary reference, 248 has none
     #[arg(long, default_value_t = 248)]
     class: u8,
-    /// Time stamps are TAI, not UTC; currentUtcOffset is announced as 37 s
+    /// Time stamps are TAI, not UTC; the announced currentUtcOffset is 37 s
     #[arg(long)]
     tai: bool,
 }
 
 /// Follow a master: measure the offset and check its authentication
 ///
-/// The machine's clock is not touched, unless --steer is given.
+/// The machine's clock is not changed, unless --steer is given.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom ptp slave -i eth0 --auth inline-ed25519 --keys keys/plc --for '60 s'"
@@ -153,14 +153,14 @@ pub(crate) struct Grandmaster {
 pub(crate) struct Slave {
     #[command(flatten)]
     common: Common,
-    /// Only measure; this is also the default
+    /// Only measure; this is the default
     #[arg(long, conflicts_with = "steer")]
     free_running: bool,
-    /// Discipline the machine's clock, which all its programs use
+    /// Steer the machine's clock, which all its programs use
     #[arg(long)]
     steer: bool,
-    /// Send every Sync to a timeline's source of type `ptp`, at the socket that its configuration
-    /// calls `feed`
+    /// Send every Sync to a timeline's source of type `ptp`, at the socket that is `feed` in its
+    /// configuration
     #[arg(long, value_name = "SOCKET")]
     feed: Option<PathBuf>,
 }
@@ -175,7 +175,7 @@ pub(crate) struct Transparent {
     common: Common,
 }
 
-/// Follow like a slave, report every violation, never refuse, never change a clock
+/// Follow a master like a slave and report every violation; never refuse time or change a clock
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom ptp monitor -i eth0 --auth inline-ed25519 --keys keys/monitor --json"
@@ -259,7 +259,7 @@ impl Common {
                 return Err(Failure::usage("--auth group needs --keys FILE"));
             }
             (None, None) => None,
-            // A forgotten argument must not disable the protection.
+            // Without this check, a forgotten argument would disable the protection.
             (None, Some(_)) => {
                 return Err(Failure::usage(
                     "--keys without --auth; say which: inline-ed25519, inline-bls-once, inline-bls, secondary, group",
@@ -330,8 +330,8 @@ impl Common {
     }
 }
 
-/// SIGINT and SIGTERM end the program, SIGHUP makes it read its keys again. The flag is set before
-/// the loop is woken.
+/// Handles signals: SIGINT and SIGTERM end the program, and SIGHUP makes it read its keys again.
+/// Each signal sets its flag before it wakes the loop.
 pub(super) fn listen_to_signals(wake: &Wake) -> std::io::Result<()> {
     for (signal, is_stop) in [(SIGINT, true), (SIGTERM, true), (SIGHUP, false)] {
         let (stop, reload, nudge) = wake.for_signals()?;

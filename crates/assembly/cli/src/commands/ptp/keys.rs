@@ -1,4 +1,4 @@
-//! `timeloom ptp keygen`, `sign`, `rotate`, `show`: key files.
+//! Commands `timeloom ptp keygen`, `sign`, `rotate` and `show`: key files of PTP clocks.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,15 +10,15 @@ use timeloom_ptp_io::keys::{
 };
 use timeloom_ptp_io::{Interface, Suite};
 
-/// Kinds of keys.
+/// Kind of the keys of a clock.
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum SuiteName {
     /// Fast to sign and to verify; 64 octets and more per hop
     Ed25519,
     /// BLS: one aggregate signature of 48 octets for all hops of the path; slower than ed25519.
     Bls,
-    /// An aggregate as `bls`, with a key per port that signs each Sync once, so that nearly all of
-    /// a signature is made before
+    /// Aggregate signature as with `bls`, but each key signs a single Sync, so that nearly all of
+    /// the signature is computed in advance
     BlsOnce,
 }
 
@@ -34,8 +34,8 @@ impl From<SuiteName> for Suite {
 
 /// Create the key of a clock, or an authority
 ///
-/// The secret stays in DIR/node.key (mode 600) and never leaves this machine; DIR/node.pub goes to
-/// the authority, which signs the ring of all clocks.
+/// The secret stays in DIR/node.key (mode 600) on this machine. DIR/node.pub must be sent to the
+/// authority, which signs the ring of all clocks.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom ptp keygen --authority keys/authority\n         timeloom ptp keygen keys/gm --name gm -i eth0"
@@ -52,7 +52,7 @@ pub(crate) struct Keygen {
     /// clockIdentity, 16 hexadecimal digits
     #[arg(long, value_name = "ID", conflicts_with = "interface")]
     clock: Option<String>,
-    /// Take the clockIdentity from this interface's address
+    /// Derive the clockIdentity from the hardware address of this interface
     #[arg(short = 'i', long, value_name = "IFACE", required_unless_present_any = ["clock", "authority"])]
     interface: Option<String>,
     /// Kind of key
@@ -89,21 +89,21 @@ impl Keygen {
 
 /// Sign the ring: its members, possible grandmasters, and the epoch in force
 ///
-/// Adds the given node.pub files to the ring, after checking that their owners have the secrets,
-/// and signs it with the next serial number. Copy ring.toml and authority.pub into every clock's
-/// directory; running clocks notice within a second.
+/// Adds the given node.pub files to the ring, after a check that their owners have the secrets, and
+/// signs the ring with the next serial number. Then copy ring.toml and authority.pub to the
+/// directory of every clock; a running clock notices the change within a second.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom ptp sign --authority keys/authority/authority.key --ring ring.toml \\\n           --grandmaster gm keys/*/node.pub"
 )]
 pub(crate) struct Sign {
-    /// Secret of the authority, authority.key
+    /// File with the secret of the authority, authority.key
     #[arg(long, value_name = "FILE")]
     authority: PathBuf,
-    /// Ring to create or to continue
+    /// File of the ring that is created or continued
     #[arg(long, value_name = "FILE")]
     ring: PathBuf,
-    /// Public files of clocks, node.pub
+    /// Files with the public keys of clocks, node.pub
     publics: Vec<PathBuf>,
     /// Clock that may be grandmaster (name or identity); may be repeated
     #[arg(long = "grandmaster", value_name = "CLOCK")]
@@ -141,10 +141,10 @@ impl Sign {
     }
 }
 
-/// Add a key of the next epoch to a clock's own
+/// Add a key for the next epoch to those of a clock
 ///
-/// Afterwards have the new node.pub signed (all clocks learn the key), later sign again with
-/// --use-epoch (all clocks sign with it), and finally with --retire.
+/// Afterwards the authority must sign the new node.pub, so that all clocks learn the key. Later it
+/// signs again with --use-epoch, so that all clocks use the key, and finally with --retire.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom ptp rotate keys/gm")]
 pub(crate) struct Rotate {
@@ -162,7 +162,7 @@ impl Rotate {
     }
 }
 
-/// Check a clock's directory as a program would, and show its contents
+/// Check the directory of a clock like a program that uses it, and show its contents
 #[derive(Args)]
 pub(crate) struct Show {
     /// Directory of the clock

@@ -1,4 +1,4 @@
-//! `timeloom ptp lab`: runs a chain of clocks in namespaces.
+//! Command `timeloom ptp lab`: runs a chain of clocks in network namespaces.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,16 +15,16 @@ use super::policy::{AuthName, PolicyArgument};
 
 /// Run clocks in a chain of network namespaces, and measure
 ///
-/// All namespaces share one clock that is not steered, so the true offset is 0 and the slave's
-/// reported offset is all error. Needs root. Evidence, keys, logs of ptp4l and a capture of the
-/// slave's link are stored in the output directory.
+/// All namespaces share one clock, which is not steered, so the true offset is 0 and any offset
+/// that the slave reports is its error. Needs root. Evidence, keys, logs of ptp4l and a capture of
+/// the slave's link are stored in the output directory.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom ptp lab --hops 4 --attack correction@2")]
 pub(crate) struct Lab {
-    /// Transparent clocks between grandmaster and slave, 0 to 16
+    /// Number of transparent clocks between grandmaster and slave, from 0 to 16
     #[arg(long, default_value_t = 3)]
     hops: usize,
-    /// Nodes that are linuxptp's ptp4l: gm, tc1, tc2, …, slave; may be repeated
+    /// Nodes at which linuxptp's ptp4l runs: gm, tc1, tc2, …, slave; may be repeated
     #[arg(long = "ptp4l", value_name = "NODE", value_delimiter = ',')]
     ptp4l: Vec<String>,
     /// Transport of messages
@@ -57,7 +57,7 @@ pub(crate) struct Lab {
     #[arg(long = "for", default_value = "10 s", value_name = "SPAN")]
     duration: Duration,
     /// End earlier, after the slave has measured this number of Syncs; with --attack, after it has
-    /// judged this number since the attack began
+    /// checked this number since the attack began
     #[arg(long, value_name = "NUMBER")]
     syncs: Option<usize>,
     #[command(flatten)]

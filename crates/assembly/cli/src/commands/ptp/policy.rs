@@ -1,4 +1,4 @@
-//! `--auth` and `--policy`.
+//! Options `--auth` and `--policy` of PTP clocks.
 
 use std::str::FromStr;
 
@@ -7,22 +7,22 @@ use timeloom_exit::Failure;
 use timeloom_ptp_io::{Channel, Policy, Suite, TimeInterval};
 use timeloom_time::{Duration, ParseTimeError};
 
-/// Protection of corrections.
+/// Way in which corrections are protected.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum AuthName {
     /// No protection
     Off,
     /// Every hop signs, in one aggregate signature on Follow_Up
     InlineBls,
-    /// Every hop signs, in one aggregate signature, nearly all of it computed before the Follow_Up
-    /// arrives
+    /// Every hop signs, in one aggregate signature of which nearly all is computed before the
+    /// Follow_Up arrives
     InlineBlsOnce,
     /// Every hop signs, by a chain of signatures on Follow_Up
     InlineEd25519,
     /// Every hop signs, by statements on a second network
     Secondary,
-    /// A group with one key, by the standard's AUTHENTICATION TLV: keeps outsiders out, but each
-    /// member can forge everything
+    /// A group shares one key, for the standard's AUTHENTICATION TLV; this excludes others, but
+    /// each member can forge everything
     Group,
 }
 
@@ -37,7 +37,8 @@ impl AuthName {
         }
     }
 
-    /// Returns the kind of keys that a laboratory creates for it.
+    /// Returns the kind of keys that a laboratory creates for this protection; `None` if it needs
+    /// none.
     pub(super) const fn suite(self) -> Option<Suite> {
         match self {
             Self::Off | Self::Group => None,
@@ -52,7 +53,7 @@ impl AuthName {
     }
 }
 
-/// Parses `strict`, `monitor`, `mixed=100 us`.
+/// Argument such as `strict`, `monitor` or `mixed=100 us`.
 #[derive(Clone, Copy)]
 pub(super) struct PolicyArgument(pub(super) Policy);
 

@@ -1,4 +1,4 @@
-//! Machines for tests: connected network namespaces on one kernel.
+//! Machines for tests: network namespaces on one kernel that are connected with each other.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -7,16 +7,16 @@ use timeloom_testing::{need, need_root};
 
 use super::Scratch;
 
-/// Machines that can reach each other, until this is dropped. They are namespaces, each held by a
-/// process, as is the switch between them.
+/// Machines that can reach each other until the value is dropped. They and the switch between them
+/// are network namespaces, each of which a process keeps alive.
 pub(crate) struct Machines {
-    /// The first process holds the switch.
+    /// Processes that keep the namespaces alive; the first keeps the switch.
     pub(crate) holders: Vec<Child>,
     pub(crate) scratch: Scratch,
     pub(crate) tag: String,
 }
 
-/// An agent, killed on drop.
+/// Agent, which is killed when the value is dropped.
 pub(crate) struct Agent(pub(crate) Child);
 
 impl Drop for Agent {
@@ -98,17 +98,17 @@ impl Machines {
 
     pub(crate) fn query(&self, index: usize) -> serde_json::Value {
         let asked = timeloom(&["query", "--json", "--name", &self.session(index)]);
-        // No answer yet.
+        // The agent has not answered yet.
         serde_json::from_slice(&asked.stdout).unwrap_or_default()
     }
 
-    /// Holds the line on one machine until the input of the returned process ends; also returns the
-    /// virtual instant.
+    /// Holds the machines, through one of them, until the input of the returned process ends. Also
+    /// returns the virtual instant of the pause.
     pub(crate) fn hold(&self, index: usize) -> (Child, i64) {
         Self::hold_session(&self.session(index))
     }
 
-    /// Holds any session.
+    /// Holds the session `name`, until the input of the returned process ends.
     pub(crate) fn hold_session(name: &str) -> (Child, i64) {
         let mut hold = Command::new(env!("CARGO_BIN_EXE_timeloom"))
             .args(["hold", "--json", "--name", name])

@@ -1,4 +1,4 @@
-//! Runs the real binary and checks its output.
+//! Functions that run the real program and check its output.
 
 pub(crate) mod machines;
 
@@ -14,7 +14,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Returns the output, one JSON object per line.
+    /// Returns the output, which must have one JSON object on each line.
     pub(crate) fn objects(&self) -> Vec<serde_json::Value> {
         let lines = self.out.lines();
         lines
@@ -23,7 +23,7 @@ impl Ended {
     }
 }
 
-/// Runs `timeloom` with these arguments at the root of the repository.
+/// Runs `timeloom` with these arguments, at the root of the source tree.
 pub(crate) fn timeloom(arguments: &[&str]) -> Ended {
     let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
         .args(arguments)
@@ -37,19 +37,18 @@ pub(crate) fn timeloom(arguments: &[&str]) -> Ended {
     }
 }
 
-/// True if a run reached its end and all its checks hold. A machine that is too busy for a
-/// simulated network has an exit code of its own, which also passes, since no test depends on
-/// speed.
+/// Returns true if a run reached its end and all its checks hold. The exit code for a machine that
+/// is too busy for a simulated network also passes, since no test depends on speed.
 pub(crate) fn passed(status: ExitStatus) -> bool {
     matches!(status.code(), Some(0 | 4))
 }
 
-/// The root of the repository.
+/// Returns the root of the source tree.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// A directory of one test, removed at its end.
+/// Directory of one test, which is removed at the end of the test.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -63,7 +62,7 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// Writes a file that only its owner may read: others are refused.
+    /// Writes a file that only its owner may read, as is required of key files.
     pub(crate) fn write_key(&self, name: &str, text: &str) {
         let path = self.path(name);
         std::fs::write(&path, text).expect("a key file");
@@ -71,7 +70,7 @@ impl Scratch {
         std::fs::set_permissions(&path, own).expect("it is ours");
     }
 
-    /// Returns the path of `name` as an argument.
+    /// Returns the path of `name` in the directory, as an argument.
     pub(crate) fn text(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }

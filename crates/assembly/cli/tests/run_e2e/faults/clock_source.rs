@@ -1,4 +1,4 @@
-//! The kernel abandons the counter that guests read.
+//! The kernel stops using the counter that guests read.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use timeloom_results::Outcome;
 
 use crate::support::{Lab, Scenario};
 
-/// File with which a supervisor determines the kernel's clock source.
+/// File from which a supervisor learns the kernel's clock source.
 const PLACE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 const COUNTER: &str = if cfg!(target_arch = "x86_64") {
@@ -16,7 +16,7 @@ const COUNTER: &str = if cfg!(target_arch = "x86_64") {
     "arch_sys_counter\n"
 };
 
-/// A file of the test replaces it, since the machine's file is shared.
+/// The supervisor reads a file of the test instead, because the machine's file is shared.
 #[test]
 fn a_counter_that_the_kernel_leaves_makes_a_run_untrusted() {
     let ticks = ["python3", "ticks.py", "0.01"];

@@ -7,7 +7,7 @@ use timeloom_results::{EventRow, Outcome};
 
 use crate::support::{Finished, Lab, Scenario, timeloom};
 
-/// A disk of the given size, mounted at the place of the run directory.
+/// Disk of a given size, mounted at the path of the run directory.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -45,7 +45,7 @@ fn mount(how: &[&str], path: &Path) {
     assert!(done.expect("there is mount").success());
 }
 
-/// Runs a program that prints until the disk is full, after it has printed its observations.
+/// Runs a program that prints its observations, and then prints until the disk is full.
 fn fill(lab: &Lab) -> Finished {
     let run = lab.run(&[]);
     assert_eq!(run.code, 1, "{}", run.output());
@@ -62,10 +62,10 @@ fn fill(lab: &Lab) -> Finished {
     run
 }
 
-/// The plant's samples until then, the events and the output are available once there is room.
+/// The plant's samples until then, the events and the output must be available once there is space.
 #[test]
 fn a_full_disk_ends_the_run_and_loses_nothing_that_was_recorded() {
-    // More than the reserved room, and less than is printed.
+    // The output is longer than the reserved space.
     let flood =
         "import time, sys\nwhile True:\n sys.stdout.write('x' * 99 + '\\n'); sys.stdout.flush()";
     let scenario = Scenario::lasting("600 s")
@@ -88,7 +88,7 @@ fn a_full_disk_ends_the_run_and_loses_nothing_that_was_recorded() {
     assert!(directory.is_finished());
     let manifest = run.manifest();
     assert_eq!(manifest.outcome, Outcome::Failed, "it still says so");
-    // From the first sample to the last before the end, none is missing.
+    // No sample may be missing from the first one to the last one before the end.
     let series = directory.series(&["world.t_ns"]).expect("the signals");
     let times: Vec<i64> = series[0].samples.iter().map(|(t, _)| t.as_ns()).collect();
     let expected: Vec<i64> = (0..times.len() as i64)
@@ -127,11 +127,11 @@ fn a_disk_without_room_is_said_before_anything_starts() {
     lab.assert_nothing_left();
 }
 
-/// The disk has room for the manifest and little more: the Python package of a program, written
-/// before anything starts, does not fit.
+/// The disk has space for the manifest and little more. The Python package of a program does not
+/// fit, which is written before anything starts.
 #[test]
 fn a_disk_that_is_full_just_after_the_manifest_leaves_a_failed_run() {
-    // This interpreter lacks the package, whatever the environment's interpreter has.
+    // This interpreter lacks the package, whichever packages the environment's interpreter has.
     let python = ["/usr/bin/python3", "-I", "-c", "pass"];
     let lab = Lab::new(&Scenario::lasting("1 s").program(
         'a',
@@ -139,7 +139,7 @@ fn a_disk_that_is_full_just_after_the_manifest_leaves_a_failed_run() {
         &python,
         "env = { PYTHONPATH = \"/nowhere\" }",
     ));
-    // The reserved room and 32 KiB.
+    // The size is that of the reserved space and 32 KiB.
     let _disk = Disk::new(&lab, "1056k");
     let run = lab.run(&[]);
     assert_eq!(run.code, 1, "{}", run.output());

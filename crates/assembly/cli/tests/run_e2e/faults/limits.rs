@@ -1,4 +1,4 @@
-//! Programs that print or record without end.
+//! Programs that print or record without limit.
 
 use timeloom_results::{EventRow, SignalRow};
 
@@ -6,10 +6,12 @@ use crate::support::{Lab, POLL, Scenario};
 
 const FLOOD: &str = "import os, time\nfor n in range(2000): os.write(1, b'%05d ' % n + b'y' * 93 + b'\\n')\ntime.sleep(1000)";
 
-/// The limits apply to each program and plant, and readiness checks still see the omitted output.
+/// The limits must apply to each program and plant, and readiness checks must still see omitted
+/// output.
 #[test]
 fn a_log_ends_at_its_limit_with_a_line_and_a_count() {
-    // Time skips, but not over computing programs: both have as long as they need to start.
+    // Time skips, but not while a program computes, so both programs have the time that they need
+    // to start.
     let scenario = Scenario::lasting("200 s")
         .program(
             'a',
@@ -49,7 +51,7 @@ fn a_log_ends_at_its_limit_with_a_line_and_a_count() {
     let cut = run.manifest().cut_logs;
     assert_eq!(cut.len(), 1, "{cut:?}");
     assert_eq!(cut[0].log, "logs/flood.log");
-    // Each line with its stamp: as long as those that are kept.
+    // Omitted lines, with their timestamps, are as long as those that are kept.
     let line = kept[0].len() as u64 + 1;
     assert_eq!(cut[0].left_out_bytes, (2000 - kept.len() as u64) * line);
     assert!(read("quiet").contains("tick"));
@@ -79,7 +81,7 @@ fn a_record_at_its_limit_ends_the_run_with_all_rows_until_then() {
     assert_eq!(times, expected);
 }
 
-/// A source that records without end does not end the run of the others, which is not trusted.
+/// A source that records without limit must not end the run of the others, but makes it untrusted.
 #[test]
 fn what_one_source_records_beyond_its_share_is_counted_and_left_out() {
     let scenario = Scenario::lasting("4 s")
@@ -114,7 +116,7 @@ fn what_one_source_records_beyond_its_share_is_counted_and_left_out() {
     assert!(events.iter().any(ended), "{events:#?}");
 }
 
-/// `timeloom check` makes the same count, before anything is started.
+/// `timeloom check` must report the same, before anything is started.
 #[test]
 fn a_machine_without_enough_descriptors_is_told_before_anything_starts() {
     let lab = Lab::new(&Scenario::lasting("1 s"));

@@ -1,4 +1,4 @@
-//! Memory runs out: the kernel's out-of-memory killer ends a guest, a plant, a supervisor.
+//! Memory runs out: the kernel's out-of-memory killer ends a guest, a plant, or a supervisor.
 
 use std::fs;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::support::{Finished, Lab, Running, Scenario, patiently};
 
 const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
 
-/// Enough for the processes before they allocate more.
+/// Memory that suffices for the processes until they allocate more, in bytes.
 const ENOUGH: u64 = 96 << 20;
 
-/// Returns the only process of the run whose command has this word.
+/// Returns the only process of the run whose command contains this word.
 fn process_of(lab: &Lab, word: &str) -> u32 {
     let has = |pid: &i32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -29,7 +29,7 @@ fn process_of(lab: &Lab, word: &str) -> u32 {
     found[0] as u32
 }
 
-/// Lets the process allocate all available memory.
+/// Makes the process run out of memory.
 fn starve(lab: &Lab, run: Running<'_>, word: &str) -> Finished {
     let limit = MemoryLimit::of(process_of(lab, word));
     limit.set(ENOUGH);
@@ -69,7 +69,7 @@ fn a_plant_that_is_out_of_memory_is_named_with_the_signal() {
     lab.assert_nothing_left();
 }
 
-/// Its reaper is another process, and removes everything.
+/// The supervisor's reaper is another process, and must remove everything.
 #[test]
 fn what_a_supervisor_that_is_out_of_memory_recorded_is_there() {
     let lab = long();
@@ -77,7 +77,7 @@ fn what_a_supervisor_that_is_out_of_memory_recorded_is_there() {
     wait_for_signals(&lab);
     let limit = MemoryLimit::of(run.pid() as u32);
     limit.set(0);
-    // Each request takes a little memory.
+    // Each request makes the supervisor allocate a little memory.
     let dead = patiently(Duration::from_secs(120), || run.control("query").is_err());
     assert!(dead, "it lives by no memory");
     let run = run.wait();

@@ -1,4 +1,4 @@
-//! A plant is stopped, or a host's interface is removed.
+//! A plant is stopped, or the interface of a host is removed.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn a_plant_that_somebody_stops_is_named_with_the_time_it_had() {
     lab.assert_nothing_left();
 }
 
-/// Programs are root in their own network; removing an interface must not end the run.
+/// Programs are root in their own network. If one removes an interface, the run must not end.
 #[test]
 fn a_host_that_takes_its_interface_away_harms_itself_alone() {
     let take = "ip link del eth0 && echo taken && sleep 1000";

@@ -1,4 +1,4 @@
-//! Processes that escape from their parent do not escape from the run.
+//! Processes that leave their parent must not escape from the run.
 
 use crate::support::{Lab, POLL, Scenario, patiently};
 
@@ -12,7 +12,7 @@ fn sleepers(lab: &Lab) -> usize {
     lab.processes().iter().filter(|pid| is_one(pid)).count()
 }
 
-/// The process left the plant's process group; only the cgroup contains it.
+/// The process has left the plant's process group, so only the cgroup contains it.
 #[test]
 fn what_a_plant_starts_in_a_session_of_its_own_ends_with_the_run() {
     let scenario = Scenario::lasting("1 s")

@@ -1,4 +1,4 @@
-//! Start of `timeloom run`, actions on it, and the wait for its end.
+//! Start of `timeloom run`, requests to it, and the wait for its end.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -15,23 +15,23 @@ use timeloom_traces::Traces;
 
 use super::Scenario;
 
-/// Directory, session name and mark of one test.
+/// Directory, session name and mark of one test. All parts of the test's run have the mark.
 pub(crate) struct Lab {
     directory: tempfile::TempDir,
     name: String,
     traces: Mutex<Traces>,
 }
 
-/// A `timeloom run` in progress; ended on drop.
+/// Run of `timeloom run` in progress, which is ended when the value is dropped.
 pub(crate) struct Running<'a> {
     lab: &'a Lab,
     child: Child,
     began: Instant,
 }
 
-/// Result of a `timeloom run`.
+/// Result of a run of `timeloom run`.
 pub(crate) struct Finished {
-    /// Exit code, or 128 + the signal.
+    /// Exit code, or 128 plus the number of the signal.
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -39,12 +39,12 @@ pub(crate) struct Finished {
 }
 
 impl Lab {
-    /// Creates a laboratory with the programs of the tests and a scenario.
+    /// Creates a laboratory with a scenario and the programs of the tests.
     pub(crate) fn new(scenario: &Scenario) -> Self {
         Self::with_text(&scenario.to_toml())
     }
 
-    /// Creates a laboratory with the programs of the tests and a scenario as text.
+    /// Creates a laboratory with a scenario as text and the programs of the tests.
     pub(crate) fn with_text(scenario: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl Lab {
         self.directory.path()
     }
 
-    /// Returns the session's name, which is also the mark.
+    /// Returns the name of the session, which is also the mark.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -84,12 +84,12 @@ impl Lab {
         self.path().join("run")
     }
 
-    /// Starts the scenario in this laboratory.
+    /// Starts the scenario of this laboratory.
     pub(crate) fn start(&self, sets: &[&str]) -> Running<'_> {
         self.start_file(&self.path().join("scenario.toml"), sets)
     }
 
-    /// Starts the scenario with `file` in the place of the machine's file `place`.
+    /// Starts the scenario. The supervisor sees `file` in place of the machine's file `place`.
     pub(crate) fn start_seeing(&self, file: &Path, place: &Path) -> Running<'_> {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-c"]);
@@ -107,12 +107,12 @@ impl Lab {
         started.wait()
     }
 
-    /// Starts a scenario at another path.
+    /// Starts the scenario in the file `scenario`.
     pub(crate) fn start_file(&self, scenario: &Path, sets: &[&str]) -> Running<'_> {
         self.start_as(scenario, &[], sets)
     }
 
-    /// Starts the scenario with further options.
+    /// Starts the scenario with further options of `timeloom run`.
     pub(crate) fn start_with(&self, options: &[&str], sets: &[&str]) -> Running<'_> {
         self.start_as(&self.path().join("scenario.toml"), options, sets)
     }
@@ -132,7 +132,7 @@ impl Lab {
         command.args(["run", "--name", &self.name, "-o"]);
         command.arg(self.run_path()).args(options).arg(scenario);
         command.args(sets.iter().flat_map(|set| ["--set", set]));
-        // A variable that no program needs.
+        // Sets a variable that no program needs.
         command.env("LAB_VARIABLE", "set");
         let file = |name: &str| {
             let path = self.path().join(name);
@@ -158,7 +158,7 @@ impl Lab {
         self.start(sets).wait()
     }
 
-    /// Declares that the present mounts do not belong to the run.
+    /// Declares that the mounts which exist now do not belong to the run.
     pub(crate) fn expect_mounts(&self) {
         self.traces().expect_mounts();
     }
@@ -168,17 +168,17 @@ impl Lab {
         self.traces().assert_nothing_left();
     }
 
-    /// Describes the remains of the run at this moment.
+    /// Describes what is left of the run at present.
     pub(crate) fn left(&self) -> Vec<String> {
         self.traces().left()
     }
 
-    /// Returns its live processes.
+    /// Returns the process IDs of the run's processes that are alive.
     pub(crate) fn processes(&self) -> Vec<i32> {
         self.traces().processes()
     }
 
-    /// Returns the number of network namespaces that the run was seen to use.
+    /// Returns the number of network namespaces that the run has used.
     pub(crate) fn networks(&self) -> usize {
         self.traces().networks()
     }
@@ -197,7 +197,7 @@ impl Running<'_> {
         self.child.id() as i32
     }
 
-    /// Sends a request to the session: `query`, `pause`, `resume`.
+    /// Sends a request to the session, such as `query`, `pause` or `resume`.
     pub(crate) fn control(&self, request: &str) -> Result<Value, String> {
         let words: Vec<&str> = request.split(' ').collect();
         let output = timeloom(&[&words[..], &["--name", &self.lab.name, "--json"]].concat());
@@ -207,13 +207,14 @@ impl Running<'_> {
         serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
     }
 
-    /// Returns the time of the virtual clock, in seconds.
+    /// Returns the virtual time since the start of the run, in seconds; `None` if there is no
+    /// answer.
     pub(crate) fn virtual_s(&self) -> Option<f64> {
         let status = self.control("query").ok()?;
         Some(status["virtual_ns"].as_f64()? * 1e-9)
     }
 
-    /// Waits until the virtual clock has passed this number of seconds.
+    /// Waits until the virtual clock has passed `virtual_s` seconds.
     pub(crate) fn wait_until(&mut self, virtual_s: f64) {
         self.wait_for(&format!("the run does not get to {virtual_s} s"), |run| {
             run.virtual_s() > Some(virtual_s)
@@ -236,7 +237,7 @@ impl Running<'_> {
         });
     }
 
-    /// Waits until the run meets a condition.
+    /// Waits until `met` returns true. If the run ends before, fails with the message `failure`.
     pub(crate) fn wait_for(&mut self, failure: &str, mut met: impl FnMut(&Self) -> bool) {
         let in_time = patiently(PATIENCE, || {
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -249,7 +250,7 @@ impl Running<'_> {
         self.lab.look();
     }
 
-    /// Ends the run when the test has reached its aim: that takes a time that depends on the
+    /// Ends the run when the test has reached its aim. That takes a time which depends on the
     /// machine, while the planned duration does not.
     pub(crate) fn stop(self) -> Finished {
         self.signal(libc::SIGTERM);
@@ -260,13 +261,13 @@ impl Running<'_> {
         run
     }
 
-    /// Sends a signal to the supervisor only.
+    /// Sends a signal only to the supervisor of the run.
     pub(crate) fn signal(&self, number: i32) {
         // SAFETY: our own child, which has not been waited for.
         unsafe { libc::kill(self.pid(), number) };
     }
 
-    /// Waits for the end, and observes the processes of the run.
+    /// Waits for the end of the run, and observes its processes until then.
     pub(crate) fn wait(mut self) -> Finished {
         let status = loop {
             self.lab.look();
@@ -299,7 +300,7 @@ impl Drop for Running<'_> {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
-        // A test has failed: an orderly end, or else the reaper cleans up.
+        // The test has failed. The run is asked for an orderly end; otherwise its reaper cleans up.
         self.signal(libc::SIGTERM);
         if !patiently(Duration::from_secs(5), || {
             !matches!(self.child.try_wait(), Ok(None))
@@ -311,14 +312,14 @@ impl Drop for Running<'_> {
 }
 
 impl Finished {
-    /// Fails with all output unless the run reached its end and its checks hold. A machine that is
-    /// too busy for a simulated network has an exit code of its own.
+    /// Fails with all output unless the run reached its end and its checks hold. The exit code for
+    /// a machine that is too busy for a simulated network is accepted as well.
     pub(crate) fn succeeded(self) -> Self {
         assert!(matches!(self.code, 0 | 4), "{}", self.output());
         self
     }
 
-    /// Fails unless the run failed, names the culprit in all places, and kept its results.
+    /// Fails unless the run failed, named the culprit in all places, and kept its results.
     pub(crate) fn blames(self, words: &[&str]) -> Self {
         assert_eq!(self.code, 1, "{}", self.output());
         let manifest = self.manifest();
@@ -358,7 +359,7 @@ impl Finished {
     }
 }
 
-/// Runs any other command of `timeloom`.
+/// Runs a command of `timeloom`, and returns its output.
 pub(crate) fn timeloom(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_timeloom"))
         .args(arguments)
@@ -367,7 +368,7 @@ pub(crate) fn timeloom(arguments: &[&str]) -> Output {
         .expect("timeloom can be started")
 }
 
-/// Polls until the answer is true, for at most `patience`.
+/// Polls until `ask` returns true, for at most `patience`. Returns false if it does not.
 pub(crate) fn patiently(patience: Duration, mut ask: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + patience;
     loop {
@@ -381,5 +382,5 @@ pub(crate) fn patiently(patience: Duration, mut ask: impl FnMut() -> bool) -> bo
     }
 }
 
-/// Time limit for every run of these tests, even on a busy machine.
+/// Time limit for each run of these tests. It suffices even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);

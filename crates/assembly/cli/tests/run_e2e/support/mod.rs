@@ -1,5 +1,5 @@
-//! A laboratory for one test: a directory with a scenario, and a run of it with a mark by which all
-//! its parts can be found.
+//! Laboratory for one test: a directory with a scenario, and a run of that scenario. The run has a
+//! mark by which all its parts can be found.
 
 mod lab;
 mod results;
@@ -18,7 +18,7 @@ pub(crate) fn repository() -> PathBuf {
         .expect("the source tree is there")
 }
 
-/// Returns the Python with pymodbus and OpenDSS, which the Makefile prepares.
+/// Returns the path of a Python with pymodbus and OpenDSS, which the Makefile prepares.
 pub(crate) fn prepared_python() -> String {
     let python = repository().join(".venv/bin/python");
     assert!(

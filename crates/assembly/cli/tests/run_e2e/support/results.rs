@@ -5,7 +5,8 @@ use std::path::Path;
 
 use timeloom_results::{ClockAction, ClockRow};
 
-/// Returns the lines that a program printed, with the virtual time of their stamps in microseconds.
+/// Returns the lines that a program printed, with the virtual time of their timestamps in
+/// microseconds.
 pub(crate) fn log_lines(run: &Path, program: &str) -> Vec<(i64, String)> {
     let path = run.join("logs").join(format!("{program}.log"));
     let text =
@@ -16,7 +17,7 @@ pub(crate) fn log_lines(run: &Path, program: &str) -> Vec<(i64, String)> {
         let us = seconds.parse::<i64>().ok()? * 1_000_000 + micros.parse::<i64>().ok()?;
         Some((us, rest.to_owned()))
     };
-    // While the program runs, the last line may not be written whole.
+    // While the program runs, the last line may be incomplete.
     let end = text.rfind('\n').map_or(0, |end| end + 1);
     let whole = &text[..end];
     whole
@@ -25,20 +26,20 @@ pub(crate) fn log_lines(run: &Path, program: &str) -> Vec<(i64, String)> {
         .collect()
 }
 
-/// One request of `poll.py`, all in ns.
+/// Request of `poll.py`; all times are in ns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
-    /// The client's clock before the request, since the start of the run.
+    /// Reading of the client's clock before the request, since the start of the run.
     pub(crate) before: i64,
-    /// The client's clock after it.
+    /// Reading of the client's clock after the request.
     pub(crate) after: i64,
-    /// The plant's own time.
+    /// Virtual time that the plant reported as its own.
     pub(crate) plant: i64,
-    /// Duration by the client's monotonic clock.
+    /// Duration of the request by the client's monotonic clock.
     pub(crate) lasted: i64,
 }
 
-/// Returns the samples of `poll.py`.
+/// Returns the samples that `poll.py` printed.
 pub(crate) fn samples(run: &Path, program: &str) -> Vec<Sample> {
     let number = |words: &[&str], at: usize| words[at].parse().expect("a number");
     log_lines(run, program)
@@ -55,23 +56,23 @@ pub(crate) fn samples(run: &Path, program: &str) -> Vec<Sample> {
         .collect()
 }
 
-/// One pause of the testbed, from the rows of `clock.parquet`.
+/// Pause of the testbed, from the rows of `clock.parquet`.
 #[derive(Clone, Debug)]
 pub(crate) struct Stand {
-    /// Rows of the edge that stopped it, of the holds and releases, and of the edge that resumed
-    /// it, in the order of recording.
+    /// Rows of the edge that stopped the testbed, of the holds and releases, and of the edge that
+    /// resumed the testbed, in the order of recording.
     pub(crate) rows: Vec<ClockRow>,
     /// Maximum number of simultaneous holds.
     pub(crate) most_holds: usize,
-    /// Number of holds at the resumption, which must be 0.
+    /// Number of holds when the testbed resumed, which must be 0.
     pub(crate) holds_at_end: usize,
-    /// True if it was resumed; at the end of a run it is not.
+    /// True if the testbed resumed. At the end of a run it does not.
     pub(crate) ended: bool,
 }
 
 impl Stand {
-    /// Returns bounds of the wall time of the pause, in ns: the clock stopped and resumed somewhere
-    /// within the edges.
+    /// Returns lower and upper bound of the wall time of the pause, in ns. The exact instants at
+    /// which the clock stopped and resumed are within the edges.
     pub(crate) fn lasted(&self) -> (i64, i64) {
         let (first, last) = (&self.rows[0], &self.rows[self.rows.len() - 1]);
         let inner = (last.t_wall - last.duration) - first.t_wall;
@@ -79,7 +80,7 @@ impl Stand {
         (inner.as_ns(), outer.as_ns())
     }
 
-    /// Returns the holders of the pause.
+    /// Returns the names of the participants that held the pause.
     pub(crate) fn requesters(&self) -> std::collections::BTreeSet<String> {
         let holds = self
             .rows
@@ -89,7 +90,7 @@ impl Stand {
     }
 }
 
-/// Returns the pauses of a run, in order. Fails on inconsistent rows.
+/// Returns the pauses of a run, in order. Fails if the rows contradict each other.
 pub(crate) fn stands(rows: &[ClockRow]) -> Vec<Stand> {
     let mut stands: Vec<Stand> = Vec::new();
     for row in rows {

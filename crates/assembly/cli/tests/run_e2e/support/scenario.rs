@@ -1,10 +1,11 @@
-//! Scenarios of the tests: two hosts and a meter at one switch, the meter in front of `plant.py`.
+//! Scenarios of the tests: two hosts and a meter at one switch. The meter serves the signals of
+//! `plant.py`.
 
 use std::fmt::Write;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Polls the meter for its walk, fifty times a second.
+/// Command that polls the meter for the plant's walk, fifty times per second.
 pub(crate) const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
 
 /// Builder of a scenario. The two hosts are `a` and `b`.
@@ -16,7 +17,7 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    /// Creates a scenario with the network only, for this virtual time: `"1 s"`.
+    /// Creates a scenario that has only the network, for this virtual duration, such as `"1 s"`.
     pub(crate) fn lasting(duration: &str) -> Self {
         Self {
             duration: duration.to_owned(),
@@ -32,7 +33,7 @@ impl Scenario {
         let programs = &mut self.hosts[index.expect("the hosts are a and b")];
         let mut run = run.to_vec();
         if run[0] == "python3" {
-            // Without `site`, which takes half of the start.
+            // Without the module `site`, which takes half of the start.
             run.splice(..1, [python(), "-S"]);
         }
         write!(
@@ -43,8 +44,8 @@ impl Scenario {
         self
     }
 
-    /// Adds `plant.py` as plant `world` behind the meter, with this inline table as its `config`;
-    /// its walk, level and time are recorded every 50 ms.
+    /// Adds `plant.py` as the plant `world` behind the meter. `config` is its configuration as an
+    /// inline table. Its walk, level and time are recorded every 50 ms.
     pub(crate) fn plant(self, config: &str) -> Self {
         self.plant_with(config, "")
     }
@@ -72,7 +73,7 @@ record = {{ signals = ["t_ns", "walk", "level", "set"], every = "50 ms" }}
         self
     }
 
-    /// Appends TOML text.
+    /// Appends TOML text to the scenario.
     pub(crate) fn and(mut self, tail: &str) -> Self {
         self.tail.push_str(tail);
         self
@@ -109,8 +110,8 @@ address = "10.0.0.2/24"
     }
 }
 
-/// Returns the interpreter itself: on some machines the command is a script that takes time to find
-/// it.
+/// Returns the path of the interpreter itself. On some machines, the command is a script that takes
+/// time to find it.
 fn python() -> &'static str {
     static PYTHON: OnceLock<String> = OnceLock::new();
     PYTHON.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! Connection to the process of an engine: to one process as long as it lives, then to its
-//! successor.
+//! Connection of the run to an engine. The engine's process may be replaced by another, and the
+//! connection then leads to the new process.
 
 use std::fmt::Display;
 use std::io;
@@ -29,43 +29,43 @@ use crate::error::RunError;
 use crate::experiment::civil_now;
 use crate::network_signals::NetworkObservation;
 
-/// Connection to the process.
+/// Connection to an engine, whichever process it has.
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) here: Owner,
     life: Mutex<Life>,
-    /// Membership of the engine in the group of engines.
+    /// Membership of the engine in the run's group of engines.
     pub(super) membership: Membership,
-    /// True if the end of the process is not a failure any more.
+    /// True once the end of the process does not count as a failure.
     is_over: AtomicBool,
     pub(super) past: Mutex<Past>,
-    /// Interfaces remain for the whole run, independently of the process.
+    /// The engine's interfaces, which exist for the whole run and survive each process.
     pub(super) ports: Mutex<Vec<Box<dyn Port>>>,
 }
 
-/// Connection to one process, as long as it lives.
+/// Connection to one process of the engine.
 pub(super) struct Life {
     say: Sender<UnixStream>,
     stream: UnixStream,
     epoch: u64,
 }
 
-/// Information about earlier processes.
+/// Information about earlier processes of the engine.
 #[derive(Default)]
 pub(super) struct Past {
     pub(super) absences: Vec<Absence>,
-    /// Their counters: when they left, or in their last samples.
+    /// Counters of the earlier processes, from the report or the last sample of each.
     pub(super) counted: NetworkObservation,
-    /// Reasons for doubt about the results of those that have left.
+    /// Reasons for doubt about the results, from the reports of processes that left on request.
     pub(super) doubts: Vec<Caveat>,
-    /// Frames that the kernel dropped during absences on request.
+    /// Number of frames that the kernel dropped during absences on request.
     dropped_away: u64,
-    /// Frames dropped when the engine last left, if it has not come back.
+    /// Total number of dropped frames when the engine last left; `None` unless the engine is away.
     left_with: Option<u64>,
 }
 
 impl Past {
-    /// Records that the engine left at `from`, when the kernel had dropped `dropped` frames.
+    /// Records that the engine left at `from`. Until then the kernel had dropped `dropped` frames.
     pub(super) fn left(&mut self, from: Instant<Virtual>, dropped: u64) {
         let absence = Absence {
             from,
@@ -76,39 +76,40 @@ impl Past {
         self.left_with = Some(dropped);
     }
 
-    /// Ends an absence on request, or the whole record. `dropped` is the number of frames that the
-    /// kernel has dropped until now; returns the number dropped during the last absence on request.
+    /// Ends an absence on request, if there is one, because the engine comes back or the run ends.
+    /// The kernel has dropped `dropped` frames until now. Returns the number of frames that it
+    /// dropped during this absence.
     pub(super) fn returned(&mut self, dropped: u64) -> u64 {
         let meanwhile = self.left_with.take().map_or(0, |before| dropped - before);
         self.dropped_away += meanwhile;
         meanwhile
     }
 
-    /// True if the engine has left and not come back.
+    /// Returns true if the engine has left on request and has not come back.
     pub(super) fn is_away(&self) -> bool {
         self.left_with.is_some()
     }
 
-    /// Returns the number of frames, of `dropped` frames dropped by the kernel, that the engine
-    /// should have received.
+    /// Returns how many of `dropped` frames were dropped while the engine should have received
+    /// them.
     pub(super) fn lost_of(&self, dropped: u64) -> u64 {
         dropped - self.dropped_away
     }
 }
 
-/// Absence of an engine, with its end if it is over.
+/// Period during which an engine was away; `to` is `None` if it is still away.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Absence {
     pub(super) from: Instant<Virtual>,
     pub(super) to: Option<Instant<Virtual>>,
-    /// True if the engine had been asked to leave.
+    /// True if the engine was asked to leave.
     pub(in super::super) in_order: bool,
 }
 
 impl Absence {
-    /// Describes the absence.
+    /// Describes the absence, with virtual instants in milliseconds.
     pub(in super::super) fn tell(&self) -> String {
-        // Nanoseconds would not be meaningful here.
+        // More digits than milliseconds would not be meaningful here.
         let since_zero = |at: Instant<Virtual>| Duration::from_ms(at.as_ns() / 1_000_000);
         let from = since_zero(self.from);
         match self.to {
@@ -131,8 +132,8 @@ impl Line {
         }
     }
 
-    /// Sends a message. A process that accepts no data for a long time counts as dead, and a
-    /// partial message is useless, so an error closes the connection.
+    /// Sends a message to the process. On an error the connection is closed: a process that accepts
+    /// no data for a long time counts as dead, and part of a message is useless.
     pub(super) fn say(&self, message: &ToEngine) -> io::Result<()> {
         let mut life = lock(&self.life);
         let said = life.say.say(message);
@@ -146,7 +147,7 @@ impl Line {
         let _ = lock(&self.life).stream.shutdown(Shutdown::Both);
     }
 
-    /// Records that the run is over.
+    /// Records that the run is over, and wakes threads that wait for the engine.
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         self.membership.stir();
@@ -156,17 +157,18 @@ impl Line {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// True if this process is joined to all other engines.
+    /// Returns true if the engine is connected to all others.
     pub(super) fn has_joined(&self) -> bool {
         matches!(self.membership.is(), Standing::Here | Standing::Leaving)
     }
 
-    /// Returns the message that this process is over; other engines then consider it gone.
+    /// Returns the message by which other engines learn that this engine's process has ended.
     pub(super) fn lost(&self) -> ToEngine {
         ToEngine::Lost(self.here, lock(&self.life).epoch)
     }
 
-    /// Returns the number of frames that the kernel dropped before its interfaces received them.
+    /// Returns the number of frames that the kernel dropped before the engine's interfaces received
+    /// them, over the whole run.
     pub(super) fn dropped(&self) -> u64 {
         let ports = lock(&self.ports);
         ports.iter().map(|port| port.dropped_before()).sum()
@@ -177,7 +179,7 @@ impl Line {
     }
 }
 
-/// Data from which a process is started, and its successor after a death.
+/// Data for starting a process of the engine, and later its successors.
 pub(super) struct Seed {
     pub(super) program: PathBuf,
     pub(super) start: Start,
@@ -186,18 +188,19 @@ pub(super) struct Seed {
     pub(super) company: Arc<Company>,
 }
 
-/// A new process: the connection to it, its output, and its handle.
+/// A new process: the connection to it, the receiver of its messages, and its handle.
 pub(super) type Born = (Life, Receiver<UnixStream>, Child);
 
 impl Seed {
-    /// Starts a process without a definition.
+    /// Starts a process, without sending the engine's definition.
     pub(super) fn born(&self) -> io::Result<Born> {
         let (stream, theirs) = UnixStream::pair()?;
         stream.set_write_timeout(Some(TO_LISTEN))?;
         let mut command = Command::new(&self.program);
         command.args(["engine", &self.start.name]);
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
-        // Ctrl-C is for the run, which then notifies its engines.
+        // In a process group of its own, the engine does not get the terminal's Ctrl-C. The run
+        // gets that signal and ends its engines.
         command.process_group(0);
         let child = command.spawn()?;
         let life = Life {
@@ -208,20 +211,20 @@ impl Seed {
         Ok((life, Receiver::with_key(stream, UNKEYED), child))
     }
 
-    /// Sends the definition to the first process.
+    /// Sends the engine's definition to its first process.
     pub(super) fn introduce(&self, line: &Line) -> io::Result<()> {
         let mut life = lock(&line.life);
         self.tell(&mut life, line, false)
     }
 
-    /// Connects the line to another process, which replaces one that is gone.
+    /// Connects the line to a new process, and sends the definition to it.
     pub(super) fn replace(&self, line: &Line, mut life: Life) {
-        // Civil time may have been set back.
+        // The epoch must increase even if civil time was set back.
         life.epoch = life.epoch.max(lock(&line.life).epoch + 2);
-        // If sending fails, the listener finds the process dead.
+        // If sending fails, the listener finds out that the process is dead.
         let _ = self.tell(&mut life, line, true);
         *lock(&line.life) = life;
-        // Changes since the start message went to the previous process.
+        // The clock may have changed since the definition was sent.
         if let Some(clock) = self.clock.upgrade() {
             let _ = line.say(&ToEngine::Clock(ClockNow::of(clock.map_and_stop())));
         }
@@ -230,7 +233,7 @@ impl Seed {
         }
     }
 
-    /// Sends the definition, and passes the descriptors.
+    /// Sends the engine's definition and the file descriptors. `late` is true if other engines run.
     fn tell(&self, life: &mut Life, line: &Line, late: bool) -> io::Result<()> {
         let clock = self.clock.upgrade();
         let clock = clock.ok_or_else(|| io::Error::other("the session is over"))?;
@@ -265,5 +268,5 @@ pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Timeout for the process to accept a message; messages are short and rare.
+/// Time within which a process must accept a message; messages are short and rare.
 const TO_LISTEN: StdDuration = StdDuration::from_secs(30);

@@ -1,4 +1,4 @@
-//! The thread that receives from the process of an engine, and starts its successor.
+//! Thread that receives from the process of an engine, and starts another process if needed.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -16,27 +16,27 @@ use super::standing::Standing;
 use crate::channel::{Content, Receiver};
 use crate::network_signals::NetworkObservation;
 
-/// Reason why the process of an engine is useless.
+/// Reason why the process of an engine cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Broken {
     #[error("it speaks nonsense")]
     Nonsense,
-    /// Reason given by the process.
+    /// Reason that the process itself gave.
     #[error("{0}")]
     Said(String),
-    /// Without a message; describes the exit of the process.
+    /// The process ended without giving a reason; the text describes its exit.
     #[error("{0}")]
     Ended(String),
 }
 
-/// The receiving thread.
+/// State of the receiving thread.
 pub(super) struct Listener {
     pub(super) line: Arc<Line>,
     pub(super) seed: Arc<Seed>,
     pub(super) sinks: Sinks,
     pub(super) ready: mpsc::Sender<Result<(), Broken>>,
     pub(super) ended: mpsc::Sender<Ended>,
-    /// The last sample, including the counters of earlier processes.
+    /// The last complete sample, to which the counters of earlier processes have been added.
     pub(super) seen: NetworkObservation,
 }
 
@@ -48,7 +48,8 @@ impl Listener {
                     self.line.hang_up();
                     reap(&mut child, false);
                     let Some((at, counted)) = ended.left() else {
-                        // The receiver waits for this report with its own timeout.
+                        // The caller may have given up its wait for this report, which has a
+                        // timeout.
                         let _ = self.ended.send(ended);
                         return;
                     };
@@ -60,11 +61,11 @@ impl Listener {
                     }
                 }
                 Err(why) => {
-                    // A broken conversation has no regular end.
+                    // The process ends when the connection closes.
                     self.line.hang_up();
                     let how = reap(&mut child, self.line.is_over() && !self.line.has_joined());
                     let what = why.unwrap_or(Broken::Ended(how));
-                    // A waiting caller gets the error first.
+                    // A thread that waits for the engine to be ready must get the error first.
                     let _ = self.ready.send(Err(what.clone()));
                     if self.line.is_over() {
                         return;
@@ -82,8 +83,8 @@ impl Listener {
         }
     }
 
-    /// Receives from one process until its end. An error contains the reason for an irregular end,
-    /// if it is known.
+    /// Receives from one process until it ends. Returns its final report. The error is the reason
+    /// for an irregular end, or `None` if the reason is not known.
     fn hear_out(&mut self, hear: &mut Receiver<UnixStream>) -> Result<Ended, Option<Broken>> {
         let mut sample = Vec::new();
         loop {
@@ -95,7 +96,7 @@ impl Listener {
 
     /// Records that the engine left on request at `at`, with the counters `counted`.
     fn left(&mut self, ended: Ended, at: Instant<Virtual>, mut counted: NetworkObservation) {
-        // The others received its farewell, unless that was lost.
+        // The other engines have received a farewell, unless it was lost on the way.
         self.sinks.company.lost(&self.line);
         for (kind, text) in &ended.told {
             self.sinks.scribe.event("local", "network", kind, text);
@@ -119,8 +120,8 @@ impl Listener {
         self.line.membership.set(Standing::Away);
     }
 
-    /// Starts a successor of an engine that has left, when it is to join again; returns none if the
-    /// run ends before that.
+    /// Waits until an engine that has left is to join again, and starts a process for it. Returns
+    /// `None` if the run ends before.
     fn await_return(&self) -> io::Result<Option<(Receiver<UnixStream>, Child)>> {
         let goes_on = || !self.line.is_over();
         let standing = self
@@ -135,11 +136,13 @@ impl Listener {
         Ok(Some((hear, child)))
     }
 
-    /// Starts a successor of a process that has died, if there is to be one.
+    /// Starts another process for an engine whose process died, unless the engine is not to be
+    /// restarted.
     fn another(&mut self, what: &Broken) -> Option<(Receiver<UnixStream>, Child)> {
         let had_joined = self.line.has_joined();
         self.sinks.company.lost(&self.line);
-        // A process that dies before it has joined, or repeatedly, dies of a permanent fault.
+        // An engine that died before it had joined, or that dies again and again, has a permanent
+        // fault.
         let past = lock(&self.line.past);
         let deaths = past.absences.iter().filter(|absence| !absence.in_order);
         let lives = deaths.count() + 1;
@@ -166,7 +169,7 @@ impl Listener {
         Some((hear, child))
     }
 
-    /// Records that the engine is joined to all others.
+    /// Records that the engine is connected to all others.
     fn joined(&self) {
         let dropped = self.line.dropped();
         let mut past = lock(&self.line.past);
@@ -182,7 +185,7 @@ impl Listener {
             drop(past);
             self.tell("joined", &text);
         }
-        // Set last: a waiting thread then finds the above records.
+        // Set last, so that a thread that waits for this state sees all of the above.
         self.line.membership.set(Standing::Here);
         let _ = self.ready.send(Ok(()));
     }
@@ -200,8 +203,8 @@ impl Listener {
         self.sinks.speaker.saw(at, seen);
     }
 
-    /// Handles received data; returns the final report if it was the last. An error contains the
-    /// reason for the end, if it is known.
+    /// Handles one received message. Returns the final report if the message contains it. The error
+    /// is the reason why the process ends, or `None` if the reason is not known.
     fn take(
         &mut self,
         heard: io::Result<Content>,
@@ -209,7 +212,7 @@ impl Listener {
     ) -> Result<Option<Ended>, Option<Broken>> {
         let nonsense = || Some(Broken::Nonsense);
         match heard {
-            // The process is gone.
+            // The process closed the connection.
             Err(error) if error.kind() != io::ErrorKind::InvalidData => return Err(None),
             Err(_) => return Err(nonsense()),
             Ok(Content::Bytes(bytes)) => match Piece::of_bytes(&bytes).ok_or_else(nonsense)? {
@@ -242,8 +245,8 @@ impl Listener {
     }
 }
 
-/// Waits for the end of a process without a peer, or kills it at once if `at_once`; describes how
-/// it ended.
+/// Waits for the end of a process whose connection is closed, or kills it first if `at_once` is
+/// true. Returns a description of its exit.
 fn reap(child: &mut Child, at_once: bool) -> String {
     let until = StdInstant::now() + if at_once { StdDuration::ZERO } else { TO_DIE };
     loop {
@@ -252,7 +255,7 @@ fn reap(child: &mut Child, at_once: bool) -> String {
             Ok(None) if StdInstant::now() < until => {
                 std::thread::sleep(StdDuration::from_millis(5));
             }
-            // The process may be stopped, or not a child of ours.
+            // The process may be stopped, or may not be a child of this process.
             Ok(None) | Err(_) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -262,7 +265,7 @@ fn reap(child: &mut Child, at_once: bool) -> String {
     }
 }
 
-/// Timeout for a process to end after its peer is gone.
+/// Time within which a process must end after its connection was closed.
 const TO_DIE: StdDuration = StdDuration::from_secs(10);
 /// Maximum number of processes of one engine in a run.
 const MOST_LIVES: usize = 5;

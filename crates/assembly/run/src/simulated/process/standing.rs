@@ -1,7 +1,7 @@
-//! Membership of an engine in the group of a run's engines, with requests to leave and to join.
+//! Membership of engines in a run's group of engines, and requests to leave and to join.
 //!
-//! The requesting thread waits here for the result of the thread that receives from the engine
-//! ([`super::listener`]).
+//! A thread that requests a change waits here until the thread that receives from the engine
+//! ([`super::listener`]) reports the result.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration as StdDuration;
@@ -14,7 +14,7 @@ use super::line::{Line, lock};
 /// Membership state of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// There is a process, or will be one, that has not joined all others yet.
+    /// A process exists, or is about to be started, but is not connected to all other engines yet.
     #[default]
     Coming,
     Here,
@@ -22,7 +22,7 @@ pub(crate) enum Standing {
     Leaving,
     /// The engine has left, and may join again.
     Away,
-    /// The engine has died, and will not come back.
+    /// The engine has died, and is not restarted.
     Gone,
 }
 
@@ -31,14 +31,15 @@ pub(crate) enum Standing {
 pub(crate) enum MembershipError {
     #[error("there is no engine {name}; there are {}", .names.join(", "))]
     Unknown { name: String, names: Vec<String> },
-    /// A joining engine waits for those that are here.
+    /// The engine cannot leave while another engine is joining, because a joining engine waits for
+    /// all that are present.
     #[error("engine {name} cannot leave yet: engine {other} is on its way in and waits for it")]
     IsAwaited { name: String, other: String },
     #[error("engine {name} cannot {change}: {}", hindrance(*.standing))]
     Standing {
         name: String,
         change: &'static str,
-        /// Current state; none if the run is over.
+        /// Present state of the engine; `None` if the run is over.
         standing: Option<Standing>,
     },
 }
@@ -54,7 +55,7 @@ fn hindrance(standing: Option<Standing>) -> &'static str {
     }
 }
 
-/// State of an engine, with notification of waiting threads.
+/// Membership state of an engine; notifies threads that wait for a change.
 #[derive(Default)]
 pub(super) struct Membership {
     standing: Mutex<Standing>,
@@ -71,14 +72,15 @@ impl Membership {
         self.changed.notify_all();
     }
 
-    /// Wakes waiting threads after another change in their conditions.
+    /// Wakes threads that wait for a change, after a change outside of this state.
     pub(super) fn stir(&self) {
-        // A thread about to wait has not checked its condition yet, or already waits.
+        // Taking the lock ensures that no thread is between the check of its condition and its
+        // wait.
         drop(lock(&self.standing));
         self.changed.notify_all();
     }
 
-    /// Changes the state if it is `from`; otherwise returns the current state.
+    /// Changes the state from `from` to `to`. If the state is not `from`, returns it as an error.
     fn exchange(&self, from: Standing, to: Standing) -> Result<(), Standing> {
         let mut standing = lock(&self.standing);
         if *standing != from {
@@ -89,8 +91,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Waits while the state is `this` and `waits` is true; returns the state after that. Without
-    /// `patience`, waits for ever.
+    /// Waits while the state is `this` and `waits` returns true, for at most `patience`. `None`
+    /// waits without limit. Returns the state at the end.
     pub(super) fn await_change(
         &self,
         this: Standing,
@@ -113,11 +115,11 @@ impl Membership {
 }
 
 impl Line {
-    /// Asks the engine to leave the others, and waits until it has.
+    /// Asks the engine to leave, and waits until it has left.
     fn leave(&self) -> Result<(), MembershipError> {
         let asked = self.membership.exchange(Standing::Here, Standing::Leaving);
         asked.map_err(|is| self.cannot("leave", is))?;
-        // If sending fails, the listener finds that the process has died.
+        // If sending fails, the listener finds out that the process has died.
         let _ = self.say(&ToEngine::Leave);
         match self.await_change(Standing::Leaving) {
             Standing::Away => Ok(()),
@@ -125,7 +127,7 @@ impl Line {
         }
     }
 
-    /// Asks the engine to join the others again, and waits until it has.
+    /// Asks the engine to join the others again, and waits until it has joined.
     fn join(&self) -> Result<(), MembershipError> {
         let asked = self.membership.exchange(Standing::Away, Standing::Coming);
         asked.map_err(|is| self.cannot("join", is))?;
@@ -154,15 +156,16 @@ impl Line {
 #[derive(Default)]
 pub(crate) struct Company {
     lines: Mutex<Vec<Weak<Line>>>,
-    /// Engines leave and join one after the other: a joining engine waits for those that are here.
+    /// Lock for changes. Engines leave and join one after another, because a joining engine waits
+    /// for all that are present.
     turn: Mutex<()>,
 }
 
 impl Company {
-    /// Asks an engine to leave the others, and waits until it has.
+    /// Asks an engine to leave, and waits until it has left.
     ///
     /// # Errors
-    /// Returns an error if there is no engine of this name, or if it is not here.
+    /// Returns an error if no engine has this name, or if the engine is not present.
     pub(crate) fn leave(&self, engine: &str) -> Result<(), MembershipError> {
         let _turn = lock(&self.turn);
         let line = self.named(engine)?;
@@ -179,11 +182,11 @@ impl Company {
         line.leave()
     }
 
-    /// Asks an engine that has left to join the others again, and waits until it has.
+    /// Asks an engine that has left to join the others again, and waits until it has joined.
     ///
     /// # Errors
-    /// Returns an error if there is no engine of this name, if it has not left, or if it died while
-    /// joining.
+    /// Returns an error if no engine has this name, if the engine has not left, or if the engine
+    /// dies while it joins.
     pub(crate) fn join(&self, engine: &str) -> Result<(), MembershipError> {
         let _turn = lock(&self.turn);
         self.named(engine)?.join()
@@ -193,17 +196,17 @@ impl Company {
         lock(&self.lines).push(Arc::downgrade(line));
     }
 
-    /// Tells the other engines that a process of `who` has ended.
+    /// Tells all other engines that a process of the engine `who` has ended.
     pub(super) fn lost(&self, who: &Arc<Line>) {
         let lost = who.lost();
         let lines = self.lines();
         for line in lines.iter().filter(|line| !Arc::ptr_eq(line, who)) {
-            // Engines that are gone as well receive nothing.
+            // Sending fails if that engine is gone as well.
             let _ = line.say(&lost);
         }
     }
 
-    /// Returns the engines for which a joining engine does not wait.
+    /// Returns the numbers of the engines that are away, for which a joining engine does not wait.
     pub(super) fn absent(&self) -> Vec<Owner> {
         let is_absent =
             |line: &&Arc<Line>| !matches!(line.membership.is(), Standing::Here | Standing::Coming);

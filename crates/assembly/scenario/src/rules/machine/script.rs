@@ -1,13 +1,14 @@
-//! Script that a command passes to an interpreter.
+//! Search for the script that a command passes to an interpreter.
 
 use std::path::{Path, PathBuf};
 
-/// Returns the missing script of a command, relative to `directory` or absolute, with its index in
-/// the command; `None` if it exists.
+/// Returns the script of a command if it does not exist, with its index in the command. `None`
+/// means that the script exists, or that the command has none. A relative path is relative to
+/// `directory`.
 pub(super) fn missing(run: &[String], directory: &Path) -> Option<(usize, PathBuf)> {
     let index = of(run)?;
     let word = &run[index];
-    // A shell also searches the PATH for a plain name.
+    // A shell also searches the PATH for a name without a slash.
     let is_shell = interpreter(&run[0]).is_some_and(|it| it.is_shell);
     let on_path = || {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -17,11 +18,11 @@ pub(super) fn missing(run: &[String], directory: &Path) -> Option<(usize, PathBu
         return None;
     }
     let file = directory.join(word);
-    // Python runs a directory or an archive with a `__main__`.
+    // Python also runs a directory or an archive that contains a `__main__`.
     (!file.exists()).then_some((index, file))
 }
 
-/// Returns the index of the script in a command, if it has one.
+/// Returns the index of the script in a command; `None` if the command has no script.
 fn of(run: &[String]) -> Option<usize> {
     let interpreter = interpreter(run.first()?)?;
     let mut index = 1;
@@ -36,13 +37,13 @@ fn of(run: &[String]) -> Option<usize> {
         } else if interpreter.with_value.contains(&option) {
             index += 2;
         } else {
-            // Options such as `-c` and `-m`, after which no script follows, or unknown options.
+            // After options such as `-c` and `-m` no script follows. Other options are unknown.
             return None;
         }
     }
 }
 
-/// Options of an interpreter that come before a script.
+/// Interpreter, and those of its options that may precede a script.
 struct Interpreter {
     flags: &'static [&'static str],
     with_value: &'static [&'static str],

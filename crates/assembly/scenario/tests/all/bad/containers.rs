@@ -1,4 +1,4 @@
-//! Containers on hosts.
+//! Mistakes in containers on hosts.
 
 use super::{Case, case, here};
 

@@ -1,4 +1,4 @@
-//! Virtual machines on hosts.
+//! Mistakes in virtual machines on hosts.
 
 use super::{Case, case, here};
 

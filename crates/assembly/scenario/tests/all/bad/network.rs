@@ -1,4 +1,4 @@
-//! Links, hosts and switches.
+//! Mistakes in links, hosts and switches.
 
 use super::{Case, case, here};
 

@@ -1,4 +1,4 @@
-//! Programs, plants and their devices.
+//! Mistakes in programs, plants and their devices.
 
 use super::{Case, case, here};
 

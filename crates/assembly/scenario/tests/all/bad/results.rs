@@ -1,4 +1,4 @@
-//! Events during a run, and panels of its report.
+//! Mistakes in events during a run, and in panels of its report.
 
 use super::{Case, case, here};
 

@@ -1,4 +1,4 @@
-//! Shape of a file, and names.
+//! Mistakes in the form of a file, and in names.
 
 use super::{Case, case, here};
 

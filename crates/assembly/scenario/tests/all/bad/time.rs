@@ -1,4 +1,4 @@
-//! The `[time]` table, and the clocks of hosts.
+//! Mistakes in the table `[time]`, and in the clocks of hosts.
 
 use super::{Case, case, here};
 

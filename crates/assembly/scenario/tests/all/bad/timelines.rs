@@ -1,4 +1,4 @@
-//! Timelines of hosts.
+//! Mistakes in timelines of hosts.
 
 use super::{Case, case, here};
 

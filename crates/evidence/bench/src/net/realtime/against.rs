@@ -1,4 +1,5 @@
-//! The measured programs over alternatives: ns-3 in real time, and links of this machine's kernel.
+//! Measurements with the same programs over alternatives: ns-3 in real time, and links of the
+//! machine's kernel.
 
 use std::os::fd::AsRawFd;
 
@@ -14,9 +15,10 @@ use crate::error::BenchError;
 use crate::figure::Figure;
 use crate::net::ns3::Program;
 
-/// Runs an iperf3 over a veth pair, limited by the kernel's token bucket: the loss of this machine
-/// without us. The kernel's netem would also delay, where available. Returns the lost fraction, and
-/// the number of datagrams for which the receiver's socket had no room.
+/// Runs iperf3 over a veth pair whose rate the kernel's token bucket limits: the loss on this
+/// machine without Timeloom. (The kernel's netem could also delay, but is not available
+/// everywhere.) Returns the fraction lost, and the number of datagrams for which the receiver's
+/// socket had no room.
 pub(super) fn kernel_udp(seconds: &str) -> Result<(f64, u64), BenchError> {
     let spec = NetworkSpec {
         stations: stations(29),
@@ -32,7 +34,8 @@ pub(super) fn kernel_udp(seconds: &str) -> Result<(f64, u64), BenchError> {
     Ok((lost, socket_full(&fabric).unwrap_or(0)))
 }
 
-/// Compares with ns-3, which carries every frame by itself; rounds alternate between both.
+/// Compares the engine with ns-3, which handles every frame separately. Rounds alternate between
+/// both.
 pub(super) fn against_ns3(
     options: &Options,
     figure: &mut dyn FnMut(Figure),

@@ -1,4 +1,4 @@
-//! Two namespaces with an engine between them, and additional simulated hosts.
+//! Test bed: two namespaces with an engine between them, and additional simulated hosts.
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ use crate::error::BenchError;
 pub(in crate::net) const GBIT: u64 = 1_000_000_000;
 pub(in crate::net) const DELAY: Duration = Duration::from_ms(1);
 
-/// A link between the namespaces `a` and `b`.
+/// Parameters of a link between the namespaces `a` and `b`.
 #[derive(Clone, Copy)]
 pub(in crate::net) struct Between {
     pub(super) rate_bps: u64,
     pub(super) delay: Duration,
     pub(super) queue: u32,
-    /// Additional simulated hosts, half of them sending to the others.
+    /// Number of additional simulated hosts; half of them send to the other half.
     pub(super) hosts: u32,
     pub(super) cutting: Cutting,
 }
 
-/// Mode of a second engine, which has `b` and half of the additional hosts.
+/// Synchronisation with a second engine, which has `b` and half of the additional hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::net) enum Cutting {
     Whole,
@@ -51,8 +51,8 @@ impl Between {
         Self {
             rate_bps,
             delay,
-            // Two bandwidth-delay products at 1 Gbit/s and 1 ms are 330
-            // packets; ten times that at 10 Gbit/s.
+            // Two bandwidth-delay products at 1 Gbit/s and 1 ms are 330 packets; at 10 Gbit/s they
+            // are ten times as many.
             queue: if rate_bps > GBIT { 8_000 } else { 1_000 },
             hosts: 1_000,
             cutting: Cutting::Whole,
@@ -60,10 +60,10 @@ impl Between {
     }
 }
 
-/// Fields drop in this order: the emulation ends before the namespaces.
+/// Fields are dropped in this order: the emulation ends before the namespaces.
 pub(in crate::net) struct Bed {
     pub(in crate::net) emulation: Emulation,
-    /// Emulation of `b`, if the link is cut.
+    /// Emulation of the part with `b`, if the link is cut.
     beyond: Option<Emulation>,
     pub(in crate::net) fabric: Fabric,
     pub(in crate::net) target: String,
@@ -73,7 +73,7 @@ pub(in crate::net) fn broken(error: impl std::fmt::Display) -> BenchError {
     BenchError::Worker(error.to_string())
 }
 
-/// Returns the stations, in networks of four addresses or in one of eight.
+/// Returns the two stations, in different networks of four addresses or in one network of eight.
 pub(super) fn stations(prefix_len: u8) -> Vec<StationSpec> {
     let station = |(name, last): (&str, u8)| StationSpec {
         name: name.into(),
@@ -93,7 +93,7 @@ pub(super) fn namespaces() -> Result<Fabric, BenchError> {
 }
 
 impl Bed {
-    /// Builds the bed in real time.
+    /// Builds the bed with a clock in real time.
     pub(super) fn build(between: Between) -> Result<Self, BenchError> {
         Self::build_served(between, Serving::default())
     }
@@ -106,8 +106,8 @@ impl Bed {
         Self::build_with(between, real, serving)
     }
 
-    /// Builds the bed with the clock that `timing` returns at the end: a network whose clock ran
-    /// while it was built would start late.
+    /// Builds the bed. `timing` returns the clock after all else is built, because a network whose
+    /// clock ran during that time would start late.
     pub(in crate::net) fn build_at(
         between: Between,
         timing: impl Fn() -> Timing,
@@ -128,7 +128,7 @@ impl Bed {
         let fabric = namespaces()?;
         let mut network = NetworkBuilder::new(1);
         let (a, router, b) = (network.host("a"), network.router("r"), network.host("b"));
-        // A host sends its frames to the first link like to a network card.
+        // A host passes frames to its first link as to a network card.
         network.connect(a, router, LinkConfig::new(1_000 * GBIT, Duration::ZERO));
         let queue = QueueConfig::DropTail {
             packets: between.queue,
@@ -161,7 +161,7 @@ impl Bed {
             let [(world, peers), (far, far_peers)] = halves(&world, is_far, between.cutting)?;
             let with = |peers| Serving {
                 peers: Some(peers),
-                // Otherwise packets between engines would be late.
+                // Without this, packets between the engines would be late.
                 moderation: Duration::ZERO,
                 ..Serving::default()
             };
@@ -181,8 +181,8 @@ impl Bed {
     }
 }
 
-/// Returns two engines' parts of a network, and their connections. The second has the nodes whose
-/// names mark them as far.
+/// Returns the parts of a network for two engines, and the connections between them. The second
+/// engine has the nodes whose names mark them as far.
 pub(in crate::net) fn halves(
     world: &World,
     is_far: impl Fn(&str) -> bool,

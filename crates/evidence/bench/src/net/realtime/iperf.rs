@@ -1,4 +1,4 @@
-//! iperf3 through the engine, with the counters of kernels and engine.
+//! iperf3 through the engine, with counters of kernels and engine.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration as StdDuration;
@@ -11,16 +11,16 @@ use super::{Bed, broken};
 use crate::error::BenchError;
 use crate::net::machine;
 
-/// Output of an iperf3, with the engine's counters.
+/// Results of an iperf3 run, with the engine's counters.
 pub(super) struct Measured {
     pub(super) gbps: f64,
     pub(super) lost: f64,
     pub(super) core: f64,
-    /// Mean number of busy processors: the engine, the guests' kernels and programs, and all other
-    /// load of the machine.
+    /// Mean number of busy processors during the run, by the engine, by the guests' kernels and
+    /// programs, and by all other load of the machine.
     pub(super) processors: f64,
-    /// Datagrams dropped because the receiving program's socket was full: it had not read for as
-    /// long as its buffer lasts.
+    /// Number of datagrams that were dropped because the receiver's socket was full: the program
+    /// had not read for as long as the socket buffer suffices.
     pub(super) socket_full: u64,
     pub(super) report: Report,
 }
@@ -46,20 +46,20 @@ pub(super) fn measure(
     })
 }
 
-/// Returns the number of datagrams dropped by full sockets of `b` (`RcvbufErrors` of snmp(5)'s
-/// table) since it was created.
+/// Returns the number of datagrams that full sockets of `b` have dropped since the namespace was
+/// created (`RcvbufErrors` in the table of snmp(5)).
 pub(in crate::net) fn socket_full(fabric: &Fabric) -> Option<u64> {
     counter(fabric, "b", "Udp:", "RcvbufErrors")
 }
 
-/// Returns the number of IP packets that left `a` and never arrived at `b`: lost by the devices of
-/// both, the engine, or the network's queues.
+/// Returns the number of IP packets that left `a` and did not arrive at `b`: lost by the interfaces
+/// of either, by the engine, or in the network's queues.
 pub(in crate::net) fn lost_between(fabric: &Fabric) -> Option<u64> {
     let sent = counter(fabric, "a", "Ip:", "OutRequests")?;
     Some(sent.saturating_sub(counter(fabric, "b", "Ip:", "InDelivers")?))
 }
 
-/// Reads a counter of snmp(5)'s table in a station's namespace.
+/// Reads a counter from the table of snmp(5) in a station's namespace.
 pub(in crate::net) fn counter(
     fabric: &Fabric,
     station: &str,
@@ -74,7 +74,7 @@ pub(in crate::net) fn counter(
     values.split(' ').nth(place)?.parse().ok()
 }
 
-/// Returns the goodput in Gbit/s at the receiver, and the lost fraction.
+/// Runs iperf3; returns the goodput at the receiver in Gbit/s, and the fraction lost.
 pub(super) fn iperf3(
     fabric: &Fabric,
     target: &str,
@@ -82,7 +82,8 @@ pub(super) fn iperf3(
     arguments: &[&str],
 ) -> Result<(f64, f64), BenchError> {
     let inside = |name: &str| -> Result<Command, BenchError> {
-        // Higher priority than other processes of the machine, which the figure is not about.
+        // The program gets a higher priority than other processes of the machine, which are not
+        // measured.
         let mut command = Command::new("nice");
         command.args(["-n", "-10", "iperf3"]);
         let station = fabric.station(name).expect("just built");
@@ -95,8 +96,8 @@ pub(super) fn iperf3(
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let _server = Ended(server.spawn().map_err(broken)?);
-    // The server's port opens within milliseconds; a client that is too early fails, and is
-    // retried.
+    // The server opens its port within milliseconds. A client that is too early fails, and is
+    // started again.
     for _ in 0..50 {
         std::thread::sleep(StdDuration::from_millis(100));
         let mut client = inside("a")?;
@@ -114,11 +115,12 @@ pub(super) fn iperf3(
     Err(broken("iperf3 found no server"))
 }
 
-/// Returns the goodput in Gbit/s and the lost fraction from iperf3's JSON, or the error in it.
+/// Returns the goodput in Gbit/s and the fraction lost from iperf3's JSON output, or the error in
+/// it.
 pub(in crate::net) fn received(said: &Value) -> Result<(f64, f64), String> {
     let end = &said["end"];
     let lost = end["sum"]["lost_percent"].as_f64().unwrap_or(0.0) / 100.0;
-    // For UDP, the sent data.
+    // For UDP, this is the amount of data sent.
     let all = &end["sum"]["bits_per_second"];
     let received = end["sum_received"]["bits_per_second"].as_f64();
     let received = received.or_else(|| Some(all.as_f64()? * (1.0 - lost)));
@@ -128,7 +130,7 @@ pub(in crate::net) fn received(said: &Value) -> Result<(f64, f64), String> {
     }
 }
 
-/// A child process that is ended with its benchmark.
+/// A child process that is ended when the benchmark ends.
 pub(in crate::net) struct Ended(pub(in crate::net) Child);
 
 impl Drop for Ended {

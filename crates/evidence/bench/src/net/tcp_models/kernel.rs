@@ -1,4 +1,4 @@
-//! The kernel's TCP over the model's links: iperf3 between namespaces.
+//! The kernel's TCP over the links of the model: iperf3 between namespaces.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use super::{Cell, Effort, SEGMENT_BYTES, Sending, kernels_name, network};
 use crate::error::BenchError;
 use crate::net::model::refused;
 
-/// Results of iperf3 for a row.
+/// Results of iperf3 for one row of cells.
 pub(super) struct Measured {
-    /// Flows by cell.
+    /// Result of each flow, in the order of the cells.
     pub(super) flows: Vec<Flow>,
-    /// Fraction of the engine's events that were over 1 ms late.
+    /// Fraction of the engine's events that were more than 1 ms late.
     pub(super) late: f64,
 }
 
-/// Results of a flow.
+/// Result of one flow.
 pub(super) struct Flow {
-    /// Mbit/s of payload at the receiver.
+    /// Payload throughput at the receiver, in Mbit/s.
     pub(super) mbps: f64,
-    /// Retransmitted segments per thousand.
+    /// Retransmitted segments per thousand sent.
     pub(super) again: f64,
-    /// Mean of the sender's smoothed round trip.
+    /// Mean of the sender's smoothed round-trip time.
     pub(super) round_trip_ms: f64,
 }
 
-/// Runs all cells of a row side by side, each in its own pair of namespaces, so that no kernel
-/// caches metrics of another connection.
+/// Runs all cells of a row at the same time. Each has its own pair of namespaces, so that no kernel
+/// reuses cached metrics of another connection.
 pub(super) fn run(
     cells: &[Cell],
     seed: u64,
@@ -49,7 +49,8 @@ pub(super) fn run(
         Running::start(&mut server)
     });
     let servers = servers.collect::<Result<Vec<_>, _>>()?;
-    // All listen after some tens of milliseconds; a client that is refused fails the run.
+    // All servers listen after some tens of milliseconds; a client that is refused would fail the
+    // run.
     std::thread::sleep(StdDuration::from_secs(1));
     let clients = cells.iter().enumerate().map(|(index, cell)| {
         let mut client = bed.command(&format!("a{index}"))?;
@@ -90,7 +91,7 @@ pub(super) fn run(
     })
 }
 
-/// Fields drop in this order: the emulation ends before the namespaces.
+/// Fields are dropped in this order: the emulation ends before the namespaces.
 struct Bed {
     emulation: Emulation,
     fabric: Fabric,
@@ -146,13 +147,14 @@ impl Bed {
         })
     }
 
-    /// Configures the senders' kernels not to wait for larger segments.
+    /// Configures the kernels of the senders so that they do not wait until larger segments are
+    /// possible.
     fn send_at_once(&self, count: usize) -> Result<(), BenchError> {
         for index in 0..count {
             let station = self.fabric.station(&format!("a{index}"));
             let station = station.expect("just built");
             let written = station.run(|| {
-                // This small a fraction of the window is always available; the kernel stores the
+                // The fraction 1/255 of the window is always available. The kernel stores the
                 // divisor in a byte.
                 std::fs::write("/proc/sys/net/ipv4/tcp_tso_win_divisor", "255")
             });
@@ -161,8 +163,8 @@ impl Bed {
         Ok(())
     }
 
-    /// Returns an iperf3 command inside a namespace, with a higher priority than other processes of
-    /// the machine, which the comparison is not about.
+    /// Returns an iperf3 command for a namespace. It has a higher priority than other processes of
+    /// the machine, which are not measured.
     fn command(&self, station: &str) -> Result<Command, BenchError> {
         let mut command = Command::new("nice");
         command.args(["-n", "-10", "iperf3"]).stdin(Stdio::null());
@@ -173,7 +175,7 @@ impl Bed {
     }
 }
 
-/// A child process that is ended with its benchmark.
+/// A child process that is ended when the benchmark ends.
 struct Running(Option<Child>);
 
 impl Running {

@@ -1,12 +1,13 @@
-//! The models of TCP against the kernel's, and both against the formulas.
+//! Comparison of the models of TCP with the kernel's TCP, and of both with formulas.
 //!
-//! Real iperf3 between two namespaces, and a flow of the model, use the same link: same rate,
-//! delay, queue, loss and seed. (The kernel's side also carries ARP and iperf3's control
-//! connection, so that losses agree in distribution, not packet by packet.) The kernel's TCP runs
-//! in real time, and so does the engine meanwhile.
+//! iperf3 between two namespaces, and a flow of the model, use the same link: rate, delay, queue,
+//! loss and seed are equal. (The link with the kernel's TCP also carries ARP and iperf3's control
+//! connection, so losses agree in distribution, but not packet by packet.) The kernel's TCP runs in
+//! real time, and so does the engine meanwhile.
 //!
-//! Called by `timeloom bench net --validate`. [`BOUND`] is the accepted ratio between kernel and
-//! model; each row shows if it is within, and exceptions are reported as remarks.
+//! `timeloom bench net --validate` runs the comparison. [`BOUND`] is the accepted ratio between
+//! kernel and model. Each row shows if its ratio is within the bounds, and exceptions are reported
+//! as remarks.
 
 mod formula;
 mod kernel;
@@ -22,7 +23,7 @@ use timeloom_time::{Duration, Instant};
 use crate::error::BenchError;
 use crate::{Experiment, Options, median};
 
-/// A combination of the parameters that affect goodput.
+/// Combination of the parameters on which the goodput depends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Cell {
     control: Control,
@@ -30,29 +31,29 @@ struct Cell {
     round_trip: Duration,
 }
 
-/// Results of one cell.
+/// Results of one cell, from kernel and model.
 struct Found {
     cell: Cell,
-    /// Mbit/s of payload, by seed and copy.
+    /// Payload throughput of the kernel's TCP in Mbit/s, by seed and copy.
     kernel_mbps: Vec<f64>,
-    /// Mbit/s of payload, by seed and copy, with a kernel that does not wait until a third of its
-    /// window can be sent at once (`tcp_tso_win_divisor`).
+    /// The same with a kernel that does not wait until a third of its window can be sent at once
+    /// (`tcp_tso_win_divisor`).
     at_once_mbps: Vec<f64>,
-    /// The kernel's own mean round trip, ms.
+    /// Mean round-trip time as measured by the kernel, in ms.
     kernel_round_trip_ms: Vec<f64>,
-    /// Mbit/s of payload, by seed.
+    /// Payload throughput of the model in Mbit/s, by seed.
     model_mbps: Vec<f64>,
-    /// Additional seeds: the model's own spread.
+    /// Payload throughput of the model for additional seeds, which show the spread of the model.
     spread_mbps: Vec<f64>,
     formula_mbps: f64,
-    /// Retransmitted segments per thousand sent.
+    /// Segments that the kernel retransmitted, per thousand sent.
     kernel_again: Vec<f64>,
     model_again: Vec<f64>,
     model_timeouts: u64,
 }
 
-/// A rate that flows do not reach at most loss rates, and that the engine, the kernel and iperf3
-/// sustain on a machine with other load.
+/// Rate of the links, in bit/s. At most loss rates the flows do not reach it, and engine, kernel
+/// and iperf3 sustain it on a machine with other load.
 const RATE_BPS: u64 = 100_000_000;
 const LOSSES: [(&str, f64); 3] = [("0.0001", 1e-4), ("0.001", 1e-3), ("0.01", 1e-2)];
 /// Loss rates, each of which can be measured alone.
@@ -68,39 +69,40 @@ const CONTROLS: [Control; 4] = [
     Control::Cubic8312,
     Control::Bbr,
 ];
-/// Bounds of the kernel's goodput over the model's. The lower bound allows for RFC 9438's CUBIC at
-/// high loss: the kernel's Reno-friendly window grows as in RFC 8312, always by 0.53 segments per
-/// round trip, that of RFC 9438 by a whole segment once it has reached its previous maximum.
+/// Bounds of the kernel's goodput divided by the model's. The lower bound allows for CUBIC of RFC
+/// 9438 at high loss. The kernel's Reno-friendly window always grows by 0.53 segments per round
+/// trip, as in RFC 8312; that of RFC 9438 grows by a whole segment once it has reached its previous
+/// maximum.
 const BOUND: (f64, f64) = (0.75, 1.25);
-/// Payload of a segment, as Linux sends it over Ethernet.
+/// Payload of a segment in bytes, as Linux sends it over Ethernet.
 const SEGMENT_BYTES: f64 = 1448.0;
 
-/// Behaviour of the kernel when its window allows only part of a large segment.
+/// Behaviour of the kernel when its window permits only a part of a large segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sending {
-    /// It waits for acknowledgements that permit more, up to a third of the window: larger segments
-    /// cost less.
+    /// The kernel waits for acknowledgements that permit more, up to a third of the window, because
+    /// larger segments cost less.
     AsUsual,
-    /// It sends immediately, as the model does and as the formulas assume.
+    /// The kernel sends immediately, as the model does and as the formulas assume.
     AtOnce,
 }
 
 /// Durations and numbers of runs.
 #[derive(Clone, Copy)]
 struct Effort {
-    /// The beginning, with slow start, is omitted.
+    /// Time in seconds at the beginning, with slow start, that is not counted.
     omit_s: u32,
     seconds: u32,
     seeds: u64,
-    /// Seeds of the model alone.
+    /// Number of seeds with which the model alone is run.
     model_seeds: u64,
 }
 
 impl Cell {
     fn link(self) -> LinkConfig {
         let half = Duration::from_ns(self.round_trip.as_ns() / 2);
-        // One bandwidth-delay product, so that at low loss the queue is filled and the round trip
-        // at most doubled.
+        // The queue has one bandwidth-delay product, so that at low loss it is filled, and the
+        // round-trip time is at most doubled.
         let packets = RATE_BPS as f64 / 8.0 / 1538.0 * self.round_trip.as_s_f64();
         LinkConfig::new(RATE_BPS, half).with_queue(QueueConfig::DropTail {
             packets: packets as u32,
@@ -108,8 +110,8 @@ impl Cell {
     }
 }
 
-/// Returns the cells of one row of losses; they run side by side. At rates where flows are slow,
-/// the link has room for several copies of each, and more are needed.
+/// Returns the cells of one row, which have the same loss and run at the same time. Where flows are
+/// slow, the link has room for several copies of each, and more copies are needed.
 fn row(loss: f64) -> Vec<Cell> {
     let copies = if loss > 5e-3 {
         4
@@ -120,12 +122,12 @@ fn row(loss: f64) -> Vec<Cell> {
     };
     let distinct = distinct(loss);
     let more = distinct.repeat(copies - 1).into_iter();
-    // Losses do not slow BBR down: it fills its link, and one copy is enough.
+    // Losses do not reduce BBR's rate. A single copy fills the link and is sufficient.
     let more = more.filter(|cell| cell.control != Control::Bbr);
     distinct.iter().copied().chain(more).collect()
 }
 
-/// Returns true if this machine's kernel has this congestion control.
+/// Returns true if the machine's kernel supports this congestion control.
 fn is_known(control: Control) -> bool {
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let mut known = known.iter().flat_map(|text| text.split_whitespace());
@@ -144,15 +146,15 @@ fn distinct(loss: f64) -> Vec<Cell> {
     cells.collect()
 }
 
-/// Builds sender – router – receiver for each cell. Data may be lost on the second link,
-/// acknowledgements are not, as in the formulas.
+/// Builds a sender, a router and a receiver for each cell. As in the formulas, data can be lost, on
+/// the second link, and acknowledgements cannot.
 fn network(cells: &[Cell], seed: u64) -> (NetworkBuilder, Vec<(Node, Node)>) {
     let mut network = NetworkBuilder::new(seed);
     let ends = cells.iter().enumerate().map(|(index, cell)| {
         let from = network.host(format!("a{index}"));
         let router = network.router(format!("r{index}"));
         let to = network.host(format!("b{index}"));
-        // A host sends its frames to the first link like to a network card.
+        // A host passes frames to its first link as to a network card.
         let card = LinkConfig::new(1_000_000_000_000, Duration::ZERO);
         network.connect(from, router, card);
         let link = cell.link();
@@ -164,8 +166,8 @@ fn network(cells: &[Cell], seed: u64) -> (NetworkBuilder, Vec<(Node, Node)>) {
     (network, ends)
 }
 
-/// Runs the model for a row: returns, by cell, Mbit/s, retransmitted segments per thousand, and
-/// timeouts.
+/// Runs the model for one row. Returns Mbit/s, retransmitted segments per thousand, and timeouts of
+/// each cell.
 fn model(cells: &[Cell], seed: u64, effort: Effort) -> Result<Vec<(f64, f64, u64)>, BenchError> {
     let (network, ends) = network(cells, seed);
     let refused = |error| super::model::refused(error);
@@ -202,8 +204,8 @@ fn model(cells: &[Cell], seed: u64, effort: Effort) -> Result<Vec<(f64, f64, u64
     Ok(found.collect())
 }
 
-/// Measures all cells. Takes minutes, since the kernel's TCP runs in real time; `quick` is for a
-/// look.
+/// Measures all cells. This takes minutes, since the kernel's TCP runs in real time; with `quick`,
+/// fewer runs are made.
 ///
 /// # Errors
 /// Fails if iperf3, namespaces or the emulation are not available.
@@ -290,7 +292,7 @@ impl Found {
         }
     }
 
-    /// Returns kernel ÷ model, each the mean over the common seeds.
+    /// Returns the kernel's goodput divided by the model's; each is the mean over the common seeds.
     fn ratio(&self) -> f64 {
         mean(&self.kernel_mbps) / mean(&self.model_mbps)
     }
@@ -299,7 +301,8 @@ impl Found {
         (BOUND.0..=BOUND.1).contains(&self.ratio())
     }
 
-    /// Returns kernel that sends at once ÷ model, each the mean over the common seeds.
+    /// Returns the goodput of a kernel that sends immediately divided by the model's; each is the
+    /// mean over the common seeds.
     fn at_once_ratio(&self) -> f64 {
         mean(&self.at_once_mbps) / mean(&self.model_mbps)
     }
@@ -326,7 +329,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Returns the kernel's name of the congestion control to compare with. It has one CUBIC.
+/// Returns the kernel's name of the corresponding congestion control; the kernel has only one
+/// CUBIC.
 fn kernels_name(control: Control) -> &'static str {
     match control {
         Control::Cubic8312 => "cubic",

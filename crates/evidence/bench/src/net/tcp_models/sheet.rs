@@ -1,4 +1,4 @@
-//! The comparison as a page: a table and charts.
+//! Page of the comparison: a table and charts.
 
 use timeloom_net::Control;
 use timeloom_results::report::{Chart, Curve, Part, Sheet};

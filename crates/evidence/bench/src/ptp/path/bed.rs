@@ -1,4 +1,4 @@
-//! Laboratories of three clocks, one for each variant, measured in turn.
+//! Laboratories with three clocks each, one per variant, which are measured in turn.
 
 use std::thread::sleep;
 use std::time::{Duration as StdDuration, Instant};
@@ -13,7 +13,7 @@ use super::{PROFILE, Variant};
 use crate::BenchError;
 use crate::scratch::Scratch;
 
-/// A laboratory for each variant, built once for all orders.
+/// The laboratories of all variants, built once for all runs.
 pub(super) struct Bed {
     variants: Vec<Variant>,
     stages: Vec<Stage>,
@@ -42,7 +42,7 @@ impl Bed {
         })
     }
 
-    /// Returns the options of the program at `place`, with its keys read.
+    /// Returns the options of the program at `place`, with its keys loaded.
     fn program(&self, variant: usize, place: usize) -> Result<ProgramOptions, BenchError> {
         let mut program = self.stages[variant].program(place).map_err(failed)?;
         program.stamp_general = true;
@@ -52,9 +52,8 @@ impl Bed {
         Ok(program)
     }
 
-    /// Runs all programs for a while and returns the observations of the grandmaster, the
-    /// transparent clock and the slave of each variant. `places` is the order of the variants
-    /// within a Sync interval.
+    /// Runs all programs for some time. Returns the records of grandmaster, transparent clock and
+    /// slave of each variant. `places` is the order of the variants within a Sync interval.
     pub(super) fn measure(
         &self,
         places: &[usize],
@@ -68,8 +67,8 @@ impl Bed {
             .clone()
             .map(|variant| Ok([start(variant, 1)?, start(variant, 2)?]))
             .collect::<Result<_, BenchError>>()?;
-        // A grandmaster's Syncs keep the phase of its opening: slow operations, such as reading
-        // keys, come before.
+        // A grandmaster's Syncs keep the phase at which it was opened, so slow operations such as
+        // reading keys must come before.
         let mut ready: Vec<_> = variants
             .map(|variant| Ok((places[variant], variant, self.program(variant, 0)?)))
             .collect::<Result<_, BenchError>>()?;
@@ -83,7 +82,7 @@ impl Bed {
             leaders[variant] = Some(Node::start(&self.stages[variant], 0, program)?);
         }
         sleep(length);
-        // The slave first: the actions of its master at the end are not measured.
+        // The slave ends first, because what its master does at the end is not measured.
         let records = leaders
             .into_iter()
             .zip(others)

@@ -1,4 +1,4 @@
-//! Figures computed from the samples: ratios, deviations, shifts, each with its bar.
+//! Figures that are computed from the samples: ratios, deviations and shifts, each with its bar.
 
 use super::super::BENCH;
 use super::super::blocks::{BLOCK, Blocks, deviation};
@@ -13,7 +13,7 @@ pub(super) fn residence(syncs: &Blocks, figure: &mut dyn FnMut(Figure)) {
             .with("unsigned_ns", median(&syncs.all[0]))
             .with("syncs_per_round", BLOCK)
     };
-    // All suites, because the message is the same.
+    // All suites count, because their Syncs are the same message.
     let signed = 1..syncs.all.len();
     let ratios: Vec<f64> = signed.clone().flat_map(|v| syncs.ratios(v)).collect();
     let metric = "sync_residence_signed_over_unsigned";
@@ -94,7 +94,7 @@ pub(super) fn offset(
     let shifts = offsets.compared(variant, |signed, plain| median(signed) - median(plain));
     let metric = format!("offset{suffix}_mean_shift_ns");
     let mut shift = note(Figure::new(BENCH, metric, "ns", &shifts)).bar(100.0);
-    // The bar applies to both directions.
+    // The bar applies to shifts in both directions.
     shift.value = shift.value.abs();
     figure(shift);
 }

@@ -1,4 +1,4 @@
-//! Reasons why a host stopped permanently, as text.
+//! Text that states why a host has stopped permanently.
 
 use timeloom_accord::{Halt, Why};
 use timeloom_time::Duration;
@@ -6,13 +6,13 @@ use timeloom_time::Duration;
 use super::{Shared, State};
 use crate::wire::Halted;
 
-/// Reason why a host's datagram was refused, if it can be stated.
+/// Reason why the datagrams of a host were refused.
 #[derive(Clone, Copy)]
 pub(super) enum Refusal {
     OtherKey,
-    /// Sent this long before this host began, by the timeline.
+    /// The datagram was sent this long before this host began, by the timeline.
     Earlier(Duration),
-    /// Sent this far in the future, by the timeline.
+    /// The datagram was sent this far in the future, by the timeline.
     Ahead(Duration),
 }
 

@@ -1,5 +1,5 @@
-//! Threads of one end of the line: those that receive and handle timeouts, and the one that
-//! executes orders.
+//! Threads of one end of the line: one that receives datagrams and handles timeouts, one that
+//! receives multicasts, and one that executes orders.
 
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
@@ -12,18 +12,18 @@ use super::super::seal::SEALED;
 use super::Shared;
 use crate::testbed::TestbedError;
 
-/// Receives, and wakes the member when it is due.
+/// Receives datagrams, and wakes the member when it has something to do.
 pub(super) fn listen(shared: &Shared) {
     let mut buffer = [0; SEALED + 1];
     while !shared.ended.load(Ordering::SeqCst) {
         let due = shared.lock().member.next_wake();
         let left = due - shared.timeline.read().now;
-        // Other threads may have moved the deadline forward meanwhile: so the wait is short.
+        // The wait is short, because another thread may have set an earlier deadline meanwhile.
         let left = left.as_ns().clamp(50_000, 5_000_000);
         let _ = shared
             .socket
             .set_read_timeout(Some(StdDuration::from_nanos(left as u64)));
-        // An error is a peer that is not there yet (ICMP), or a timeout.
+        // An error means that a peer is not running yet (ICMP), or that the wait has timed out.
         if let Ok((bytes, source)) = shared.socket.recv_from(&mut buffer) {
             shared.hear(&buffer[..bytes], source);
         }
@@ -33,7 +33,7 @@ pub(super) fn listen(shared: &Shared) {
     }
 }
 
-/// Receives multicasts.
+/// Receives the multicasts of the group.
 pub(super) fn listen_to_group(shared: &Shared, socket: &UdpSocket) {
     let mut buffer = [0; SEALED + 1];
     let _ = socket.set_read_timeout(Some(StdDuration::from_millis(50)));
@@ -44,7 +44,7 @@ pub(super) fn listen_to_group(shared: &Shared, socket: &UdpSocket) {
     }
 }
 
-/// Executes orders in sequence.
+/// Executes orders one after the other.
 pub(super) fn obey(shared: &Shared, orders: &Receiver<(u64, Order)>) {
     while let Ok((claim, order)) = orders.recv() {
         if shared.ended.load(Ordering::SeqCst) {
@@ -59,7 +59,8 @@ pub(super) fn obey(shared: &Shared, orders: &Receiver<(u64, Order)>) {
 fn obey_one(shared: &Shared, claim: u64, order: Order) -> Result<(), TestbedError> {
     let testbed = &shared.testbed;
     match order {
-        // Only the requester's machine stops its processes early, not those informed by wire.
+        // Only the machine of the requester stops its processes early. A machine that learns of the
+        // hold from the wire does not.
         Order::HoldAlone => {
             if shared.lock().claims.hold {
                 testbed.hold_alone()?;
@@ -85,7 +86,7 @@ fn obey_one(shared: &Shared, claim: u64, order: Order) -> Result<(), TestbedErro
             testbed.resume(resumed.from, shared.timeline.wall_at(resumed.at))?;
             let mut state = shared.lock();
             let driven = std::mem::take(&mut state.claims.driven);
-            // Before the start the line was tested.
+            // Before the start of time, the wire was driven for a test.
             let driven = driven && state.resumed;
             state.claims.ended = Some(driven || state.claims.ended == Some(true));
             state.resumed = true;

@@ -1,4 +1,4 @@
-//! Devices.
+//! Rows for devices.
 
 use super::{Interface, is_virtual, named, real, refused};
 

@@ -1,4 +1,4 @@
-//! Files with time information, and times of files.
+//! Rows for files with time information, and for times of files.
 
 use super::{Interface, is_virtual, named, real};
 

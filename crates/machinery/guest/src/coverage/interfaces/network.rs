@@ -1,4 +1,4 @@
-//! Sockets, and times in netlink messages.
+//! Rows for sockets, and for times in netlink messages.
 
 use super::{Interface, is_virtual, named, real};
 

@@ -1,4 +1,4 @@
-//! Processes, kernel objects of processes, processors, and tracing.
+//! Rows for processes, kernel objects of processes, processors, and tracing.
 
 use super::{Interface, is_virtual, named, real, refused};
 

@@ -1,4 +1,4 @@
-//! Completeness of the tables.
+//! Tests that the tables are complete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use timeloom_calls::{CALLS, NEWEST};
 
 use super::*;
 
-/// Calls added after the headers of Debian 12, up to [`NEWEST`].
+/// Calls that Linux added after the headers of Debian 12, up to [`NEWEST`].
 const NEWER: &[&str] = &[
     "cachestat",
     "fchmodat2",
@@ -32,8 +32,8 @@ const NEWER: &[&str] = &[
     "uprobe",
 ];
 
-/// Returns every call of this machine's architecture and of those with the kernel's common numbers
-/// (such as 64-bit ARM), from its headers.
+/// Returns the names of all system calls in the kernel's headers on this machine: those of its
+/// architecture, and those of architectures with the common numbers (such as 64-bit ARM).
 fn calls_of_the_kernel() -> BTreeSet<String> {
     let mut names: BTreeSet<String> = NEWER.iter().map(|&name| name.to_owned()).collect();
     let places = [
@@ -65,7 +65,7 @@ fn calls_of_the_kernel() -> BTreeSet<String> {
             names.insert(name.to_owned());
         }
     }
-    // The number of calls, and the start of each architecture's own calls.
+    // Skips the number of calls, and the mark at which each architecture's own calls begin.
     for mark in ["syscalls", "arch_specific_syscall"] {
         names.remove(mark);
     }
@@ -114,7 +114,7 @@ fn each_row_says_why_whom_it_hurts_and_the_way_out() {
     }
 }
 
-/// Each option reported at run time is described in a row or two under its name.
+/// Checks that one or two rows describe each option reported at run time, under the option's name.
 #[test]
 fn each_named_option_of_a_socket_has_a_row() {
     for option in timeloom_calls::SOCKET_OPTIONS {

@@ -1,6 +1,6 @@
-//! Calls of the kernel that were reviewed, and neither return nor accept time.
+//! System calls that were reviewed, and neither return nor accept time.
 
-/// Names of both architectures, in alphabetical order.
+/// Names of the calls of both architectures, in alphabetical order.
 #[rustfmt::skip] // Several on a line.
 pub(super) const CALLS: &[&str] = &[
     "_sysctl", "access", "add_key", "afs_syscall", "bind", "brk", "cachestat",

@@ -1,14 +1,15 @@
-//! Section headers for the image as it lies in memory.
+//! Section headers for the image as it is in memory.
 //!
-//! Debuggers read the vDSO out of a process and look for its unwind tables by section: without
-//! them they know neither what handlers return to nor the frames of a wait. GDB takes section
-//! headers for present when they follow the last segment in that segment's last page.
+//! Debuggers read the vDSO from a process's memory and look for its unwind tables by section.
+//! Without section headers they know neither what handlers return to nor the frames of a wait. GDB
+//! assumes that section headers are present if they follow the last segment in that segment's last
+//! page.
 
 use object::read::elf::{ElfFile64, SectionHeader};
 use object::{Endianness, elf};
 use timeloom_page::PAGE_SIZE;
 
-/// Appends headers of the mapped sections to the image's `bytes`.
+/// Appends the headers of the mapped sections to the image's `bytes`.
 pub(super) fn append(linked: &ElfFile64<'_, Endianness>, bytes: &mut Vec<u8>) {
     let endian = linked.endian();
     let table = linked.elf_section_table();

@@ -1,4 +1,4 @@
-//! Stack use of the image, computed from its instructions.
+//! Test of the image's stack use, computed from its instructions.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use timeloom_calls::{Handler, calls};
 
-/// Stack use of a function by itself, and its calls at that depth.
+/// Stack use of a function by itself, and the functions that it calls.
 #[derive(Default)]
 struct Function {
     bytes: u64,
@@ -19,7 +19,8 @@ struct Function {
 
 type Functions = BTreeMap<String, Function>;
 
-/// (The image is not at its build path if tests are run on another machine.)
+/// Returns the output of objdump for the image. (If tests are run on another machine, the image is
+/// not at its build path.)
 fn objdump(arguments: &[&str]) -> String {
     let copy = memfd_create("image", MemfdFlags::CLOEXEC).expect("there is memory");
     let mut copy = File::from(copy);
@@ -39,7 +40,7 @@ fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
 }
 
-/// Targets of the words of the global offset table: addresses of functions.
+/// Returns the function addresses in the words of the global offset table.
 fn table() -> BTreeMap<u64, u64> {
     let row = |line: &str| -> Option<(u64, u64)> {
         let (at, rest) = line.split_once(" R_X86_64_RELATIVE")?;
@@ -89,7 +90,7 @@ fn functions() -> Functions {
     functions
 }
 
-/// Instruction of the function `at`.
+/// Instruction of the function at address `at`.
 struct Line<'a> {
     at: &'a str,
     what: &'a str,
@@ -109,14 +110,15 @@ impl Line<'_> {
             "sub" if operands.starts_with("rsp,") => {
                 function.bytes += hexadecimal(&operands[4..]).expect("a number");
             }
-            // Through the table, directly or by a register: a function that is looked up is called.
+            // Use of the table, directly or by a register: a function whose address is loaded
+            // counts as called.
             "call" | "jmp" | "mov" | "lea" if operands.contains('#') => {
                 let (_, place) = operands.split_once('#').expect("it has one");
                 let place = place.split_whitespace().next().and_then(hexadecimal);
                 let place = place.expect("objdump says where");
                 let to = table.get(&place).copied().unwrap_or(place);
                 match names.get(&to) {
-                    // Passed to the kernel, which calls it on a frame of its own.
+                    // The address is passed to the kernel, which calls the function on a new frame.
                     Some(name) if ENTRIES.contains(&name.as_str()) => {}
                     Some(name) => function.calls.push(name.clone()),
                     None => assert!(!matches!(what, "call" | "jmp"), "{at}: {what} {operands}"),
@@ -159,8 +161,8 @@ impl Line<'_> {
                 function.calls.push(name.to_owned());
             }
         } else {
-            // By a register only for the dispatch of calls, within one function, and for a handler
-            // of the program's, which has its own frame.
+            // Calls by a register occur only in the dispatch of system calls, within one function,
+            // and for a handler of the program, which has its own frame.
             let known = ["timeloom_trapped", "timeloom_intercepted"];
             let is_stub = at.starts_with("__kernel_");
             let is_known = what != "blr" && (known.contains(&at) || is_stub);
@@ -169,7 +171,7 @@ impl Line<'_> {
     }
 }
 
-/// Functions entered by the kernel.
+/// Functions that the kernel calls.
 const ENTRIES: [&str; 5] = [
     "timeloom_deferred",
     "timeloom_handler",
@@ -178,8 +180,8 @@ const ENTRIES: [&str; 5] = [
     "timeloom_restorer",
 ];
 
-/// Bytes that a wait puts below the stack, and the place of a call's return address, if not in a
-/// register.
+/// Bytes that a wait writes below the stack, plus the space for a call's return address if it is
+/// not in a register.
 const BELOW: u64 = if cfg!(target_arch = "x86_64") {
     208
 } else {
@@ -187,14 +189,15 @@ const BELOW: u64 = if cfg!(target_arch = "x86_64") {
 };
 const RETURN: u64 = if cfg!(target_arch = "x86_64") { 8 } else { 0 };
 
-/// Returns the maximum stack use of a function with all functions that it calls.
+/// Returns the maximum stack use, in bytes, of a function together with all functions that it
+/// calls.
 fn deepest(functions: &Functions, name: &str, within: &mut Vec<String>) -> u64 {
     assert!(!within.iter().any(|outer| outer == name), "{within:?}");
     within.push(name.to_owned());
     let Some(function) = functions.get(name) else {
         panic!("{within:?}");
     };
-    // Data in the place of a handler's frame (`arch` of the image).
+    // A wait writes data where a handler's frame would be (`arch` of the image).
     let below = if name == "timeloom_wait" { BELOW } else { 0 };
     let inner = function.calls.iter();
     let inner = inner.map(|callee| RETURN + deepest(functions, callee, within));
@@ -203,7 +206,8 @@ fn deepest(functions: &Functions, name: &str, within: &mut Vec<String>) -> u64 {
     most
 }
 
-/// Returns the last part before the hash of `_ZN13timeloom_shim6socket6writev17h…E`.
+/// Returns the function's own name from a mangled one: `writev` from
+/// `_ZN13timeloom_shim6socket6writev17h…E`.
 fn last_name(mangled: &str) -> Option<&str> {
     let mut rest = mangled.strip_prefix("_ZN")?;
     let mut last = None;
@@ -219,7 +223,7 @@ fn last_name(mangled: &str) -> Option<&str> {
     }
 }
 
-/// Converts `RtSigaction` to `rt_sigaction`.
+/// Returns the name of a handler in snake case: `rt_sigaction` for `RtSigaction`.
 fn in_snake_case(handler: Handler) -> String {
     let mut text = String::new();
     for letter in format!("{handler:?}").chars() {
@@ -238,7 +242,7 @@ fn the_image_takes_no_more_of_the_stack_than_it_makes_sure_of() {
     let mut by_name: BTreeMap<String, Handler> = handlers
         .map(|handler| (in_snake_case(handler), handler))
         .collect();
-    // Handlers with other function names.
+    // Handlers whose functions have other names.
     for (name, handler) in [
         ("status", Handler::IpcStatus),
         ("settime", Handler::TimerfdSettime),
@@ -252,7 +256,7 @@ fn the_image_takes_no_more_of_the_stack_than_it_makes_sure_of() {
         let taken = outer.bytes + RETURN + deepest(&functions, callee, &mut Vec::new());
         let known = last_name(callee).and_then(|name| by_name.get(name));
         seen += usize::from(known.is_some());
-        // Inlined parts of waiting handlers may wait themselves.
+        // Parts of waiting handlers that are not inlined may wait themselves.
         let handler = known.copied().unwrap_or(Handler::Nanosleep);
         let most = handler.stack_bytes() as u64;
         println!("{callee}: {taken} of {most} bytes");
@@ -260,7 +264,7 @@ fn the_image_takes_no_more_of_the_stack_than_it_makes_sure_of() {
     }
     assert!(!is_over);
     assert!(seen > 30, "{seen} of the handlers were found");
-    // Guarantees of the entries in assembly.
+    // Stack space that the entries in assembly guarantee.
     for (name, least) in [("timeloom_intercepted", 320), ("timeloom_trapped", 320)] {
         let taken = functions[name].bytes;
         assert!(taken <= least, "{name}: {taken} bytes");

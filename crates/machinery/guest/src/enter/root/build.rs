@@ -1,8 +1,8 @@
-//! Building the root of a container, in a thread that is alone in the new namespaces and ends
+//! Construction of a container's root, in a thread that enters the new namespaces alone and ends
 //! afterwards.
 //!
-//! The image is untrusted: paths in it are followed only under the kernel's own rule that they stay
-//! inside ([`rooted`]). It does not bring programs in.
+//! The container image is untrusted: the kernel resolves paths in it under the rule that they stay
+//! inside it ([`rooted`]). This module does not start programs in the container.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -22,13 +22,13 @@ use timeloom_sys::rooted;
 use super::super::identity::{HostNames, write_at};
 use super::{Bind, HARMLESS, NO_SURPRISES, Root, RootSpec};
 
-/// Attempted operation, and the kernel's error.
+/// Failed operation, and the kernel's error.
 pub(super) struct Trouble {
     pub(super) doing: String,
     pub(super) error: io::Error,
 }
 
-/// Adds the attempted operation to an error.
+/// Adds a description of the attempted operation to an error.
 fn during<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> Trouble {
     let doing = doing.into();
     move |error| Trouble {
@@ -58,15 +58,15 @@ fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
 
     // An overlay accepts no layer that was opened in another mount namespace.
     let image = open(&spec.image, DIRECTORY, Mode::empty()).map_err(during("opening it"))?;
-    // The machine's files are reached until the end, so nothing may lie over them: every kernel has
-    // this directory, and no part of it is ever bound.
+    // The machine's files are accessed until the end, so the new root must not cover them. Every
+    // kernel has this directory, and no part of it is ever bound.
     mount(c"container", PLACE, c"tmpfs", NO_SURPRISES, c"mode=755")
         .map_err(during("making room in memory"))?;
     let place = open(PLACE, DIRECTORY, Mode::empty()).map_err(during("making room in memory"))?;
     for part in [c"upper", c"work", c"root"] {
         mkdirat(&place, part, Mode::from(0o755)).map_err(during("making room in memory"))?;
     }
-    // The name of a descriptor contains none of the separators of options.
+    // The path of a descriptor contains no character that separates mount options.
     let options = format!(
         "lowerdir={},upperdir={},workdir={}",
         name_of(&image, ""),
@@ -92,7 +92,7 @@ fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
         let flags = NO_SURPRISES | MountFlags::BIND | MountFlags::RDONLY;
         mount_remount(c".", flags, c"").map_err(during("making it read-only"))?;
     }
-    // Both in one place: the machine's root is on top then.
+    // Both arguments are the same directory: the machine's root is then mounted on top of it.
     pivot_root(c".", c".").map_err(during("making it the root"))?;
     unmount(c".", UnmountFlags::DETACH).map_err(during("leaving the machine's root"))?;
     chdir(c"/").map_err(during("entering it"))?;
@@ -117,7 +117,7 @@ fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
     Ok(Root { namespaces, top })
 }
 
-/// Adds the parts of a Linux system that are not in its image.
+/// Adds those parts of a Linux system that are not in the container image.
 fn furnish(top: &OwnedFd, spec: &RootSpec<'_>) -> Result<(), Trouble> {
     let devices = MountFlags::NOSUID | MountFlags::NOEXEC;
     let no_options = c"";
@@ -162,8 +162,8 @@ fn furnish(top: &OwnedFd, spec: &RootSpec<'_>) -> Result<(), Trouble> {
     spec.binds.iter().try_for_each(|bind| bind_in(top, bind))
 }
 
-/// Writes the name service files into the overlay. Files of the image with their names, often
-/// links, are replaced.
+/// Writes the name service files into the overlay. They replace files of these names in the
+/// container image, which are often links.
 fn name_files(top: &OwnedFd, names: &HostNames) -> Result<(), Trouble> {
     let (_, etc) = inside(top, Path::new("/etc"), Kind::Directory)?;
     for (name, text) in names.files() {
@@ -186,7 +186,7 @@ fn bind_in(top: &OwnedFd, bind: &Bind) -> Result<(), Trouble> {
     let (at, held) = inside(top, &bind.target, kind)?;
     mount_bind_recursive(&bind.source, at.as_c_str()).map_err(during(doing()))?;
     drop(held);
-    // Looked up again: the held descriptor lies under the mount now.
+    // The path is looked up again: the descriptor held so far is now below the mount.
     let (at, _held) = inside(top, &bind.target, kind)?;
     restrict_all(&at, !bind.writable).map_err(during(doing()))
 }
@@ -199,7 +199,7 @@ fn restrict_all(at: &CStr, read_only: bool) -> io::Result<()> {
     if read_only {
         change.attr_set |= libc::MOUNT_ATTR_RDONLY;
     }
-    // SAFETY: a text, and a structure with its size, both alive.
+    // SAFETY: passes a C string, and a structure with its size; both are alive.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -223,8 +223,8 @@ enum Kind {
     File,
 }
 
-/// Returns a name by which the kernel finds `path` of the container while the descriptor is open;
-/// missing parts of the path are made.
+/// Returns a path by which the kernel finds `path` of the container. It is valid while the returned
+/// descriptor is open. Missing parts of `path` are created.
 fn inside(top: &OwnedFd, path: &Path, kind: Kind) -> Result<(CString, OwnedFd), Trouble> {
     let doing = || format!("making {}", path.display());
     let mut parent = top.try_clone().map_err(during(doing()))?;
@@ -247,7 +247,7 @@ fn inside(top: &OwnedFd, path: &Path, kind: Kind) -> Result<(CString, OwnedFd), 
                 }
                 false => mkdirat(&parent, *name, mode),
             };
-            // A dangling link exists and leads nowhere.
+            // A dangling link exists, but leads nowhere.
             made.map_err(|error| match error {
                 Errno::EXIST => Errno::LOOP,
                 other => other,
@@ -262,11 +262,11 @@ fn inside(top: &OwnedFd, path: &Path, kind: Kind) -> Result<(CString, OwnedFd), 
     Ok((name, parent))
 }
 
-/// Returns a path to the file of an open descriptor of this process.
+/// Returns the path `beyond` below the file of an open descriptor of this process.
 fn name_of(descriptor: &OwnedFd, beyond: &str) -> String {
     format!("/proc/thread-self/fd/{}{beyond}", descriptor.as_raw_fd())
 }
 
-/// Temporary place for building the overlay, not visible outside.
+/// Mount point for building the overlay; not visible outside the namespace.
 const PLACE: &CStr = c"/proc/fs";
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

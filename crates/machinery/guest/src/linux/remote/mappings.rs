@@ -1,14 +1,14 @@
-//! Writable parts of a process's memory.
+//! Check that memory of a process is writable.
 //!
-//! A debugger may write everywhere, and so may a writer to /proc/PID/mem. On behalf of a guest,
-//! only memory that the guest itself could write is written.
+//! A debugger may write everywhere, and so may a writer to /proc/PID/mem. On behalf of a guest, the
+//! supervisor writes only to memory to which the guest itself could write.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};
 use std::os::fd::AsRawFd;
 
-/// Returns true if no mapping forbids writing at `address`. (An address without a mapping may be in
-/// the range into which the stack can grow.) `maps` is /proc/PID/maps.
+/// Returns true if no mapping in `maps`, a /proc/PID/maps, forbids writing at `address`. (An
+/// address without a mapping may be in the range into which the stack can grow.)
 pub(super) fn may_be_written(maps: &File, address: u64) -> bool {
     let mut query = Query {
         size: size_of::<Query>() as u64,
@@ -22,7 +22,7 @@ pub(super) fn may_be_written(maps: &File, address: u64) -> bool {
     }
     match std::io::Error::last_os_error().raw_os_error() {
         Some(libc::ENOENT) => true,
-        // Before Linux 6.11.
+        // The kernel is older than Linux 6.11, and lacks this ioctl.
         Some(libc::ENOTTY) => by_text(maps, address),
         _ => false,
     }
@@ -38,7 +38,7 @@ fn by_text(mut maps: &File, address: u64) -> bool {
     covering.next().is_none_or(|(_, is_writable)| is_writable)
 }
 
-/// Parses `FROM-TO rwxp …`.
+/// Parses `FROM-TO rwxp …`. Returns the range, and true if it is writable.
 fn parse(line: &str) -> Option<(std::ops::Range<u64>, bool)> {
     let (range, rest) = line.split_once(' ')?;
     let (from, to) = range.split_once('-')?;
@@ -49,7 +49,7 @@ fn parse(line: &str) -> Option<(std::ops::Range<u64>, bool)> {
     ))
 }
 
-/// `struct procmap_query` of <linux/fs.h>.
+/// Query for one mapping of a process: `struct procmap_query` of <linux/fs.h>.
 #[derive(Default)]
 #[repr(C)]
 struct Query {
@@ -70,7 +70,7 @@ struct Query {
 
 const _: () = assert!(size_of::<Query>() == 104);
 
-/// `_IOWR('f', 17, struct procmap_query)`.
+/// PROCMAP_QUERY: `_IOWR('f', 17, struct procmap_query)`.
 const PROCMAP_QUERY: libc::Ioctl = 0xc068_6611;
 const WRITABLE: u64 = 2;
 

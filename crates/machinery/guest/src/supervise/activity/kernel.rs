@@ -1,4 +1,4 @@
-//! BPF programs that count running threads, and their maps.
+//! BPF programs that count what runs, and their maps.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -20,10 +20,10 @@ use timeloom_time::Instant;
 use super::waiting::Wait;
 use crate::clock::HostInstant;
 
-/// Object compiled from `bpf/awake.bpf.c` by `scripts/bpf`.
+/// BPF object file, compiled from `bpf/awake.bpf.c` by `scripts/bpf`.
 static OBJECT: &[u8] = include_bytes_aligned!("../../../bpf/awake.bpf.o");
 
-/// Names of program and tracepoint.
+/// Names of the BPF programs, each with its tracepoint.
 const PROGRAMS: [(&str, &str); 10] = [
     ("on_waking", "sched_waking"),
     ("on_wakeup", "sched_wakeup"),
@@ -37,7 +37,7 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("on_switch", "sched_switch"),
 ];
 
-/// Parameters of the programs.
+/// Parameters of the BPF programs.
 pub(super) struct Setup {
     cgroup: u64,
     process: u32,
@@ -46,11 +46,12 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Returns the parameters for a session with this cgroup directory, and for the calling thread.
+    /// Returns the parameters for a session with this cgroup directory. The calling thread is the
+    /// one that is not counted.
     ///
     /// # Errors
-    /// Fails if the directory is gone, or if this process is in another PID namespace than the
-    /// initial one, so that process numbers differ from the kernel's.
+    /// Fails if the directory does not exist any more, or if this process is not in the initial PID
+    /// namespace, since its process identifiers then differ from the kernel's.
     pub(super) fn of_this_thread(cgroup: &Path, wait: &RangeInclusive<u64>) -> io::Result<Self> {
         if std::fs::metadata("/proc/self/ns/pid")?.ino() != INITIAL_PID_NAMESPACE {
             return Err(io::Error::other(
@@ -66,7 +67,7 @@ impl Setup {
     }
 }
 
-/// Number of objects that are not at rest, with a count of changes.
+/// Number of threads, softirqs and work items that are not at rest, with a count of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(u64);
 
@@ -77,10 +78,11 @@ impl Word {
     }
 }
 
-/// Increment of the count of changes (`CHANGED` in the programs); the lower bits are the number.
+/// Increment for the count of changes (`CHANGED` in the BPF programs). The bits below it are the
+/// number.
 const CHANGED: u64 = 1 << 24;
 
-/// Attached programs; detached on drop.
+/// Loaded and attached BPF programs. Dropping this value detaches them.
 pub(super) struct Kernel {
     words: Words,
     members: HashMap<MapData, u32, Member>,
@@ -90,10 +92,10 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// Loads and attaches the programs.
+    /// Loads and attaches the BPF programs.
     ///
     /// # Errors
-    /// Fails if the kernel lacks BTF or one of the tracepoints, or refuses.
+    /// Fails if the kernel lacks BTF or one of the tracepoints, or refuses the programs.
     pub(super) fn load(setup: &Setup) -> io::Result<Self> {
         let btf = Btf::from_sys_fs().map_err(io::Error::other)?;
         let host_at = PAGE_ADDRESS + HOST_OFFSET as u64;
@@ -125,18 +127,18 @@ impl Kernel {
         })
     }
 
-    /// Returns the present state.
+    /// Returns the present value of the word.
     pub(super) fn word(&self) -> Word {
         Word(self.words.get(AWAKE).load(Ordering::SeqCst))
     }
 
-    /// Returns the number of members and log entries that found no room.
+    /// Returns the number of members and log entries for which there was no space in the maps.
     pub(super) fn lost(&self) -> u64 {
         self.words.get(LOST).load(Ordering::SeqCst)
     }
 
-    /// Blocks until nothing runs, or `patience` has passed. Log entries that arrive meanwhile are
-    /// passed to `ran`.
+    /// Blocks until nothing runs, or `patience` has passed. Calls `ran` with each thread whose log
+    /// entry arrives meanwhile.
     pub(super) fn sleep_until_rest(&mut self, patience: Duration, ran: impl FnMut(i32)) {
         self.words.get(SLEEPS).store(1, Ordering::SeqCst);
         // An unread log entry would end the wait at once.
@@ -151,9 +153,9 @@ impl Kernel {
         self.words.get(SLEEPS).store(0, Ordering::SeqCst);
     }
 
-    /// Passes each thread that has blocked or ended since the last call to `ran`.
+    /// Calls `ran` with each thread that has blocked or ended since the last call.
     pub(super) fn take_log(&mut self, ran: impl FnMut(i32)) {
-        // First, so that a thread that blocks from now on is logged again.
+        // This comes first, so that a thread that blocks from now on is logged again.
         self.words.get(ROUND).fetch_add(1, Ordering::SeqCst);
         self.read_log(ran);
     }
@@ -168,8 +170,8 @@ impl Kernel {
         }
     }
 
-    /// Returns the wait of a sleeping thread; `None` if it does not wait in virtual time, or is
-    /// gone.
+    /// Returns the wait of a sleeping thread; `None` if the thread does not wait in virtual time,
+    /// or has ended.
     pub(super) fn wait_of(&self, thread: i32) -> Option<Wait> {
         let member = self.members.get(&(thread as u32), 0).ok()?;
         let deadline = (member.deadline != i64::MAX).then_some(HostInstant {
@@ -203,7 +205,7 @@ fn lacks(name: &str) -> io::Error {
     io::Error::other(format!("the object for BPF lacks {name}"))
 }
 
-/// Mirror of `struct member` in the programs.
+/// Equivalent of `struct member` in the BPF programs.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Member {
@@ -220,13 +222,13 @@ struct Member {
 // SAFETY: plain integers without padding.
 unsafe impl Pod for Member {}
 
-/// Mirror of `struct words` in the programs, in shared memory.
+/// Equivalent of `struct words` in the BPF programs, in shared memory.
 struct Words {
     address: *mut AtomicU64,
     _map: Map,
 }
 
-// SAFETY: the mapping consists of atomics and lives as long as `self`.
+// SAFETY: the mapping consists of atomics and exists as long as `self`.
 unsafe impl Send for Words {}
 
 impl Words {
@@ -238,7 +240,8 @@ impl Words {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let file = data.fd().as_fd();
         let anywhere = std::ptr::null_mut();
-        // SAFETY: a new shared mapping; the kernel keeps the map as long as the mapping exists.
+        // SAFETY: creates a new shared mapping; the kernel keeps the map as long as the mapping
+        // exists.
         let address = unsafe { mmap(anywhere, PAGE_SIZE, protection, MapFlags::SHARED, file, 0)? };
         Ok(Self {
             address: address.cast(),
@@ -248,14 +251,14 @@ impl Words {
 
     fn get(&self, index: usize) -> &AtomicU64 {
         assert!(index < PAGE_SIZE / size_of::<AtomicU64>());
-        // SAFETY: within the page that stays mapped as long as `self`.
+        // SAFETY: the address is within the page, which is mapped as long as `self`.
         unsafe { &*self.address.add(index) }
     }
 }
 
 impl Drop for Words {
     fn drop(&mut self) {
-        // SAFETY: mapped by this type; `get` borrows from `self`.
+        // SAFETY: this type has created the mapping; `get` borrows from `self`.
         let _ = unsafe { munmap(self.address.cast(), PAGE_SIZE) };
     }
 }
@@ -267,5 +270,5 @@ const SLEEPS: usize = 2;
 const LOST: usize = 3;
 const COUNTING: usize = 4;
 
-/// Linux, include/linux/proc_ns.h: PROC_PID_INIT_INO.
+/// Inode number of the initial PID namespace: PROC_PID_INIT_INO of Linux, include/linux/proc_ns.h.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;

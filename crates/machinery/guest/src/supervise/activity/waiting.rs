@@ -1,4 +1,4 @@
-//! Threads that wait in virtual time, by deadline.
+//! Threads that wait in virtual time, sorted by deadline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,38 +8,38 @@ use timeloom_time::{Instant, Virtual};
 use crate::clock::{Clock, HostInstant};
 use crate::supervise::snapshot::Waiter;
 
-/// Deadlines of threads, each on the clock of its host.
+/// Waiting threads. Each deadline is in page time of the thread's host.
 #[derive(Default)]
 pub(crate) struct Waiting {
     threads: BTreeMap<i32, Wait>,
-    /// Indexed by the number of a host.
+    /// Waiting threads with a deadline, by the number of their host.
     deadlines: BTreeMap<usize, BTreeSet<Entry>>,
 }
 
-/// Deadline, process, thread.
+/// Deadline, process identifier, thread identifier.
 type Entry = (Instant<Shown>, i32, i32);
 
-/// State of a waiting thread.
+/// Wait of a thread in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub(crate) pid: i32,
-    /// Deadline; `None` for a wait without a limit.
+    /// Deadline of the wait; `None` if it has no limit.
     pub(crate) deadline: Option<HostInstant<Shown>>,
 }
 
 /// Thread with the earliest deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct First {
-    /// Instant of its deadline.
+    /// Session time of the thread's deadline.
     pub(crate) at: Instant<Virtual>,
-    /// The same instant by the clock of its host.
+    /// The same deadline in page time of the thread's host.
     pub(crate) deadline: HostInstant<Shown>,
     pub(crate) pid: i32,
     pub(crate) thread: i32,
 }
 
 impl Waiting {
-    /// Collects these threads.
+    /// Creates the collection of these waiting threads.
     pub(crate) fn of(waiters: Vec<Waiter>) -> Self {
         let mut all = Self::default();
         for Waiter {
@@ -53,7 +53,8 @@ impl Waiting {
         all
     }
 
-    /// Records the present wait of a thread; `None` if it does not wait in virtual time.
+    /// Records the present wait of a thread. `None` means that the thread does not wait in virtual
+    /// time.
     pub(crate) fn set(&mut self, thread: i32, wait: Option<Wait>) {
         let before = match wait {
             Some(wait) => self.threads.insert(thread, wait),
@@ -82,8 +83,8 @@ impl Waiting {
         }
     }
 
-    /// Returns the first thread, ordered by the instant of its deadline, the number of its host,
-    /// process and thread. Threads of held hosts are ignored.
+    /// Returns the first thread, ordered by the session time of its deadline, then by the number of
+    /// its host, process and thread. Ignores threads of hosts that are held.
     pub(crate) fn first(&self, clock: &Clock) -> Option<First> {
         let mut first: Option<First> = None;
         for (&host, deadlines) in &self.deadlines {
@@ -100,7 +101,7 @@ impl Waiting {
             if first.is_some_and(|first| first.at <= at) {
                 continue;
             }
-            // Different deadlines may fall on the same instant of the session.
+            // Different deadlines in page time may be the same instant of session time.
             let together = deadlines
                 .iter()
                 .take_while(|(next, ..)| when(*next) == Some(at));
@@ -115,7 +116,7 @@ impl Waiting {
         first
     }
 
-    /// Returns all threads that wait on hosts that are not held.
+    /// Returns all waiting threads of hosts that are not held.
     pub(crate) fn all(&self, clock: &Clock) -> Vec<Waiter> {
         let held = |wait: &Wait| {
             wait.deadline

@@ -1,11 +1,11 @@
-//! `struct timex` in a guest's memory.
+//! Layout of a `struct timex` in a guest's memory.
 
 use timeloom_clock::kernel::Timex;
 
 use crate::linux::remote::Plain;
 
-/// `struct timex`, with names for its gaps: the guest's data in them is returned unchanged, as
-/// natively, and no data of ours leaks.
+/// `struct timex`, with names for its padding. The guest's data in the padding is returned
+/// unchanged, as natively, and no data of this process leaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct RawTimex {
@@ -38,11 +38,11 @@ pub(crate) struct RawTimex {
 
 const _: () = assert!(size_of::<RawTimex>() == size_of::<libc::timex>());
 
-// SAFETY: numbers without gaps.
+// SAFETY: the structure consists of numbers without padding.
 unsafe impl Plain for RawTimex {}
 
 impl RawTimex {
-    /// Returns the request.
+    /// Returns the request that the structure contains.
     pub(super) fn request(&self) -> Timex {
         Timex {
             modes: self.modes,
@@ -61,7 +61,7 @@ impl RawTimex {
         }
     }
 
-    /// Returns these words with an answer in them.
+    /// Returns the structure with the results of the request.
     pub(super) fn answered(self, timex: &Timex) -> Self {
         Self {
             offset: timex.offset,

@@ -1,4 +1,4 @@
-//! POSIX timers (`timer_create`).
+//! Calls for POSIX timers (`timer_create`).
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::supervise::asker::Asker;
 use crate::supervise::supervisor::Supervisor;
 use crate::timers::{FIRST_POSIX, Notice, Thread};
 
-/// Call on an existing POSIX timer.
+/// Call for an existing POSIX timer.
 pub(crate) enum PosixCall {
-    /// `timer_settime`.
+    /// `timer_settime`, with its arguments.
     Set(SetTimer),
-    /// `timer_gettime`, with the address of the result.
+    /// `timer_gettime`, with the address to which the result is written.
     Get(Alleged<Itimerspec>),
     /// `timer_getoverrun`.
     Overrun,
@@ -22,7 +22,7 @@ pub(crate) enum PosixCall {
     Delete,
 }
 
-/// `struct sigevent`, without its unused parts.
+/// `struct sigevent`, with those fields that are used here.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Sigevent {
@@ -35,7 +35,7 @@ pub(crate) struct Sigevent {
 
 const _: () = assert!(size_of::<Sigevent>() == 24);
 
-// SAFETY: numbers without gaps.
+// SAFETY: the structure consists of numbers without padding.
 unsafe impl Plain for Sigevent {}
 
 /// Executes `timer_create(clock, event, id)` on a clock that is a map of virtual time.
@@ -56,7 +56,7 @@ pub(super) fn create(
     });
     let timers = &supervisor.timers;
     let owner = asker.owner(timers)?;
-    // Checked in the kernel's order (`good_sigevent`).
+    // The arguments are checked in the kernel's order (`good_sigevent`).
     let thread = match how {
         SIGEV_SIGNAL | SIGEV_THREAD | SIGEV_NONE => None,
         SIGEV_THREAD_ID => Some(thread_of(asker, thread)?),
@@ -76,7 +76,7 @@ pub(super) fn create(
         })
     };
     let id = timers.create_posix(&owner, asker.host(), clock, notice);
-    // Also in the kernel's order.
+    // The identifier is written at the same point as in the kernel.
     let told = asker.write(id_out, &id);
     let made = told.and_then(|()| may_wake_the_machine(asker, clock));
     if made.is_err() {
@@ -85,8 +85,8 @@ pub(super) fn create(
     made.map(|()| 0)
 }
 
-/// Checks that the asker may have timers on the clocks of alarms, which wake a sleeping machine and
-/// need a hardware clock for that.
+/// Checks if the asker may have timers on the alarm clocks. These wake a sleeping machine, for
+/// which they need a hardware clock.
 fn may_wake_the_machine(asker: &Asker<'_>, clock: i32) -> Result<(), i32> {
     if is_alarm(clock) && !has_alarms(clock) {
         return Err(libc::EOPNOTSUPP);
@@ -104,11 +104,12 @@ fn has_alarms(clock: i32) -> bool {
     unsafe { libc::clock_gettime(clock, &raw mut now) == 0 }
 }
 
-/// Returns the thread of the asker's process with this number in its PID namespace.
+/// Returns the thread of the asker's process that has this number in the process's PID namespace.
 fn thread_of(asker: &Asker<'_>, number: i32) -> Result<Arc<Thread>, i32> {
     let thread = processes::thread_as_it_counts(asker.process(), number);
     let held = Thread::hold(thread.ok_or(libc::EINVAL)?);
-    // The thread is the asker's if the asker still exists, and the number still means this thread.
+    // The opened thread belongs to the asker's process if the asker still exists and the number
+    // still denotes this thread.
     let again = processes::thread_as_it_counts(asker.known_process()?, number);
     match held {
         Ok(held) if again == Some(held.number) => Ok(Arc::new(held)),
@@ -117,7 +118,8 @@ fn thread_of(asker: &Asker<'_>, number: i32) -> Result<Arc<Thread>, i32> {
     }
 }
 
-/// Returns the outcome of another call; `None` for a timer that is not ours.
+/// Executes a call for an existing timer. Returns `None` for a timer that the session does not
+/// keep.
 pub(super) fn answer(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
@@ -132,7 +134,7 @@ pub(super) fn answer(
 
 fn of_own(supervisor: &Supervisor, asker: &Asker<'_>, id: i32, call: PosixCall) -> Outcome {
     let timers = &supervisor.timers;
-    // Overruns are counted separately.
+    // A query of the overruns needs no catching up, since overruns are counted separately.
     if !matches!(call, PosixCall::Overrun) {
         timers.catch_up();
     }
@@ -140,7 +142,7 @@ fn of_own(supervisor: &Supervisor, asker: &Asker<'_>, id: i32, call: PosixCall) 
     let key = owner.map(|owner| owner.posix(id));
     let key = key.filter(|&key| timers.exists(key)).ok_or(libc::EINVAL);
     match call {
-        // The one setting that is required.
+        // For this call the kernel requires a new setting.
         PosixCall::Set(set) if set.new.is_null() => Err(libc::EINVAL),
         PosixCall::Set(set) => settime(supervisor, asker, key, set, &POSIX),
         PosixCall::Get(current) => asker.write(current, &timers.get(key?).into()).map(|()| 0),
@@ -154,6 +156,6 @@ fn of_own(supervisor: &Supervisor, asker: &Asker<'_>, id: i32, call: PosixCall) 
 
 const SIGEV_SIGNAL: i32 = 0;
 const SIGEV_NONE: i32 = 1;
-/// Same as a signal for the kernel: the C library makes the threads.
+/// SIGEV_THREAD: for the kernel the same as a signal, since the C library creates the threads.
 const SIGEV_THREAD: i32 = 2;
 const SIGEV_THREAD_ID: i32 = 4;

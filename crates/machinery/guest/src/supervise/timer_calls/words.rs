@@ -1,4 +1,4 @@
-//! Setting of a timer in the layout of the kernel's interfaces.
+//! Setting of a timer, in the layout of the kernel's interfaces.
 
 use crate::linux::remote::Plain;
 use crate::timers::Setting;
@@ -8,20 +8,20 @@ use crate::timers::Setting;
 #[repr(transparent)]
 pub(crate) struct Words<const UNIT_NS: i64>([i64; 4]);
 
-/// `struct itimerspec`.
+/// Setting with nanoseconds: `struct itimerspec`.
 pub(crate) type Itimerspec = Words<1>;
 
-/// `struct itimerval`.
+/// Setting with microseconds: `struct itimerval`.
 pub(crate) type Itimerval = Words<1000>;
 
-// SAFETY: numbers.
+// SAFETY: the structure consists of numbers.
 unsafe impl<const UNIT_NS: i64> Plain for Words<UNIT_NS> {}
 
 impl<const UNIT_NS: i64> Words<UNIT_NS> {
     /// Converts to a setting.
     ///
     /// # Errors
-    /// Fails with EINVAL if the kernel would reject them.
+    /// Fails with EINVAL for values that the kernel rejects.
     pub(super) fn setting(self) -> Result<Setting, i32> {
         let ns = |s: i64, part: i64| {
             let valid = s >= 0 && (0..NS_PER_S / UNIT_NS).contains(&part);
@@ -38,7 +38,7 @@ impl<const UNIT_NS: i64> Words<UNIT_NS> {
 }
 
 impl<const UNIT_NS: i64> From<Setting> for Words<UNIT_NS> {
-    /// Rounded up to the unit, so that "armed" never reads as zero.
+    /// Converts a setting. Rounds up to the unit, so that an armed timer never reads as zero.
     fn from(setting: Setting) -> Self {
         let split = |ns: i64| {
             let units = ns / UNIT_NS + i64::from(ns % UNIT_NS > 0);

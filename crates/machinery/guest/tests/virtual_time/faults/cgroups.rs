@@ -1,4 +1,4 @@
-//! A privileged process moves a session's programs out of their cgroup.
+//! Tests of a privileged process that moves a session's programs out of their cgroup.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::support::command_line::{
     CommandLine, User, cgroup_of, eventually, processes_of, state_of,
 };
 
-/// Processes that cannot be stopped do not continue beside a stopped clock.
+/// Processes that cannot be stopped must not continue while their clock stands.
 #[test]
 fn a_session_whose_cgroup_was_removed_says_so_and_ends_all() {
     let line = CommandLine::new("no-cgroup", User::Same);
@@ -44,7 +44,7 @@ fn a_session_whose_cgroup_was_removed_says_so_and_ends_all() {
     line.assert_nothing_left();
 }
 
-/// SIGSTOP concerns the program and its parent; the session continues without it.
+/// A SIGSTOP from outside affects the program and its parent; the session continues without it.
 #[test]
 fn a_guest_that_somebody_stops_holds_up_nobody_else() {
     let line = CommandLine::new("stopped-guest", User::Same);
@@ -61,7 +61,7 @@ fn a_guest_that_somebody_stops_holds_up_nobody_else() {
         .into_iter()
         .find(|pid| crate::support::command_line::command_of(*pid) == "sleep");
     let sleeper = sleeper.expect("it was listed");
-    // SAFETY: a program of our own session.
+    // SAFETY: the process is a program of our own session.
     unsafe { libc::kill(sleeper, libc::SIGSTOP) };
     eventually("its stop", || state_of(sleeper) == Some('T'));
     line.ask(&["pause"]);

@@ -1,4 +1,4 @@
-//! Clients that send requests to a session and read no answers.
+//! Tests of clients that send requests to a session but do not read the answers.
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::support::command_line::{CommandLine, User, shell};
 
-/// Sends requests until they are no longer read: the session is blocked in an answer.
+/// Sends requests until the session no longer reads them, because it is blocked in sending an
+/// answer.
 fn ask_until_stuck(line: &CommandLine) -> UnixStream {
     let mut stream = UnixStream::connect(line.socket()).expect("the session's socket");
     stream.set_nonblocking(true).expect("a socket");

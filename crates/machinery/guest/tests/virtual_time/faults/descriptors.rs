@@ -1,4 +1,4 @@
-//! A supervisor that may open no more files reports the status, or that it cannot.
+//! Tests that a supervisor that may open no more files reports the status, or that it cannot.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use crate::support::command_line::{
     CommandLine, Running, User, cgroup_of, eventually, shell, state_of,
 };
 
-/// Returns the highest number in use, plus one.
+/// Returns the highest descriptor number that a process uses, plus one.
 fn files_of(pid: i32) -> u64 {
     let entries = fs::read_dir(format!("/proc/{pid}/fd"))
         .expect("it lives")
@@ -40,7 +40,7 @@ fn assert_all_stand(line: &CommandLine, programs: &[i64]) {
     }
 }
 
-/// Clients can connect as long as there are descriptors; then none can.
+/// Clients can connect as long as there are descriptors. After that none can.
 fn without_files(user: User) {
     let line = CommandLine::new("no-files", user);
     let mut running: Running = line.exec(shell("sleep 3600 & sleep 3600 & wait"));
@@ -51,7 +51,7 @@ fn without_files(user: User) {
     });
     let all = pids(&line.ask(&["query"]));
     line.limit(supervisor, "nofile", files_of(supervisor));
-    // Idle clients take the remaining descriptors, for five seconds.
+    // For five seconds, idle clients take the remaining descriptors.
     let idle: Vec<UnixStream> = (0..64)
         .filter_map(|_| UnixStream::connect(line.socket()).ok())
         .collect();
@@ -68,7 +68,8 @@ fn without_files(user: User) {
         );
     }
     drop(idle);
-    // None can be opened, nor accepted: the session answers no request, and reports nothing false.
+    // No descriptor can be opened or accepted: the session answers no request, and reports nothing
+    // false.
     line.limit(supervisor, "nofile", 3);
     let answer = line.try_ask(&["query"]);
     assert!(!answer.status.success(), "{answer:?}");
@@ -81,7 +82,7 @@ fn without_files(user: User) {
         line.ask(&["resume"]);
         running.signal(libc::SIGTERM);
     } else {
-        // The session failed closed.
+        // The session has failed closed.
         let said = String::from_utf8_lossy(&answer.stderr);
         assert!(said.contains("all were ended"), "{said}");
     }

@@ -1,4 +1,4 @@
-//! A supervisor that may start no more threads still answers.
+//! Tests that a supervisor that may start no more threads still answers.
 
 use crate::support::command_line::{CommandLine, User, eventually};
 
@@ -22,7 +22,7 @@ while True:
     time.sleep(0.05)
 ";
 
-/// An exec needs a thread of the supervisor; so does a request.
+/// An exec needs a thread of the supervisor, and so does a request.
 #[test]
 fn without_threads_an_exec_fails_and_the_session_goes_on() {
     let line = CommandLine::new("no-threads", User::Nobody);

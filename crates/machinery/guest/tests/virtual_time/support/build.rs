@@ -1,32 +1,32 @@
-//! Compiling the test programs, once per run of the tests.
+//! Compilation of the test programs, once per run of the tests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Returns `tests/programs/NAME.c`, dynamically linked.
+/// Returns the path of `tests/programs/NAME.c`, built and linked dynamically.
 pub(crate) fn c_program(name: &str) -> PathBuf {
     built(&format!("{name}.dynamic"), |output| gcc(name, &[], output))
 }
 
-/// Returns `tests/programs/NAME.c`, statically linked.
+/// Returns the path of `tests/programs/NAME.c`, built and linked statically.
 pub(crate) fn c_program_static(name: &str) -> PathBuf {
     built(&format!("{name}.static"), |output| {
         gcc(name, &["-static"], output)
     })
 }
 
-/// Returns `tests/programs/NAME.c`, whose cleanup handlers are run by unwinding the stack, as
-/// destructors in C++ are, and not by jumping.
+/// Returns the path of `tests/programs/NAME.c`, built so that its cleanup handlers are run by
+/// unwinding the stack, like destructors in C++, and not by jumping.
 pub(crate) fn c_program_unwinding(name: &str) -> PathBuf {
     built(&format!("{name}.unwinding"), |output| {
         gcc(name, &["-fexceptions"], output)
     })
 }
 
-/// Runs `build` for `name` unless that was done already; tests that need the same program at the
-/// same time wait for each other.
+/// Runs `build` for `name` unless that was already done. Tests that need the same program at the
+/// same time wait for each other. Returns the path of the program.
 pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
     if let Some(program) = ready(name) {
         return program;
@@ -40,10 +40,12 @@ pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
     );
     slot.get_or_init(|| {
         let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        // Under another name first: a concurrent test run may be executing the old file.
+        // The file is built under another name first: a concurrent test run may be executing the
+        // old file.
         let fresh = output.with_file_name(format!("{name}.{}.new", std::process::id()));
         build(&fresh);
-        // Kept if nothing has changed: programs find themselves by their file's name.
+        // The old file is kept if nothing has changed: programs find themselves by the name of
+        // their file.
         let same = std::fs::read(&output)
             .is_ok_and(|old| std::fs::read(&fresh).is_ok_and(|new| new == old));
         if same {
@@ -56,18 +58,18 @@ pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
     .clone()
 }
 
-/// Returns a prebuilt program: without a compiler (`make test-aarch64`), programs are in a
-/// directory, with their sources.
+/// Returns the path of a prebuilt program, if there are prebuilt programs. Where there is no
+/// compiler (`make test-aarch64`), they are in a directory, with their sources.
 ///
 /// # Panics
-/// Panics if there is such a directory, and the program is not in it.
+/// Panics if there is such a directory, but the program is not in it.
 pub(crate) fn ready(name: &str) -> Option<PathBuf> {
     let program = Path::new(&std::env::var_os("TIMELOOM_TEST_PROGRAMS")?).join(name);
     assert!(program.exists(), "{} is not there", program.display());
     Some(program)
 }
 
-/// Returns the path of a source file.
+/// Returns the path of a source file in `tests/programs`.
 pub(crate) fn source(file: &str) -> PathBuf {
     if let Some(ready) = ready(file) {
         return ready;
@@ -80,7 +82,7 @@ pub(crate) fn source(file: &str) -> PathBuf {
 /// Runs a build command to its end.
 ///
 /// # Panics
-/// Panics with its output if it is missing or fails.
+/// Panics with the command's output if the command is missing or fails.
 pub(crate) fn must_run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| {
         panic!(

@@ -1,5 +1,5 @@
-//! The `timeloom` command line, run as by a user, and the leftovers of a session, examined from
-//! outside.
+//! The `timeloom` command line, run as a user runs it, and the leftovers of a session, examined
+//! from outside.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,21 +14,21 @@ use timeloom_traces::Traces;
 
 use super::{PATIENCE, Scratch, unique};
 
-/// Returns the path of the program, which was built with the tests.
+/// Returns the path of the `timeloom` program that was built with the tests.
 pub(crate) fn timeloom() -> PathBuf {
     super::ready("timeloom").unwrap_or_else(|| timeloom_testing::built("timeloom"))
 }
 
-/// User that runs it.
+/// User that runs `timeloom`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum User {
-    /// User of the tests.
+    /// The user of the tests.
     Same,
-    /// User without any privilege.
+    /// A user without any privilege.
     Nobody,
 }
 
-/// Name of a session, its user, and a directory for its files.
+/// Command line of one user for one session, with a directory for its files.
 pub(crate) struct CommandLine {
     pub(crate) name: String,
     pub(crate) user: User,
@@ -41,7 +41,7 @@ impl CommandLine {
     pub(crate) fn new(theme: &str, user: User) -> Self {
         let scratch = Scratch::new(theme);
         scratch.directory("runtime");
-        // Executable by the other user.
+        // The other user must be able to execute the program.
         let program = scratch.copy(&timeloom());
         let name = unique(theme);
         let traces = Traces::of(&name).at(&scratch.path(""));
@@ -71,7 +71,7 @@ impl CommandLine {
                     "--pdeathsig=KILL",
                 ]);
                 command.arg(&self.program);
-                // Directory of the sockets of this user's sessions.
+                // This directory will contain the sockets of the user's sessions.
                 command
                     .env("XDG_RUNTIME_DIR", self.scratch.path("runtime"))
                     .env("HOME", "/nonexistent");
@@ -83,8 +83,8 @@ impl CommandLine {
         command
     }
 
-    /// Sets a soft limit of a process of this user, named as by `prlimit`. An unprivileged process
-    /// can raise it again as far as the hard limit.
+    /// Sets a soft limit of a process of this user. `resource` is the limit's name as in `prlimit`.
+    /// An unprivileged process can raise it again up to the hard limit.
     pub(crate) fn limit(&self, pid: i32, resource: &str, most: u64) {
         let mut command = match self.user {
             User::Same => Command::new("prlimit"),
@@ -105,12 +105,12 @@ impl CommandLine {
         assert!(done.status.success(), "{command:?}: {done:?}");
     }
 
-    /// Starts `timeloom exec --name NAME ARGUMENTS`, leading a process group; its output goes to a
-    /// file in the directory.
+    /// Starts `timeloom exec --name NAME ARGUMENTS` as leader of a process group. Its output goes
+    /// to a file in the directory.
     pub(crate) fn exec(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Running {
         let output = fs::File::create(self.scratch.path("output")).expect("a new file");
         let mut command = self.command(["exec", "--name", &self.name]);
-        // SAFETY: one system call, between fork and exec.
+        // SAFETY: the function makes one system call, between fork and exec.
         unsafe { command.pre_exec(die_with_the_test) };
         let child = command
             .args(arguments)
@@ -127,7 +127,7 @@ impl CommandLine {
         fs::read_to_string(self.scratch.path("output")).unwrap_or_default()
     }
 
-    /// Runs `timeloom REQUEST --name NAME`, which must succeed.
+    /// Runs `timeloom REQUEST --name NAME`, which must succeed. Returns its JSON output.
     pub(crate) fn ask(&self, request: &[&str]) -> serde_json::Value {
         let output = self.try_ask(request);
         assert!(
@@ -154,7 +154,7 @@ impl CommandLine {
             .expect("running timeloom")
     }
 
-    /// Waits until the session answers and has a process of this name.
+    /// Waits until the session answers and has a process of this name. Returns the processes.
     pub(crate) fn wait_for_process(&self, name: &str) -> Vec<i32> {
         let begun = Instant::now();
         loop {
@@ -179,23 +179,23 @@ impl CommandLine {
         }
     }
 
-    /// Returns the remaining objects of the session.
+    /// Returns a description of each remaining object of the session.
     pub(crate) fn left_behind(&self) -> Vec<String> {
         self.traces().left()
     }
 
-    /// Returns its living processes.
+    /// Returns the living processes of the session.
     pub(crate) fn processes(&self) -> Vec<i32> {
         self.traces().processes()
     }
 
-    /// Waits until nothing is left. (The reaper promises a second, on a machine that is not
-    /// overloaded, which is unknown here.)
+    /// Waits until no object of the session is left. (The reaper promises this within a second on a
+    /// machine that is not overloaded, but the load is unknown here.)
     pub(crate) fn assert_nothing_left(&self) {
         self.traces().assert_nothing_left();
     }
 
-    /// Includes another session of this test.
+    /// Makes the checks of this value include another session of the test.
     pub(crate) fn also_of(&self, name: &str) {
         self.traces().also_of(name);
     }
@@ -205,8 +205,8 @@ impl CommandLine {
     }
 }
 
-/// Makes the process die with the test: a test that is itself killed drops nothing, and would leave
-/// its sessions behind.
+/// Makes the process die with the test: a test that is itself killed drops no values, and would
+/// leave its sessions behind.
 fn die_with_the_test() -> std::io::Result<()> {
     // SAFETY: no pointers.
     match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
@@ -215,7 +215,7 @@ fn die_with_the_test() -> std::io::Result<()> {
     }
 }
 
-/// Running `timeloom exec`; killed, with its whole group, when dropped.
+/// Running `timeloom exec`. When dropped, it is killed with its whole process group.
 pub(crate) struct Running {
     child: Child,
     ended: Option<std::process::ExitStatus>,
@@ -227,19 +227,19 @@ impl Running {
     }
 
     pub(crate) fn signal(&self, signal: i32) {
-        // SAFETY: our own child, not waited for yet.
+        // SAFETY: the process is our own child, which was not reaped yet.
         let sent = unsafe { libc::kill(self.pid(), signal) };
         assert_eq!(sent, 0, "signalling timeloom");
     }
 
-    /// Signals the whole group, as a terminal does.
+    /// Sends a signal to the whole process group, as a terminal does.
     pub(crate) fn signal_group(&self, signal: i32) {
-        // SAFETY: the group of our own child.
+        // SAFETY: the group is that of our own child.
         let sent = unsafe { libc::kill(-self.pid(), signal) };
         assert_eq!(sent, 0, "signalling timeloom's group");
     }
 
-    /// Waits; returns its exit status as a shell reports it.
+    /// Waits for its end. Returns the exit status in the form that a shell reports.
     pub(crate) fn wait(&mut self) -> i32 {
         use std::os::unix::process::ExitStatusExt;
         eventually("the end of timeloom exec", || {
@@ -252,7 +252,7 @@ impl Running {
             .unwrap_or_else(|| 128 + status.signal().expect("no code, so a signal"))
     }
 
-    /// Returns the reaper among its children.
+    /// Returns the process identifier of the reaper, which is among its children.
     pub(crate) fn keeper(&self) -> i32 {
         let mut keeper = None;
         eventually("the keeper", || {
@@ -277,13 +277,14 @@ impl Drop for Running {
     }
 }
 
-/// Returns the processes with the clock page of the session of exactly this name.
+/// Returns the processes that map a clock page of a session with exactly this name.
 pub(crate) fn processes_of(session: &str) -> Vec<i32> {
     let page = format!("timeloom-page-{session}");
     let own = std::process::id() as i32;
     let is_of = |pid: &i32| {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        // Another session's name continues with a letter, digit, `-` or `_`.
+        // In the page's name of another session, the name continues with a letter, digit, `-` or
+        // `_`.
         *pid != own
             && maps.match_indices(&page).any(|(at, _)| {
                 !maps[at + page.len()..]
@@ -301,7 +302,7 @@ pub(crate) fn cgroup_of(session: &str) -> Option<PathBuf> {
     Some(timeloom_guest::cgroup2_mount()?.join(format!("timeloom.{session}")))
 }
 
-/// Returns the scheduler state of a process: `T` stopped by signal, `S` asleep, …
+/// Returns the scheduler state of a process: `T` if stopped by a signal, `S` if asleep, …
 pub(crate) fn state_of(pid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat[stat.rfind(')')? + 1..].trim_start().chars().next()
@@ -314,7 +315,7 @@ pub(crate) fn command_of(pid: i32) -> String {
         .to_owned()
 }
 
-/// Returns `["sh", "-c", script]`.
+/// Returns the arguments `["--", "sh", "-c", script]`, which make `timeloom exec` run a script.
 pub(crate) fn shell(script: &str) -> Vec<OsString> {
     ["--", "sh", "-c", script].map(Into::into).into()
 }

@@ -1,4 +1,4 @@
-//! Comparison of a program's native run with its run under the clock.
+//! Comparison of a program's native run with its run in a session.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 use super::world::{Gate, Program};
 use super::{Lines, World};
 
-/// Runs of some programs that are to be equal.
+/// Programs whose native runs and runs in a session must be equal.
 pub(crate) struct Differential {
-    /// Programs with their leading arguments, e.g. an interpreter and a script.
+    /// Programs, each with its leading arguments, such as an interpreter and a script.
     pub(crate) programs: Vec<Vec<OsString>>,
-    /// Duration of the waits, in virtual time.
+    /// Duration of the waits, in milliseconds of virtual time.
     pub(crate) wait_ms: u32,
-    /// Selected cases; all if empty.
+    /// Names of the cases to run; all cases if empty.
     pub(crate) cases: Vec<&'static str>,
-    /// Minimum lateness of a wait with the fault that is tested for: of a wait that counts a pause,
-    /// the pause. Half of it distinguishes the fault from a busy machine.
+    /// Minimum lateness of a wait that has the fault for which the test looks. If the fault is that
+    /// a wait counts a pause, this is the length of the pause. Half of it distinguishes the fault
+    /// from a busy machine.
     pub(crate) fault: Duration,
-    /// Instant just before the release of the programs in the world, in the last run.
+    /// Instant just before the programs in the world were released, in the last run.
     pub(crate) released: Cell<Option<Instant>>,
 }
 
@@ -39,13 +40,14 @@ impl Differential {
         }
     }
 
-    /// Runs all natively and then, beginning together, in `world`, while `meanwhile` acts on it;
-    /// then compares.
+    /// Runs all programs natively, and then, beginning together, in `world`, while `meanwhile` acts
+    /// on it. Compares the two runs.
     ///
-    /// Nothing may differ, and nothing end early. A late end may be caused by other load on the
-    /// machine; so that case is run again, with pauses twice as long. A wait that counts a pause is
-    /// late by the whole of it every time; the delay by a busy machine does not grow with it. A
-    /// difference in a run in which something was late may be a consequence, such as a timeout that
+    /// Nothing may differ, and no case may end early. A late end may be caused by other load on the
+    /// machine, so such a case is run again, with pauses twice as long. A wait that counts a pause
+    /// is late by the whole pause every time, while the delay by a busy machine does not grow with
+    /// it. In a run in which a case was late, another difference may be a consequence, such as a
+    /// timeout that expired, so that case is run again too.
     /// expired: it, too, is run again.
     pub(crate) fn run(&self, world: &World, meanwhile: impl Fn(&World)) {
         let rates = world.rates();
@@ -101,7 +103,7 @@ fn lines_of(program: Program) -> Lines {
     Lines::parse(&text)
 }
 
-/// Runs a program of cases natively, to its end.
+/// Runs a program of cases natively until it ends. Returns its lines.
 pub(crate) fn natively(program: PathBuf, wait_ms: u32) -> Lines {
     let gate = Gate::new("native");
     let mut native = Program::native(&gate.arguments(&[program.into()], wait_ms, &[]));
@@ -110,20 +112,20 @@ pub(crate) fn natively(program: PathBuf, wait_ms: u32) -> Lines {
     lines_of(native)
 }
 
-/// Pause that most tests make.
+/// Length of the pause that most tests make.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 
-/// Number of comparisons before lateness counts.
+/// Number of comparisons after which lateness counts as a failure.
 pub(crate) const ATTEMPTS: u32 = 5;
 
-/// Difference of a case, as text.
+/// Difference between a case's two runs, as text.
 #[derive(Debug)]
 pub(crate) enum Difference {
-    /// It returned something else, or is missing.
+    /// The case returned another result, or is missing.
     Wrong(String),
-    /// It ended early, which cannot be caused by load.
+    /// The case ended early, which load cannot cause.
     Early(String),
-    /// It ended late, and is right otherwise.
+    /// The case ended late, and is right otherwise.
     Late(String),
 }
 
@@ -135,14 +137,15 @@ impl Difference {
     }
 }
 
-/// Returns true if a busy machine may have caused these: something was late, and nothing early.
+/// Returns true if a busy machine may have caused these differences: some case was late, and none
+/// early.
 pub(crate) fn may_be_the_machines(differences: &[Difference]) -> bool {
     let is_early = |difference: &Difference| matches!(difference, Difference::Early(_));
     let is_late = |difference: &Difference| matches!(difference, Difference::Late(_));
     differences.iter().any(is_late) && !differences.iter().any(is_early)
 }
 
-/// Fails with all differences at once.
+/// Panics with a list of all differences.
 fn fail(differences: &[Difference], world: &World) -> ! {
     let texts: Vec<&str> = differences.iter().map(Difference::text).collect();
     panic!(
@@ -154,7 +157,7 @@ fn fail(differences: &[Difference], world: &World) -> ! {
     );
 }
 
-/// Returns the differences, one for each case.
+/// Returns the differences between two runs, at most one for each case.
 pub(crate) fn differences(
     native: &Lines,
     guest: &Lines,
@@ -184,7 +187,7 @@ pub(crate) fn differences(
             let text = format!("{case}: ended {} ns early", want - lasted);
             all.push(Difference::Early(text));
         }
-        // Both ran at once, so the load delayed both alike.
+        // Both programs ran at the same time, so the load delayed both alike.
         let busy = (expected.number("virtual_ns") - expected.number("want_ns")).max(0);
         if lasted > want + slack_ns(busy, dilation, fault) {
             let late_ms = (lasted - want) / 1_000_000;
@@ -194,8 +197,9 @@ pub(crate) fn differences(
     all
 }
 
-/// Returns the tolerance for scheduling delays, in virtual time, given the native delay `busy_ns`:
-/// when time runs fast, the same wall time is more virtual time. Below the fault's lateness.
+/// Returns the tolerance for scheduling delays in nanoseconds of virtual time. `busy_ns` is the
+/// delay of the native run. When virtual time runs fast, the same wall time is more virtual time.
+/// The result is always less than the fault's lateness.
 fn slack_ns(busy_ns: i64, dilation: f64, fault: Duration) -> i64 {
     let wall_ns = fault.as_nanos() as f64 / 2.0 + 3.0 * busy_ns as f64;
     (wall_ns * (1.0 / dilation).max(1.0)) as i64

@@ -1,5 +1,6 @@
-//! The waits of the C program in other languages. Python and bash are everywhere. Where the tools
-//! of another are missing, `scripts/exclusions` excludes the tests of its module.
+//! Programs with the waits of the C program in other languages. Python and bash are on every
+//! machine. Where the tools of another language are missing, `scripts/exclusions` excludes the
+//! tests of its module.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -8,7 +9,7 @@ use timeloom_testing::need;
 
 use super::build::{built, must_run, source};
 
-/// Command lines of programs of waits.
+/// Command lines of programs that wait.
 pub(crate) type Programs = Vec<Vec<OsString>>;
 
 pub(crate) fn scripts() -> Programs {

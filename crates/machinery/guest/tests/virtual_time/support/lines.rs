@@ -1,8 +1,8 @@
-//! Parsed output of the test programs.
+//! Parser for the output of the test programs.
 
 use std::collections::BTreeMap;
 
-/// One case's line: `NAME key=value key=value …`.
+/// Output line of one case: `NAME key=value key=value …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) case: String,
@@ -26,17 +26,17 @@ impl Line {
         self.fields.get(key).map_or("", String::as_str)
     }
 
-    /// Returns the number of this key.
+    /// Returns the number that belongs to this key.
     ///
     /// # Panics
-    /// Panics if there is no such number.
+    /// Panics if the line has no number for this key.
     pub(crate) fn number(&self, key: &str) -> i64 {
         self.text(key)
             .parse()
             .unwrap_or_else(|_| panic!("no number `{key}` in {self:?}"))
     }
 
-    /// Returns all fields but the duration.
+    /// Returns all fields of the line except the duration.
     pub(crate) fn result(&self) -> String {
         let mut fields = self.fields.clone();
         fields.remove("virtual_ns");
@@ -44,15 +44,15 @@ impl Line {
     }
 }
 
-/// All lines of a run, by case.
+/// All lines of a run, by the name of their case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lines(pub(crate) BTreeMap<String, Line>);
 
 impl Lines {
-    /// Parses the lines.
+    /// Parses the output of a test program.
     ///
     /// # Panics
-    /// Panics if there is other output, or a case twice.
+    /// Panics if there is other output, or if a case appears twice.
     pub(crate) fn parse(text: &[String]) -> Self {
         let mut lines = BTreeMap::new();
         for line in text.iter().filter(|line| *line != "ready") {

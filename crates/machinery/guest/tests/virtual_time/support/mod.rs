@@ -1,5 +1,5 @@
-//! Shared code of the tests: building programs, running them natively and in a session, and
-//! comparing their output.
+//! Code shared by the tests: it builds programs, runs them natively and in a session, and compares
+//! their output.
 
 mod build;
 pub(crate) mod command_line;
@@ -32,8 +32,8 @@ pub(crate) fn unique(theme: &str) -> String {
     )
 }
 
-/// Directory that is removed with its contents when dropped. All users may enter it: some programs
-/// run as another user.
+/// Directory that is removed with its contents when this value is dropped. All users may enter it,
+/// since some programs run as another user.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -54,7 +54,7 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// Returns a copy of a program that all users may execute.
+    /// Copies a program into the directory, so that all users may execute it. Returns the path.
     pub(crate) fn copy(&self, program: &Path) -> PathBuf {
         let copy = self.path(
             program
@@ -62,8 +62,9 @@ impl Scratch {
                 .and_then(|name| name.to_str())
                 .expect("a program's name"),
         );
-        // By another process: a descriptor open for writing, inherited for a moment by a process
-        // that another thread starts, would make the file "busy".
+        // Another process does the copying. Otherwise a descriptor that is open for writing,
+        // inherited for a moment by a process that another thread starts, would make the file
+        // "busy".
         must_run(std::process::Command::new("cp").arg(program).arg(&copy));
         copy
     }
@@ -75,16 +76,16 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs the test `name` again in a process of its own, and returns true if this was done here. The
-/// test begins with `if alone(…) { return; }`.
+/// Runs the test `name` again in its own process. Returns true in the process that has done this.
+/// The test begins with `if alone(…) { return; }`.
 ///
-/// Time skips only while every thread of the supervisor's process sleeps, and in a test program
-/// those of all other tests are among them.
+/// Time skips only while every thread of the supervisor's process sleeps. In a process with several
+/// tests, this would include the threads of all other tests.
 pub(crate) fn alone(name: &str) -> bool {
     again(name, |_| ())
 }
 
-/// Runs the test `name` again like [`alone`], in a PID namespace of its own.
+/// Runs the test `name` again like [`alone`], in its own PID namespace.
 pub(crate) fn alone_among_processes(name: &str) -> bool {
     again(name, |own| {
         let mut command = std::process::Command::new("unshare");

@@ -1,4 +1,4 @@
-//! Session and the programs in it.
+//! Session for a test, and the programs in it.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -17,14 +17,15 @@ use timeloom_guest::{
 
 use super::{PATIENCE, PAUSE, Scratch, unique};
 
-/// Session with its warnings, and the gate at which its programs wait.
+/// Session for a test, with the warnings that it has issued and the gate at which its programs
+/// wait.
 pub(crate) struct World {
     pub(crate) session: Arc<Session>,
     pub(crate) warnings: Arc<Mutex<Vec<String>>>,
     pub(crate) gate: Gate,
-    /// Factor for the duration of long pauses.
+    /// Factor by which long pauses are lengthened.
     pub(crate) longer: AtomicU32,
-    /// Host of its programs, if not the session's own.
+    /// Host of the programs; `None` for the session's own host.
     host: Option<Arc<Host>>,
 }
 
@@ -57,7 +58,7 @@ impl World {
         }
     }
 
-    /// Makes a world whose programs are on a host of its own.
+    /// Creates a world whose programs run on a separate host. Returns both.
     pub(crate) fn with_host(theme: &str) -> (Self, Arc<Host>) {
         let mut world = Self::new(theme, 1.0);
         let host = world.add_host("far");
@@ -70,7 +71,7 @@ impl World {
         host.expect("a host more")
     }
 
-    /// Returns the wall seconds per second of its programs.
+    /// Returns the wall seconds per second of the world's programs.
     pub(crate) fn dilation(&self) -> f64 {
         let (_, times) = self.session.clock().host_times();
         let own = self.host.as_ref().and_then(|host| {
@@ -80,13 +81,13 @@ impl World {
         self.session.clock().dilation() * own.unwrap_or(1.0)
     }
 
-    /// Returns the session's rate, and that of the host of its programs.
+    /// Returns the dilation of the session, and that of the host of its programs.
     pub(crate) fn rates(&self) -> (f64, f64) {
         let whole = self.session.clock().dilation();
         (whole, self.dilation() / whole)
     }
 
-    /// Restores both rates.
+    /// Restores the dilations that [`Self::rates`] has returned.
     pub(crate) fn set_rates(&self, (whole, own): (f64, f64)) {
         self.session.dilate(whole).expect("it was possible before");
         if let Some(host) = &self.host {
@@ -97,12 +98,12 @@ impl World {
         }
     }
 
-    /// Starts a program under the clock.
+    /// Starts a program in the session.
     pub(crate) fn start(&self, argv: impl IntoIterator<Item = impl Into<OsString>>) -> Program {
         self.start_on(self.host.clone(), argv)
     }
 
-    /// Starts a program under the clock of `host`, or of the session.
+    /// Starts a program on `host`, or on the session's own host.
     pub(crate) fn start_on(
         &self,
         host: Option<Arc<Host>>,
@@ -121,7 +122,7 @@ impl World {
         Program::new(name, Runner::Guest(guest), read)
     }
 
-    /// Starts a program of the kind that waits at the gate before its cases.
+    /// Starts a program that waits at the gate before it runs its cases.
     pub(crate) fn start_at_gate(
         &self,
         program: &[OsString],
@@ -131,27 +132,27 @@ impl World {
         self.start(self.gate.arguments(program, wait_ms, cases))
     }
 
-    /// Waits until the clock shows `after` more than now.
+    /// Waits until the virtual clock has advanced by `after`.
     pub(crate) fn run_for(&self, after: Duration) {
         let target =
             self.session.clock().now() + timeloom_time::Duration::from_ns(after.as_nanos() as i64);
         self.session.clock().wait_until(target, || false);
     }
 
-    /// Pauses the session for `wall`, while clocks outside continue.
+    /// Pauses the session for `wall` of wall time.
     pub(crate) fn pause_for(&self, wall: Duration) {
         self.session.pause().expect("pausing");
         std::thread::sleep(wall);
         self.session.resume().expect("resuming");
     }
 
-    /// Returns the duration of a pause that distinguishes a wait which counts it from a busy
-    /// machine.
+    /// Returns a length of a pause by which a wait that counts it can be distinguished from the
+    /// delay of a busy machine.
     pub(crate) fn long(&self) -> Duration {
         PAUSE * self.longer.load(Ordering::Relaxed)
     }
 
-    /// Returns the processes' identifiers.
+    /// Returns the identifiers of the session's processes.
     pub(crate) fn pids(&self) -> Vec<i32> {
         self.session
             .processes()
@@ -162,7 +163,7 @@ impl World {
     }
 }
 
-/// FIFO at which programs wait, so that all begin at the same moment.
+/// FIFO at which programs wait, so that all of them begin at the same moment.
 pub(crate) struct Gate {
     scratch: Scratch,
     writer: Mutex<Option<File>>,
@@ -177,7 +178,7 @@ impl Gate {
         // SAFETY: a valid C string.
         let made = unsafe { libc::mkfifo(path.as_ptr(), 0o666) };
         assert_eq!(made, 0, "making the gate");
-        // For reading too, so that no process blocks in opening it.
+        // It is opened for reading too, so that no process blocks in opening it.
         let writer = OpenOptions::new()
             .read(true)
             .write(true)
@@ -211,7 +212,7 @@ impl Gate {
     }
 }
 
-/// Running program whose output is read line by line.
+/// Running program, whose output is read line by line.
 pub(crate) struct Program {
     name: String,
     runner: Runner,
@@ -225,12 +226,12 @@ enum Runner {
 }
 
 impl Program {
-    /// Runs a program natively, for comparison.
+    /// Starts a program natively, for comparison.
     pub(crate) fn native(argv: &[OsString]) -> Self {
         Self::native_reading(argv, Stdio::null())
     }
 
-    /// Runs a program natively, with this input.
+    /// Starts a program natively, with this standard input.
     pub(crate) fn native_reading(argv: &[OsString], input: Stdio) -> Self {
         let (read, write) = pipe();
         let name = argv[0].to_string_lossy().into_owned();
@@ -270,7 +271,7 @@ impl Program {
         }
     }
 
-    /// Returns the process of a program that runs natively.
+    /// Returns the process identifier of a program that runs natively.
     pub(crate) fn native_pid(&self) -> i32 {
         match &self.runner {
             Runner::Native(child) => child.id() as i32,
@@ -278,17 +279,17 @@ impl Program {
         }
     }
 
-    /// Returns the next line of its output.
+    /// Returns the next line of the program's output.
     pub(crate) fn next_line(&mut self) -> String {
         self.wait_for_line(|_| true)
     }
 
-    /// Waits until it has printed this line.
+    /// Waits until the program has printed this line.
     pub(crate) fn wait_for(&mut self, wanted: &str) {
         self.wait_for_line(|line| line == wanted);
     }
 
-    /// Waits for a line that `matches`, and returns it.
+    /// Waits for a line for which `matches` returns true, and returns the line.
     pub(crate) fn wait_for_line(&mut self, matches: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();
         loop {
@@ -310,13 +311,14 @@ impl Program {
         }
     }
 
-    /// Returns its output up to now.
+    /// Returns the program's output up to now.
     pub(crate) fn printed(&mut self) -> &[String] {
         self.seen.extend(self.lines.try_iter());
         &self.seen
     }
 
-    /// Waits for its end; returns all its output, and its status as a shell reports it.
+    /// Waits for the program's end. Returns its whole output, and its exit status in the form that
+    /// a shell reports.
     pub(crate) fn finish(mut self) -> (Vec<String>, i32) {
         let begun = Instant::now();
         loop {
@@ -349,6 +351,6 @@ pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     // SAFETY: writes two descriptors.
     let made = unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) };
     assert_eq!(made, 0, "making a pipe");
-    // SAFETY: just created, and not owned elsewhere.
+    // SAFETY: the descriptors were just created, and have no other owner.
     unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) }
 }

@@ -1,4 +1,4 @@
-//! Networks to be cut, and the comparison of their runs.
+//! Networks that the tests cut, and the comparison of their runs.
 
 use timeloom_engine::{Engine, Random};
 use timeloom_net::topology::{Campus, campus, dumbbell, ring};
@@ -15,11 +15,11 @@ use timeloom_time::{Duration, Instant};
 pub(crate) enum Shape {
     Dumbbell,
     Ring,
-    /// With switches, ARP and random early detection.
+    /// Campus network with switches, ARP and random early detection.
     Campus,
-    /// With jitter, duplication and loss on the cut links.
+    /// Network with jitter, duplication and loss on the cut links.
     Rough,
-    /// With fluid in every part.
+    /// Network with fluid in every part.
     Fluid,
 }
 
@@ -33,7 +33,7 @@ impl Shape {
     ];
 }
 
-/// Result that must be equal in every run.
+/// Result of a run, which must be equal in every run of the same network.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Report {
     pub(crate) flows: Vec<TcpStats>,
@@ -112,7 +112,7 @@ pub(crate) fn build(shape: Shape, seed: u64) -> World {
         let ends = (hosts[from as usize], hosts[to as usize]);
         world.add_tcp(ends.0, ends.1, config).expect("a flow");
         let pattern = match flow % 3 {
-            // At whole milliseconds, so that many events share an instant.
+            // The times are whole milliseconds, so that many events have the same instant.
             0 => Pattern::Constant {
                 rate_bps: 8_000_000,
             },
@@ -172,7 +172,7 @@ fn report(worlds: &mut [World], owners: &[Owner]) -> Report {
     let links = worlds[0]
         .cables()
         .map(|cable| worlds[world_of(cable.from)].link(cable.port));
-    // A flow sends nothing in engines that do not have its sender.
+    // A flow sends nothing in an engine that does not have its sender.
     let fluid = (0..worlds[0].fluid_count() as u32).map(|flow| {
         let all = worlds.iter().map(|world| world.fluid(FluidId(flow)));
         let mut sent = all.filter(|stats| stats.sent_bytes > 0.0);
@@ -205,12 +205,13 @@ pub(crate) fn single(shape: Shape, seed: u64) -> Report {
     report(&mut [engine.model], &owners)
 }
 
-/// Runs the network in several engines, in step.
+/// Runs the network in several engines that wait for one another.
 pub(crate) fn parallel(shape: Shape, seed: u64, parts: Owner) -> Found {
     parallel_over(shape, seed, parts, Shared::new(parts))
 }
 
-/// Runs the network in several engines, in step, with one of these transports for each.
+/// Runs the network in several engines that wait for one another, each with one of `ways` as
+/// transport.
 pub(crate) fn parallel_over(
     shape: Shape,
     seed: u64,
@@ -246,7 +247,7 @@ pub(crate) fn parallel_over(
         .map(|world| world.crossings().lost())
         .sum();
     let mut report = report(&mut worlds, &owners);
-    // One engine counts packets lost on the wire at the end of the link.
+    // A single engine counts a packet that is lost on the cable at the end of the link.
     report.hops += lost;
     Found {
         report,

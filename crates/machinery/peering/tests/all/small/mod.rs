@@ -1,4 +1,4 @@
-//! A small network with flows of both kinds, for tests of encoding.
+//! Small network with flows of both kinds, for tests of the encoding.
 
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{LinkConfig, NetworkBuilder, Pattern, Size, TcpConfig, TrafficConfig, World};

@@ -1,4 +1,4 @@
-//! Shared parts of the tests: the fake plant, and a testbed that is only a clock.
+//! Common parts of the tests: a fake plant, and a testbed that consists of a clock only.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use timeloom_bus::{Testbed, TestbedError};
 use timeloom_plant::{PlantError, PlantInit, PlantLog, PlantProcess, PlantSpec, Timeouts};
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// A clock that can be stopped, and that counts its pauses.
+/// Clock that can be stopped, and that counts its pauses.
 pub(crate) struct Clock {
     state: Mutex<(time::Instant, i64, bool)>,
     pub(crate) pauses: AtomicU64,
@@ -53,7 +53,7 @@ impl Testbed for Clock {
     }
 }
 
-/// Returns an unused path in a directory of this test run.
+/// Returns an unused path in a temporary directory.
 pub(crate) fn scratch(what: &str) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(std::process::id().to_string());
@@ -62,7 +62,7 @@ pub(crate) fn scratch(what: &str) -> PathBuf {
 }
 
 pub(crate) fn python() -> OsString {
-    // Not through the shell scripts of a version manager, which are slow.
+    // A path through the shell scripts of a version manager would be slow.
     let system = "/usr/bin/python3";
     if std::path::Path::new(system).exists() {
         system.into()
@@ -82,7 +82,7 @@ pub(crate) fn spec(arguments: &[&str]) -> PlantSpec {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_plant.py");
     let mut argv = vec![python(), "-SE".into(), script.into()];
     argv.extend(arguments.iter().map(OsString::from));
-    // A short timeout only where it is expected to expire.
+    // Only the cases in which a timeout must expire have a short one.
     let is_late = |misdeed: &&str| misdeed.starts_with("hang") || misdeed.starts_with("late");
     let request = match arguments.iter().any(is_late) {
         true => Duration::from_ms(700),
@@ -120,7 +120,7 @@ pub(crate) fn start(arguments: &[&str]) -> Result<PlantProcess, PlantError> {
     PlantProcess::start(&spec(arguments), &init(&[]))
 }
 
-/// Returns true if a process of this number exists, including a zombie.
+/// Returns true if a process with this ID exists, even as a zombie.
 pub(crate) fn exists(pid: u32) -> bool {
     PathBuf::from(format!("/proc/{pid}")).exists()
 }

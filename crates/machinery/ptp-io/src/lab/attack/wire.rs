@@ -1,4 +1,4 @@
-//! The attacker's wire: forwards, changes, forges or delays messages.
+//! The attacker's cable: it forwards, changes, forges or delays messages.
 
 use std::collections::VecDeque;
 
@@ -14,19 +14,19 @@ use super::{Attack, Orders};
 use crate::Wake;
 use crate::socket::PortSocket;
 
-/// A cable between two interfaces, with an attacker in it.
+/// Cable between two interfaces, with an attacker in it.
 pub(super) struct Wire {
     orders: Orders,
     ports: [PortSocket; 2],
-    /// Delayed messages: time of departure, port, message.
+    /// Delayed messages, each with its time of departure and its port.
     held: VecDeque<(Instant<Wall>, usize, Packet)>,
-    /// Genuine Syncs and Follow_Ups of the last seconds, for replay.
+    /// Genuine Syncs and Follow_Ups of the last seconds, with their arrival times, for replay.
     kept: VecDeque<(Instant<Wall>, Packet)>,
     announced: Instant<Wall>,
     attacked: u64,
 }
 
-/// Age at which a message is replayed, and largest age of a stored one.
+/// Age at which a message is replayed. The next constant is the largest age of a stored message.
 const REPLAYED_AFTER: Duration = Duration::from_s(2);
 const KEPT_FOR: Duration = Duration::from_s(4);
 
@@ -79,7 +79,7 @@ impl Wire {
             tv_sec: 0,
             tv_nsec: left,
         };
-        // After any end of the wait the caller checks everything.
+        // Whatever ended the wait, the caller checks all sockets and delayed messages.
         let _ = poll(&mut fds, Some(&timeout));
     }
 
@@ -87,7 +87,7 @@ impl Wire {
         self.held.push_back((wall_now() + delay, to, packet));
     }
 
-    /// Forwards `packet`, or what the attack makes of it.
+    /// Forwards `packet`, changed by the attack if the attack concerns it.
     fn pass(&mut self, mut packet: Packet, from: usize) {
         let to = 1 - from;
         let now = wall_now();
@@ -182,7 +182,8 @@ impl Wire {
             }
             _ => {}
         }
-        // A replayed copy waits separately; this message passes unchanged.
+        // In a replay attack the copy is stored separately, and the message itself passes
+        // unchanged.
         if before == self.attacked || attack == Attack::Replay {
             self.keep(kind, &packet);
         }

@@ -1,4 +1,4 @@
-//! Segments for tests of the page.
+//! Segments for the tests of pages.
 
 use timeloom_clock::RateError;
 use timeloom_clock::quality::{Status, TimelineId};
@@ -7,7 +7,8 @@ use timeloom_time::{ClockMap, Duration, Instant};
 
 pub(crate) const ID: TimelineId = TimelineId(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
 
-/// Returns a good segment from `core_ns` on, at which the timeline is `shows_ns`.
+/// Returns a good segment that begins at the core instant `core_ns`, when the timeline shows
+/// `shows_ns`.
 pub(crate) fn segment(core_ns: i64, shows_ns: i64) -> Segment {
     let core = Instant::from_ns(core_ns);
     let origin = LocalNow {

@@ -1,14 +1,14 @@
-//! Entry of a trapped call: runs before `timeloom_trapped`, before anything is written to the
-//! stack.
+//! Entry of a trapped call. It runs before `timeloom_trapped`, and checks the stack before anything
+//! is written to it.
 
 use crate::stack::LEAST_ROOM;
 
-// The third argument is the interrupted context, which has the beginning and size of the alternate
+// The third argument is the interrupted context, which has the address and size of the alternate
 // stack, and the stack pointer of the interrupted code. A stack pointer that is not on the
-// alternate stack is further above its beginning than its size. The kernel may have put its frame
-// below the stack: an interrupted stack pointer on the stack counts too, and the remaining room may
-// be negative. If there is not enough room, the program is ended; that code runs at the top of the
-// stack, whose contents no longer matter.
+// alternate stack exceeds the stack's address by more than its size. The kernel may have put its
+// frame below the stack: an interrupted stack pointer on the stack counts too, and the remaining
+// space may be negative. If there is not enough space, the program is ended. The code that ends it
+// runs at the top of the stack, whose contents no longer matter.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_handler, \"ax\", @progbits",
     ".globl timeloom_handler, timeloom_no_room",

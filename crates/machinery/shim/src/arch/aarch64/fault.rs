@@ -1,22 +1,23 @@
-//! Entry of a signal that the image handles for the program.
+//! Entry of a signal that the image handles on behalf of the program.
 
 use super::Context;
 use crate::abi::SignalInfo;
 use crate::sys::{nr, syscall};
 
-/// Returns false: the processor's counter cannot be made to trap here, so no fault is the image's.
+/// Returns false: on this architecture the processor's counter cannot be made to trap, so the image
+/// has caused no fault.
 pub(crate) fn is_emulated(_: &SignalInfo, _: &mut Context) -> bool {
     false
 }
 
-/// Handles `prctl(…)`, which does not affect the counter here.
+/// Handles `prctl(…)`, which does not affect the counter on this architecture.
 pub(crate) fn prctl(args: [usize; 6]) -> isize {
     // SAFETY: the program's own call, on its own behalf.
     unsafe { syscall(nr::PRCTL, args) }
 }
 
-// `intercepted.rs` describes this entry. The return address is in x30; the return from the signal
-// restores all registers, so any may be changed.
+// `intercepted.rs` describes this entry. The return address is in x30. The return from the signal
+// restores all registers, so this code may change any.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_intercepted, \"ax\", @progbits",
     ".globl timeloom_intercepted, timeloom_intercepted_once",

@@ -1,5 +1,5 @@
-//! Older calls that newer ones supersede. This architecture does not have them, so these functions
-//! are not reachable by call number.
+//! Older calls that newer ones supersede. This architecture does not have the older calls, so no
+//! call number leads to these functions.
 
 use crate::sys::errno;
 

@@ -1,4 +1,4 @@
-//! Numbers of calls that the image makes and that no filter handles.
+//! Numbers of those calls that `nr.rs` does not look up in the table of system calls.
 
 pub(crate) const FCNTL: usize = 25;
 pub(crate) const CLOSE: usize = 57;

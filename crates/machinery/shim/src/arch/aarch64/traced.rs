@@ -1,9 +1,9 @@
 //! Code with which a thread calls `PTRACE_TRACEME`, and then repeats its interrupted exec.
 
-// The supervisor sets the registers (`tracing_then` in `guest/src/arch`): those of
-// `ptrace(PTRACE_TRACEME)`, and the exec's first argument, number and instruction in x9, x10 and
-// x11, which functions need not preserve. (`ret` may jump to any instruction, also in pages with
-// branch target identification.)
+// The supervisor sets the registers (`tracing_then` in `guest/src/arch`): the registers for
+// `ptrace(PTRACE_TRACEME)`, and in x9, x10 and x11 the exec's first argument, number and
+// instruction address. Functions need not preserve these three. (`ret` may jump to any instruction,
+// also in pages with branch target identification.)
 core::arch::global_asm!(
     ".pushsection .text.timeloom_be_traced, \"ax\", @progbits",
     ".globl timeloom_be_traced",

@@ -1,12 +1,11 @@
-//! Entry of a signal that the image handles for the program, and detection of faults caused by the
-//! emulated time-stamp counter.
+//! Entry of a signal that the image handles on behalf of the program, and detection of faults
+//! caused by the emulated time-stamp counter.
 
 use super::{Context, tsc};
 use crate::abi::SignalInfo;
 use crate::stack::LEAST_ROOM;
 
-/// Returns true if the fault was an instruction that reads the counter. The instruction has then
-/// been emulated.
+/// Emulates the faulting instruction if it reads the time-stamp counter. Returns true if it did.
 pub(crate) fn is_emulated(info: &SignalInfo, context: &mut Context) -> bool {
     info.code == SI_KERNEL && context.is_general_protection() && tsc::emulate(context)
 }
@@ -27,7 +26,7 @@ core::arch::global_asm!(
     "timeloom_intercepted:",
     "xor r8d, r8d",
     "1:",
-    // As in `entry.rs`.
+    // The stack check is the same as in `entry.rs`.
     "mov rax, rsp",
     "sub rax, [rdx + 16]",
     "cmp rax, [rdx + 32]",

@@ -1,4 +1,4 @@
-//! Older calls that newer ones supersede, and that newer architectures do not have.
+//! Older calls that newer ones supersede, and that newer architectures lack.
 
 use timeloom_calls::number;
 
@@ -10,7 +10,7 @@ use crate::select;
 use crate::sys::{errno, readable, syscall};
 use crate::wait::{Deadline, until};
 
-/// `time(out)`.
+/// Handles `time(out)`.
 pub(crate) fn time(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(TIME, args) };
@@ -20,7 +20,7 @@ pub(crate) fn time(args: [usize; 6]) -> isize {
     clock::timeloom_vdso_time(args[0] as *mut i64) as isize
 }
 
-/// `poll(fds, count, timeout_ms)`.
+/// Handles `poll(fds, count, timeout_ms)`.
 pub(crate) fn poll(args: [usize; 6]) -> isize {
     let deadline = poll::after_ms(args[2]);
     until(deadline, 0, |turn| {
@@ -28,7 +28,7 @@ pub(crate) fn poll(args: [usize; 6]) -> isize {
     })
 }
 
-/// `epoll_wait(epoll, events, most, timeout_ms)`.
+/// Handles `epoll_wait(epoll, events, most, timeout_ms)`.
 pub(crate) fn epoll_wait(args: [usize; 6], mask: u64) -> isize {
     poll::epoll(
         args,
@@ -37,11 +37,11 @@ pub(crate) fn epoll_wait(args: [usize; 6], mask: u64) -> isize {
     )
 }
 
-/// `select(count, read, write, except, timeval)`.
+/// Handles `select(count, read, write, except, timeval)`.
 pub(crate) fn select(args: [usize; 6]) -> isize {
     let timeval = args[4];
     let Ok(deadline) = timeval_deadline(timeval) else {
-        // SAFETY: invalid, so that the kernel refuses.
+        // SAFETY: the arguments are invalid, so the kernel refuses the call.
         return unsafe { syscall(SELECT, args) };
     };
     let result = select::wait(args, deadline, &SignalMask::Unchanged);
@@ -54,7 +54,7 @@ fn timeval_deadline(address: usize) -> Result<Deadline, Invalid> {
         return Ok(Deadline::Never);
     }
     let given = Timespec::load(address).ok_or(Invalid)?;
-    // Unlike a `timespec`, a `timeval` may have more than a second of µs.
+    // Unlike a `timespec`, a `timeval` may have a second or more in its µs field.
     if given.s < 0 || given.ns < 0 {
         return Err(Invalid);
     }
@@ -65,7 +65,7 @@ fn timeval_deadline(address: usize) -> Result<Deadline, Invalid> {
     Ok(Deadline::after_ns(ns))
 }
 
-/// Handles `utime(path, times)`; times are whole seconds.
+/// Handles `utime(path, times)`, whose times are whole seconds.
 pub(crate) fn utime(args: [usize; 6]) -> isize {
     let [path, times, ..] = args;
     set(HERE, path, times, 16, |times| {
@@ -85,7 +85,8 @@ pub(crate) fn futimesat(args: [usize; 6]) -> isize {
     set(args[0], args[1], args[2], 32, in_us)
 }
 
-/// Converts two `struct timeval` to the arguments of `utimensat`. Invalid times stay invalid.
+/// Converts two `struct timeval` at this address to the times of `utimensat`. Invalid times stay
+/// invalid.
 fn in_us(times: usize) -> [Timespec; 2] {
     // SAFETY: the memory is readable.
     let given = unsafe { (times as *const [Timespec; 2]).read_unaligned() };
@@ -98,8 +99,8 @@ fn in_us(times: usize) -> [Timespec; 2] {
     })
 }
 
-/// Sets the times of a file to those in the given number of bytes at `times`; to now if `times` is
-/// null.
+/// Sets the times of a file to those at `times`, which occupy the given number of bytes. If `times`
+/// is null, sets them to now.
 fn set(
     directory: usize,
     path: usize,
@@ -119,5 +120,5 @@ fn set(
 
 const TIME: usize = number("time");
 const SELECT: usize = number("select");
-/// AT_FDCWD.
+/// AT_FDCWD: paths are relative to the working directory.
 const HERE: usize = -100isize as usize;

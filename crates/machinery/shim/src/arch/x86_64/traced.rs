@@ -1,8 +1,8 @@
 //! Code with which a thread calls `PTRACE_TRACEME`, and then repeats its interrupted exec.
 
-// The supervisor sets the registers (`tracing_then` in `guest/src/arch`): those of
-// `ptrace(PTRACE_TRACEME)`, and the exec's first argument, number and instruction in r8, r9 and
-// r10, which functions need not preserve.
+// The supervisor sets the registers (`tracing_then` in `guest/src/arch`): the registers for
+// `ptrace(PTRACE_TRACEME)`, and in r8, r9 and r10 the exec's first argument, number and instruction
+// address. Functions need not preserve these three.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_be_traced, \"ax\", @progbits",
     ".globl timeloom_be_traced",

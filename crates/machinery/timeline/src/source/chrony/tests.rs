@@ -18,17 +18,17 @@ use timeloom_timeline_protocol::ScaleName;
 #[derive(Clone, Copy, Debug)]
 struct Script {
     synchronised: bool,
-    /// Age of the last update that it reports.
+    /// Age in seconds of the last update that the script reports.
     updated_s: u32,
-    /// Statistics that it reports of its one source.
+    /// Number of samples that the script reports for its one source.
     samples: u32,
     heard_s: u32,
     span_s: u32,
-    /// Number of orders to drop its measurements.
+    /// Number of orders to drop all measurements that were received.
     resets: u32,
 }
 
-/// Synchronised for long, by a source that it has just heard.
+/// A chronyd that has been synchronised for long and has just received a sample.
 const SETTLED: Script = Script {
     synchronised: true,
     updated_s: 0,
@@ -144,7 +144,7 @@ fn answer(request: &[u8], script: &mut Script, may_command: bool) -> Vec<u8> {
     }
 }
 
-/// Machine, and its chronyd as a source.
+/// A machine that a test can mark as held, with its chronyd as a source.
 struct HeldMachine {
     hypervisor: File,
     chronyd: Scripted,
@@ -187,7 +187,8 @@ impl HeldMachine {
         self.hypervisor.write_all_at(&[marker], 16).unwrap();
     }
 
-    /// Returns the answer, once the machine's clock was not set, and chronyd could answer in time.
+    /// Asks the source, again if the system clock was set or chronyd was too slow, and returns the
+    /// answer.
     fn ask(&mut self) -> Result<Sample, String> {
         let mut said = Err(Untold::because("not asked"));
         eventually("an answer that is to the point", || {
@@ -199,7 +200,7 @@ impl HeldMachine {
         said.map_err(|why| why.0)
     }
 
-    /// Returns the reason for a refusal.
+    /// Returns the reason for the source's refusal.
     fn refusal(&mut self) -> String {
         self.ask().unwrap_err()
     }
@@ -214,7 +215,7 @@ fn what_it_measured_before_a_hold_is_dropped_by_its_unix_socket() {
         let before = machine.chronyd.resets();
         machine.hold(marker);
         assert!(machine.refusal().contains("measure anew"));
-        // It has heard its source at this very moment, which is not yet evidence.
+        // chronyd received a sample at this very moment, which is not yet evidence.
         assert!(machine.refusal().contains("not in step"));
         let after = machine.chronyd.resets();
         assert!(after > before, "hold {marker}");
@@ -234,7 +235,7 @@ fn by_udp_it_is_believed_when_no_sample_is_left_from_before() {
     assert!(machine.ask().is_ok());
     machine.hold(1);
     assert!(machine.refusal().contains("its source 0"));
-    // Dropped by another program, and its answer is from before.
+    // Another program ordered chronyd to drop its measurements, and the answer is from before that.
     machine
         .chronyd
         .set(|script| (script.samples, script.updated_s) = (0, 20));
@@ -242,7 +243,8 @@ fn by_udp_it_is_believed_when_no_sample_is_left_from_before() {
     machine.chronyd.set(|script| script.updated_s = 0);
     eventually("an update since", || machine.ask().is_ok());
 
-    // Samples that may be from before due to rounding, until that is impossible.
+    // Rounding makes it possible that samples are from before the hold, until enough time has
+    // passed.
     let held = std::time::Instant::now();
     machine.hold(2);
     machine.chronyd.set(|script| script.samples = 3);

@@ -9,21 +9,21 @@ use timeloom_publish::PageReader;
 pub(crate) use timeloom_testing::wait_for;
 use timeloom_timeline::config::DaemonConfig;
 
-/// Returns a configuration with its own directory.
+/// Returns a configuration with these timelines and `directory`.
 pub(crate) fn config(directory: &std::path::Path, timelines: &str) -> DaemonConfig {
     let mut config: DaemonConfig = timelines.parse().unwrap();
     config.directory = Some(directory.to_owned());
     config
 }
 
-/// Waits until the timeline has this status.
+/// Waits until the timeline has this status, and returns the reading.
 pub(crate) fn wait_for_status(reader: &PageReader, status: Status) -> Stamp {
     wait_for(&status.to_string(), || {
         reader.read().ok().filter(|stamp| stamp.status() == status)
     })
 }
 
-/// CLOCK_REALTIME in nanoseconds.
+/// Returns CLOCK_REALTIME in nanoseconds since 1970.
 pub(crate) fn realtime_ns() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     now.as_nanos() as i64

@@ -12,12 +12,14 @@ pub(crate) const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 /// Name of each end's interface.
 pub(crate) const INTERFACE: &str = "cable";
 
-/// Two namespaces that only this process holds: they disappear when it ends, for any reason.
+/// Two namespaces that only this process references, so they disappear when it ends for any reason.
 pub(crate) struct Cable {
     pub(crate) ends: [Namespace; 2],
 }
 
 impl Cable {
+    /// Creates both namespaces and the cable between them.
+    ///
     /// # Panics
     /// Panics without the right to create namespaces.
     pub(crate) fn lay() -> Self {
@@ -44,7 +46,7 @@ impl Cable {
         Self { ends }
     }
 
-    /// Starts a program at an end.
+    /// Starts a program in the namespace of an end.
     pub(crate) fn start(
         &self,
         end: usize,
@@ -61,7 +63,7 @@ impl Cable {
     }
 }
 
-/// Program that ends with the test.
+/// Process that is killed when the test ends.
 pub(crate) struct Running(Child);
 
 impl Running {
@@ -77,8 +79,8 @@ impl Drop for Running {
     }
 }
 
-/// Finds a program: in the path, in the directories of system daemons, or where `scripts/chronyd`
-/// unpacks it.
+/// Returns the path of a program: from `PATH`, from the directories of system daemons, or where
+/// `scripts/chronyd` unpacks it.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../.tools/chrony/usr/sbin");

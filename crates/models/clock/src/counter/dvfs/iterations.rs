@@ -1,39 +1,39 @@
-//! The paper's loops: clock readings of a program after each turn.
+//! The paper's loops: a program's clock readings after each iteration.
 
 use timeloom_time::Duration;
 
 use crate::counter::{Age, CoreClock, CycleCounter, Frequency, SimulatedCore, TaskClock};
 use crate::noise::Noise;
 
-/// Clock readings after a turn of the loop.
+/// Clock readings after an iteration of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Turns done.
+    /// Number of iterations done.
     pub turn: u32,
-    /// The raw counter since the first turn, converted to time as programs do: 32 bits of cycles
-    /// times the period of the first frequency.
+    /// Raw counter since the first iteration, converted to time as programs do: the 32 bits of
+    /// cycles times the period of the first frequency.
     pub raw: Duration,
-    /// The task's RVEC.
+    /// Reading of the task's RVEC clock.
     pub rvec: Age,
 }
 
-/// Loop on one core.
+/// Parameters of a loop on one core.
 #[derive(Clone, Copy, Debug)]
 pub struct Loop {
-    /// Number of turns.
+    /// Number of iterations.
     pub turns: u32,
-    /// Mean length of a turn at the first frequency.
+    /// Mean length of an iteration at the first frequency.
     pub turn: Duration,
     /// Frequency at the beginning.
     pub first: Frequency,
-    /// Turn of a frequency change, with the new frequency.
+    /// Iteration at which the frequency changes, and the new frequency; `None` for no change.
     pub change: Option<(u32, Frequency)>,
-    /// Number of turns after the change during which another task executes as many cycles again on
-    /// the same core, at the expense of readers of the raw counter.
+    /// Number of iterations after the change during which another task runs on the same core and
+    /// executes as many cycles as the loop. The raw counter counts those cycles too.
     pub interference: u32,
 }
 
-/// Figures 8 and 10: 400 turns, 361.91 ms in all, at 800 MHz.
+/// Loop of Figures 8 and 10: 400 iterations, 361.91 ms in all, at 800 MHz.
 pub const SHORT: Loop = Loop {
     turns: 400,
     turn: Duration::from_ns(904_775),
@@ -42,15 +42,15 @@ pub const SHORT: Loop = Loop {
     interference: 0,
 };
 
-/// Figure 9: turns of 255.372 ms, so that 32 bits overflow after every 21st.
+/// Loop of Figure 9: iterations of 255.372 ms, so that 32 bits overflow after every 21st.
 pub const OVERFLOW: Loop = Loop {
     turns: 100,
     turn: Duration::from_us(255_372),
     ..SHORT
 };
 
-/// Figure 12: 5000 turns; at 2500 another task halves the frequency and runs beside the loop for
-/// 150 turns.
+/// Loop of Figure 12: 5000 iterations. At iteration 2500 another task halves the frequency, and
+/// then runs beside the loop for 150 iterations.
 pub const CHANGED_BY_ANOTHER: Loop = Loop {
     turns: 5_000,
     turn: Duration::from_ns(500),
@@ -59,14 +59,14 @@ pub const CHANGED_BY_ANOTHER: Loop = Loop {
     interference: 150,
 };
 
-/// Figure 13: as before, but the loop itself changes the frequency.
+/// Loop of Figure 13: as Figure 12, but the loop itself changes the frequency.
 pub const CHANGED_BY_ITSELF: Loop = Loop {
     interference: 0,
     ..CHANGED_BY_ANOTHER
 };
 
 impl Loop {
-    /// Runs the loop. A turn takes the same cycles at every frequency, plus or minus a twentieth.
+    /// Runs the loop. An iteration takes the same number of cycles at every frequency, ± 5 %.
     pub fn run(&self, seed: u64) -> Vec<Turn> {
         let mut noise = Noise::new(seed);
         let mut core = SimulatedCore::new(noise.bits() as u32);
@@ -97,7 +97,7 @@ impl Loop {
             let length_ps = (cycles * 1e12 / frequency.as_hz() as f64) as u64;
             core.advance(length_ps, Some(frequency));
             if others {
-                // The counter advances for the other task, this task's clock does not.
+                // The counter also counts cycles of the other task; this task's clock does not.
                 task.handle_preempt(clock.read(&core).age);
                 core.advance(length_ps, Some(frequency));
                 task.handle_dispatch(clock.read(&core).age);
@@ -111,7 +111,7 @@ impl Loop {
 mod tests {
     use super::*;
 
-    /// Returns the mean step of `value` over turns `from..to`, in ns.
+    /// Returns the mean increase of `value` per iteration over the iterations `from..to`, in ns.
     fn slope(turns: &[Turn], from: usize, to: usize, value: impl Fn(&Turn) -> Duration) -> f64 {
         (value(&turns[to]) - value(&turns[from])).as_ns() as f64 / (to - from) as f64
     }

@@ -1,4 +1,4 @@
-//! Combination of the sources' answers into the segment for readers.
+//! Combination of the sources' answers to the segment for readers.
 
 use timeloom_time::{ClockMap, Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::timeline::{Bound, Disturbance, LocalNow, Segment, agree};
 use crate::{Core, RateError};
 
 impl Keeper {
-    /// Carries all bounds to one instant.
+    /// Carries the bounds of all sources to the core-clock instant `at`.
     pub(super) fn carry_to(&mut self, at: Instant<Core>) {
         let rates = self.rates.until(at);
         let oldest = at - self.config.time_to_live;
@@ -80,7 +80,7 @@ impl Keeper {
             alive_until: now.core + self.config.alive_for,
             ..self.segment
         };
-        // The witness was read with `now`, a little after `at`.
+        // The witness was read together with `now`, slightly later than `at`.
         segment.origin.witness = now.witness.map(|witness| witness - (now.core - at));
         self.segment = segment;
         let interval = self.interval();
@@ -99,7 +99,7 @@ impl Keeper {
         self.tell_bindings(&now);
     }
 
-    /// Advances the next question to when a tighter binding or a wider segment requires it.
+    /// Moves the next queries forward, if a more demanding binding or a wider segment requires it.
     pub(super) fn hurry(&mut self) {
         let latest = self.seen.core + self.interval();
         for source in &mut self.sources {

@@ -1,21 +1,21 @@
-//! Marks of arrived segments, loss detection, and the amount sent during recovery. The sender
+//! Marks of segments that arrived, loss detection, and the amount sent during recovery. The sender
 //! selects the segments and the instants.
 
 use super::{Sender, State};
 use crate::tcp::Ack;
 
-/// Proportional rate reduction, RFC 9937: during recovery, packets are sent in proportion to those
-/// that arrive, instead of in one burst that would lose the retransmissions themselves.
+/// Proportional rate reduction (RFC 9937): during recovery, segments are sent in proportion to
+/// those that arrive. A single burst could lose the retransmissions themselves.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reduction {
-    /// RecoverFS: segments outstanding when recovery began.
+    /// Number of segments outstanding when recovery began (RecoverFS).
     flight: u32,
     delivered: u32,
     pub(super) out: u32,
 }
 
 impl Reduction {
-    /// Returns how many segments may be sent now that `delivered` more have arrived.
+    /// Returns the number of segments that may be sent after `delivered` more have arrived.
     pub(super) fn allows(
         &mut self,
         delivered: u32,
@@ -30,7 +30,7 @@ impl Reduction {
             return (share.ceil() as u32).saturating_sub(self.out);
         }
         let owed = self.delivered.saturating_sub(self.out);
-        // An advancing cumulative acknowledgement shows that retransmissions arrive.
+        // If the cumulative acknowledgement advances, retransmissions arrive.
         let limit = if advances {
             owed.max(delivered) + 1
         } else {
@@ -40,7 +40,7 @@ impl Reduction {
     }
 }
 
-/// RFC 6675's DupThresh.
+/// DupThresh of RFC 6675.
 pub(super) const THRESHOLD: u32 = 3;
 
 impl Sender {
@@ -50,18 +50,18 @@ impl Sender {
         self.lost = (self.lost_edge - self.resend) as u32 - marked;
     }
 
-    /// Marks `from..to` as arrived.
+    /// Marks the segments `from..to` as arrived.
     pub(super) fn mark(&mut self, from: u64, to: u64) {
         let (first, last) = self.block;
-        // The receiver reports its newest block whole each time, and usually it is the previous
-        // block and one segment more: thousands after a large loss.
+        // The receiver reports its newest block whole in each acknowledgement. Usually it is the
+        // previous block plus one segment, and after a large loss it has thousands of segments.
         let continues = (first..=last).contains(&from);
         let new = if continues { last } else { from };
         if new >= to {
             return;
         }
         self.block = (if continues { first } else { from }, to);
-        // Some of them had counted as lost, and had not been retransmitted.
+        // Some of these segments counted as lost and were not retransmitted yet.
         let found = self
             .board
             .fill(new.max(self.resend), to.min(self.lost_edge));
@@ -69,8 +69,8 @@ impl Sender {
         self.sacked += found + self.board.fill(new, to);
     }
 
-    /// Marks arrived segments and detects losses: a segment with [`THRESHOLD`] marked ones above it
-    /// is lost (RFC 6675, `IsLost`).
+    /// Marks arrived segments and detects losses: a segment is lost if [`THRESHOLD`] segments above
+    /// it are marked (RFC 6675, `IsLost`).
     #[cold]
     pub(super) fn look_for_loss(&mut self, ack: Ack) {
         let (from, to) = (ack.sack_from.max(self.una), ack.sack_to.min(self.nxt));
@@ -94,8 +94,8 @@ impl Sender {
             }
             self.lost_edge = edge;
         }
-        // Segments first sent after the retransmission have arrived before it: it is lost. RFC 6675
-        // would wait for the timer.
+        // Segments that were first sent after the retransmission have arrived before it, so the
+        // retransmission is lost. RFC 6675 would wait for the timer.
         self.again = self.state == State::Recovery
             && self.resend > self.una
             && self.highest_sacked >= self.head_nxt + u64::from(THRESHOLD);
@@ -113,8 +113,8 @@ impl Sender {
         }
     }
 
-    /// Records that a loss has slowed the sender down, which also is the reaction to marks of the
-    /// same window.
+    /// Records that a loss has reduced the window, which is also the reaction to marks of the same
+    /// window.
     pub(super) fn answered_marks(&mut self) {
         self.marks_from = self.nxt;
         self.tell_slowed = self.ecn;

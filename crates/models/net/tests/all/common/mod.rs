@@ -1,4 +1,4 @@
-//! Helpers of several test files.
+//! Helper functions of several test files.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use timeloom_engine::Engine;
@@ -12,7 +12,7 @@ pub(crate) fn ms(ms: i64) -> Instant<Virtual> {
     Instant::ZERO + Duration::from_ms(ms)
 }
 
-/// Returns a link without overhead, with room for `packets`.
+/// Returns a link without overhead per packet, whose queue has room for `packets`.
 pub(crate) fn bare(rate_bps: u64, delay: Duration, packets: u32) -> LinkConfig {
     LinkConfig {
         overhead_bytes: 0,
@@ -21,7 +21,7 @@ pub(crate) fn bare(rate_bps: u64, delay: Duration, packets: u32) -> LinkConfig {
     }
 }
 
-/// Returns host – router – host, the second link as given, the first fast and short.
+/// Returns host – router – host; the first link is fast and short, the second one is given.
 pub(crate) fn pair(
     seed: u64,
     first: LinkConfig,
@@ -36,7 +36,7 @@ pub(crate) fn pair(
     (network, [a, router, b])
 }
 
-/// Starts the world and runs it for this long.
+/// Starts the world and runs it until virtual time `until`.
 pub(crate) fn run(world: World, until: Instant<Virtual>) -> Engine<World> {
     let mut engine = Engine::new(world);
     engine.with(|world, agenda| world.start(agenda));

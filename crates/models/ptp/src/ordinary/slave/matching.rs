@@ -1,4 +1,4 @@
-//! Syncs and Follow_Ups that wait for each other, in either order.
+//! Syncs and Follow_Ups that wait for each other; either may arrive first.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::outbox::Outbox;
 use crate::security::SyncFacts;
 use crate::{DropReason, Local, Stamp};
 
-/// A received Sync.
+/// A received Sync with its arrival timestamp.
 #[derive(Clone, Debug)]
 pub(super) struct Arrived {
     pub(super) sequence: u16,
@@ -29,7 +29,7 @@ pub(super) struct Waiting {
     pub(super) at: Instant<Local>,
 }
 
-/// Bounded queues: a flood displaces the oldest entries, which are counted.
+/// Bounded queues. A flood displaces the oldest entries, which are counted.
 #[derive(Debug, Default)]
 pub(super) struct Matching {
     syncs: VecDeque<Arrived>,
@@ -38,25 +38,25 @@ pub(super) struct Matching {
 
 const MAX_SYNCS: usize = 16;
 pub(super) const MAX_FOLLOW_UPS: usize = 8;
-/// Timeout for matching.
+/// Time for which a message waits for its counterpart.
 pub(super) const KEEP: Duration = Duration::from_ms(1500);
 
 impl Matching {
-    /// Returns true if a Sync is a copy: number and nonce equal those of an earlier one. The first
-    /// is the one that was timed.
+    /// Returns true if a Sync is a copy: sequence number and nonce equal those of an earlier Sync.
+    /// The arrival of the earlier one was measured.
     pub(super) fn is_copy(&self, sequence: u16, facts: &SyncFacts) -> bool {
         self.syncs
             .iter()
             .any(|sync| sync.sequence == sequence && sync.facts.origin == facts.origin)
     }
 
-    /// Returns true if a Sync with this number is unused.
+    /// Returns true if an unused Sync with this number is stored.
     pub(super) fn has_sync(&self, sequence: u16) -> bool {
         let unused = |sync: &Arrived| sync.sequence == sequence && !sync.used;
         self.syncs.iter().any(unused)
     }
 
-    /// Returns true if a message with this number waits for its counterpart, or for use.
+    /// Returns true if a message with this number waits for its counterpart, or for its use.
     pub(super) fn waits(&self, sequence: u16) -> bool {
         let has_follow_up = || self.follow_ups.iter().any(|w| w.sequence == sequence);
         self.has_sync(sequence) || has_follow_up()
@@ -77,8 +77,9 @@ impl Matching {
         self.follow_ups.push_back(follow_up);
     }
 
-    /// Removes and returns the Follow_Up with this number, with the Syncs to which it may belong.
-    /// Used ones are included: a second Follow_Up must fail as a replay, not wait.
+    /// Removes and returns the Follow_Up with this number, together with all Syncs to which it may
+    /// belong. Used Syncs are included, because a second Follow_Up must fail as a replay and not
+    /// wait.
     pub(super) fn pair(&mut self, sequence: u16) -> Option<(Waiting, Vec<Arrived>)> {
         let at = self
             .follow_ups
@@ -92,8 +93,8 @@ impl Matching {
         Some((self.follow_ups.remove(at)?, syncs))
     }
 
-    /// Marks the oldest unused Sync with this number as used and returns it; ptp4l takes the
-    /// newest.
+    /// Marks the oldest unused Sync with this number as used and returns it. (ptp4l takes the
+    /// newest.)
     pub(super) fn use_oldest(&mut self, sequence: u16) -> Option<Arrived> {
         let sync = self
             .syncs
@@ -103,7 +104,7 @@ impl Matching {
         Some(sync.clone())
     }
 
-    /// Marks the Syncs with this number as used.
+    /// Marks all Syncs with this number as used.
     pub(super) fn use_all(&mut self, sequence: u16) {
         let of_number = self.syncs.iter_mut().filter(|s| s.sequence == sequence);
         of_number.for_each(|sync| sync.used = true);
@@ -125,7 +126,7 @@ impl Matching {
         }
     }
 
-    /// Discards received Syncs: they were stamped before a step of the clock.
+    /// Discards all received Syncs, because the clock was stepped after they were timestamped.
     pub(super) fn forget_syncs(&mut self) {
         self.syncs.clear();
     }

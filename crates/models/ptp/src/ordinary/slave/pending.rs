@@ -1,4 +1,4 @@
-//! Follow_Ups that wait for statements of the second network.
+//! Follow_Ups that wait for statements on the second network.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::security::{
 };
 use crate::{HopRecord, Local, Neighbour};
 
-/// A Follow_Up whose statements have arrived or timed out.
+/// Result for a Follow_Up whose statements have all arrived, or that has timed out.
 pub(super) enum Resolved {
     Accepted {
         sync: usize,
@@ -21,23 +21,23 @@ pub(super) enum Resolved {
         syncs: Vec<Arrived>,
     },
     Failed(u16, Reason, Suspect),
-    /// The missing statements may have been sent before this clock followed the master.
+    /// Statements are missing, but may have been sent before this clock followed the master.
     TooEarly,
 }
 
 #[derive(Debug)]
 pub(super) struct PendingFollowUps {
-    /// Pending Follow_Ups with their deadlines.
+    /// Follow_Ups that wait, each with its deadline and its Syncs.
     waiting: VecDeque<(Instant<Local>, Waiting, Vec<Arrived>)>,
     collector: Collector,
-    /// Instant from which this clock has followed the master, and received statements about it.
+    /// Time at which this clock began to follow the master, and to receive statements about it.
     followed_at: Option<Instant<Local>>,
     budget: Budget<(ClockIdentity, u16)>,
 }
 
-/// Longest transit time of statements.
+/// Greatest transit time of a statement.
 const STATEMENT_WAIT: Duration = Duration::from_ms(200);
-/// Largest number of pending Follow_Ups: 200 ms of 128 a second, with a margin.
+/// Greatest number of waiting Follow_Ups: 200 ms at 128 per second, with a margin.
 const MAX_WAITING: usize = 64;
 
 impl PendingFollowUps {
@@ -50,37 +50,36 @@ impl PendingFollowUps {
         }
     }
 
-    /// Drops pending Syncs, and follows another master from `now` on.
+    /// Drops the waiting Follow_Ups, and begins to follow another master at `now`.
     pub(super) fn begin(&mut self, now: Instant<Local>) {
         self.waiting.clear();
         self.followed_at = Some(now);
     }
 
     /// Returns true if statements about a Sync that arrived at `at` may have been sent before this
-    /// clock followed the master. Their transit time is at most the time for which they are
-    /// awaited.
+    /// clock followed the master. The transit time of a statement is at most [`STATEMENT_WAIT`].
     fn may_predate(&self, at: Instant<Local>) -> bool {
         let since = self.followed_at;
         since.is_some_and(|since| at - since < STATEMENT_WAIT)
     }
 
-    /// Returns the first deadline of the pending Follow_Ups.
+    /// Returns the earliest deadline of the waiting Follow_Ups; `None` if none waits.
     pub(super) fn next_wake(&self) -> Option<Instant<Local>> {
         self.waiting.front().map(|(deadline, ..)| *deadline)
     }
 
-    /// Returns true if a Follow_Up with this number is pending.
+    /// Returns true if a Follow_Up with this number waits.
     pub(super) fn waits(&self, sequence: u16) -> bool {
         let mut waiting = self.waiting.iter();
         waiting.any(|(_, waiting, _)| waiting.sequence == sequence)
     }
 
-    /// Returns the statements of hops about this Sync.
+    /// Returns the contributions of all hops from their statements about this Sync.
     pub(super) fn hops(&self, source: PortIdentity, sequence: u16) -> Vec<HopRecord> {
         self.collector.hops(source, sequence)
     }
 
-    /// Adds a pending Follow_Up; returns false if there was no room.
+    /// Adds a Follow_Up that waits for statements; returns false if there is no room.
     pub(super) fn wait(&mut self, waiting: Waiting, syncs: Vec<Arrived>) -> bool {
         if self.waiting.len() == MAX_WAITING {
             return false;
@@ -90,12 +89,12 @@ impl PendingFollowUps {
         true
     }
 
-    /// Handles a received record. Returns `Err` with the failure, which is [`Reason::Flood`] for
-    /// the first record of a second that was not checked, and `Ok(false)` for further unchecked
-    /// ones.
+    /// Handles a received record. Fails with the violation, which is [`Reason::Flood`] for the
+    /// first record of a second that was not checked. Returns `Ok(false)` for further unchecked
+    /// records.
     ///
-    /// The second network does not identify the sender of a record, so only its claimed subject
-    /// decides if it is due.
+    /// The second network does not identify the sender of a record, so the Sync that the record
+    /// claims to be about decides if the record is due.
     pub(super) fn hear(
         &mut self,
         now: Instant<Local>,
@@ -122,7 +121,7 @@ impl PendingFollowUps {
         Ok(true)
     }
 
-    /// Returns the Follow_Ups whose statements are complete or have timed out.
+    /// Returns the Follow_Ups whose statements have all arrived, and those that have timed out.
     pub(super) fn resolve(
         &mut self,
         now: Instant<Local>,

@@ -1,8 +1,7 @@
-//! Syncs with an open outcome, each with its record.
+//! Records of the Syncs whose processing has not ended.
 //!
-//! This module neither delays nor decides anything: a record follows the slave's processing of its
-//! Sync and is reported once nothing of the Sync is pending. It therefore cannot hold up a Sync or
-//! give one up before the slave does.
+//! This module has no influence on the processing of a Sync. A record collects what the slave
+//! decides, and is reported when nothing about its Sync is pending any more.
 
 use std::collections::VecDeque;
 
@@ -23,17 +22,17 @@ pub(super) struct Records(VecDeque<Open>);
 struct Open {
     since: Instant<Local>,
     sync: SyncReport,
-    /// Sum of the corrections received so far.
+    /// Sum of the corrections in the messages received so far.
     correction: TimeInterval,
     /// True if the Sync was measured, or certainly will not be.
     decided: bool,
 }
 
-/// Largest number of open records; a flood displaces the oldest.
+/// Greatest number of unreported records. A flood displaces the oldest.
 const MAX_OPEN: usize = 64;
 
 impl Records {
-    /// Notes a received Sync or Follow_Up, of any master.
+    /// Records a received Sync or Follow_Up, of any master.
     pub(super) fn note(
         &mut self,
         now: Instant<Local>,
@@ -89,14 +88,14 @@ impl Records {
         newest_first.find(|open| open.is_of(source, sequence))
     }
 
-    /// Records the contributions that the hops of a chain vouch for.
+    /// Records the contributions that the hops of a chain have signed.
     pub(super) fn judged(&mut self, source: PortIdentity, sequence: u16, hops: &[HopRecord]) {
         if let Some(open) = self.find(source, sequence) {
             open.sync.hops = hops.to_vec();
         }
     }
 
-    /// Records a failure of a Sync; returns false if it has no open record.
+    /// Adds a violation to the record of its Sync; returns false if there is no such record.
     pub(super) fn violated(&mut self, failure: &Failure) -> bool {
         let open = self.find(failure.source, failure.sequence);
         let failures = open.map(|open| &mut open.sync.failures);
@@ -106,8 +105,8 @@ impl Records {
         })
     }
 
-    /// Records that a Sync of `source` was measured; `used` unless its arrival jumped too far. A
-    /// free-running clock also rejects such a Sync, although it does not steer.
+    /// Records that a Sync of `source` was measured. `used` is false if its arrival deviates too
+    /// far from the prediction. A clock that is not adjusted rejects such a Sync too.
     pub(super) fn measured(
         &mut self,
         source: PortIdentity,
@@ -132,8 +131,8 @@ impl Records {
         };
     }
 
-    /// Reports the finished records: those decided, and those whose Sync has nothing pending.
-    /// Messages of a master that is not followed are never pending.
+    /// Reports the records that are complete: those with a decision, and those whose Sync has
+    /// nothing pending. Messages of a master that is not followed are never pending.
     pub(super) fn settle(
         &mut self,
         now: Instant<Local>,
@@ -160,7 +159,7 @@ impl Records {
         }
     }
 
-    /// Reports all records: the clock ends.
+    /// Reports all records, because the clock ends.
     pub(super) fn end(&mut self, out: &mut Outbox) {
         while !self.0.is_empty() {
             self.close(0, out);
@@ -186,7 +185,7 @@ impl Open {
         self.sync.source == source && self.sync.record.sequence == sequence
     }
 
-    /// Sets correction and origin, which both come from the last message.
+    /// Stores correction and origin; the message that arrived last determines both.
     fn add(&mut self, correction: TimeInterval, origin: Option<Timestamp>) {
         self.correction += correction;
         let record = &mut self.sync.record;

@@ -1,4 +1,4 @@
-//! From samples to the clock: offset, watch, servo.
+//! Adjustment of the clock from samples: offset, check for jumps, servo.
 
 use timeloom_time::Duration;
 use timeloom_wire::{PortIdentity, TimeInterval, Timestamp};
@@ -9,23 +9,23 @@ use crate::outbox::Outbox;
 use crate::security::DelayWatch;
 use crate::{Action, PiServo, Report, ServoOutput, Stamp};
 
-/// One Sync with all known data.
+/// Measurement of one Sync, complete with its Follow_Up.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Sample {
     pub(super) sequence: u16,
     pub(super) arrived: Stamp,
     pub(super) origin: Timestamp,
     pub(super) correction: TimeInterval,
-    /// Arrival − (origin + corrections): offset plus delay of the last link.
+    /// Arrival − (origin + corrections): the offset plus the delay of the last link.
     pub(in super::super) forward: TimeInterval,
     pub(super) authenticated: bool,
-    /// Arrival − origin, uncorrected: the offset of a clock that starts in 1970 exceeds the 39
-    /// hours of a correction.
+    /// Arrival − origin, without corrections. It is a `Duration`, because the offset of a clock
+    /// that starts in 1970 exceeds the 39 hours of a `TimeInterval`.
     apart: Duration,
 }
 
 impl Sample {
-    /// Creates a sample; returns `None` if the correction exceeds its field.
+    /// Returns a sample; `None` if the correction exceeds the range of its field.
     pub(super) fn new(
         origin: Timestamp,
         correction: TimeInterval,
@@ -47,25 +47,25 @@ impl Sample {
         })
     }
 
-    /// Converts the arrival to the master's timescale, which is ahead by this much.
+    /// Converts the arrival to the master's timescale, which is ahead of this clock's by `ahead`.
     pub(in super::super) fn move_by(&mut self, ahead: Duration) {
         self.forward += TimeInterval::from_ns(ahead.as_ns());
         self.apart += ahead;
     }
 }
 
-/// Result of steering by a sample.
+/// Result of adjusting the clock by a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Steered {
-    /// True if there is an offset; before the first large step there is none.
+    /// True if an offset was measured. Before the first large step there is none.
     pub(super) measured: bool,
-    /// True if the arrival jumped against the clock's own history.
+    /// True if the arrival deviates too far from the clock's own prediction.
     pub(super) jumped: bool,
-    /// True if the clock was stepped: earlier measurements are invalid.
+    /// True if the clock was stepped, which invalidates earlier measurements.
     pub(super) stepped: bool,
 }
 
-/// The servo and its check for jumps.
+/// The servo, with a check for jumps of the arrival time.
 #[derive(Debug)]
 pub(super) struct Steering {
     servo: PiServo,
@@ -73,7 +73,7 @@ pub(super) struct Steering {
     interval: Duration,
 }
 
-/// Returns the reference for offsets: a clock that is not steered drifts.
+/// Returns the check for jumps. For a clock that is not adjusted, it allows for drift.
 fn watch(config: &OrdinaryConfig) -> DelayWatch {
     if config.free_running {
         DelayWatch::drifting(config.jump_bound)
@@ -82,7 +82,7 @@ fn watch(config: &OrdinaryConfig) -> DelayWatch {
     }
 }
 
-/// Offset above which the clock is set before it is steered.
+/// Offset in ns above which the clock is set before the servo starts.
 const DAY_NS: u64 = 86_400_000_000_000;
 
 impl Steering {
@@ -99,7 +99,7 @@ impl Steering {
         }
     }
 
-    /// Steers by `sample`. With `holds_over`, a jump is not followed.
+    /// Adjusts the clock by `sample`. If `holds_over` is true, a jump is not followed.
     pub(super) fn discipline(
         &mut self,
         sample: &Sample,

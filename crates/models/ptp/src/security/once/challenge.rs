@@ -1,11 +1,12 @@
-//! `h`: the scalar derived from a signature's text.
+//! The scalar `h`, derived from the text of a signature.
 
 use blst::blst_scalar;
 
 use super::{Moment, TAG_H};
 
-/// Returns `H(t, text)`: 384 bits of SHA-256 (RFC 9380's `expand_message_xmd`) reduced by the
-/// group's order, in little-endian octets. `None` for zero, which does not occur in practice.
+/// Returns `H(t, text)`: 384 bits of SHA-256 (RFC 9380's `expand_message_xmd`), reduced modulo the
+/// group's order, in little-endian octets. Returns `None` for zero, which does not occur in
+/// practice.
 pub(super) fn challenge(moment: &Moment, text: &[u8]) -> Option<[u8; 32]> {
     let mut said = moment.text();
     said.extend_from_slice(text);

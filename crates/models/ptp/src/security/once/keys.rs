@@ -1,24 +1,24 @@
-//! Keys of one clock: one per egress port, and an ordinary one.
+//! Keys of one clock: one for each egress port, and an ordinary one.
 
 use blst::min_sig::{PublicKey, SecretKey, Signature};
 
 use super::stock::Stock;
 use super::{Ledger, MAX_PORTS, Moment, PROOFS, Ticket};
 
-/// Length of a public key and of a proof, in octets.
+/// Length of a public key in octets. A proof of possession has half of that.
 const KEY: usize = 96;
 const PROOF: usize = 48;
 
-/// A clock's secrets, all derived from one, with the data prepared for the next Syncs.
+/// Secret keys of one clock, all derived from one secret, with data prepared for the next Syncs.
 pub struct OnceSecret {
     ordinary: SecretKey,
-    /// Of port 1, 2, …
+    /// Keys of the ports 1, 2, …
     ports: Vec<SecretKey>,
     stock: Stock,
 }
 
 impl OnceSecret {
-    /// Creates keys for `ports` ports, at most [`MAX_PORTS`], from 32 random octets.
+    /// Derives keys for `ports` ports, at most [`MAX_PORTS`], from 32 random octets.
     pub(in crate::security) fn new(random: &[u8; 32], ports: u8) -> Self {
         let key = |port: u8| {
             let info = [&b"PSIG1-ONCE"[..], &[port]].concat();
@@ -69,7 +69,8 @@ impl OnceSecret {
         }
     }
 
-    /// Returns one proof for the ordinary key, under `tag`, and two for each other key.
+    /// Returns one proof of possession for the ordinary key, under `tag`, and two for the key of
+    /// each port.
     pub(in crate::security) fn prove(&self, tag: &[u8]) -> Vec<u8> {
         let proof =
             |key: &SecretKey, tag: &[u8]| key.sign(&key.sk_to_pk().to_bytes(), tag, &[]).to_bytes();
@@ -81,7 +82,7 @@ impl OnceSecret {
     }
 }
 
-/// The public keys: 96 octets each.
+/// Public keys of one clock, 96 octets each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OncePublic {
     ordinary: PublicKey,
@@ -93,7 +94,7 @@ impl OncePublic {
         &self.ordinary
     }
 
-    /// Returns the key for messages that leave on `port`, from 1.
+    /// Returns the key for messages that leave on `port`, counted from 1; `None` if there is none.
     pub(in crate::security) fn port(&self, port: u8) -> Option<&PublicKey> {
         self.ports.get(usize::from(port).checked_sub(1)?)
     }
@@ -106,7 +107,7 @@ impl OncePublic {
         self.all().flat_map(|key| key.to_bytes()).collect()
     }
 
-    /// Parses and validates; no key may occur twice.
+    /// Parses and validates the keys; fails if a key occurs twice.
     pub(in crate::security) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (keys, []) = bytes.as_chunks::<KEY>() else {
             return None;

@@ -1,17 +1,17 @@
 //! Aggregate signatures that are mostly computed before the text is known.
 //!
-//! An ordinary BLS signature is a secret times the hash of the text, so that nothing can be
-//! computed in advance. Here a signer signs at most once for each Sync, and the *name* of the Sync
-//! (grandmaster, domain, epoch, 48-bit number: a [`Moment`] `t`) is known long before. With `A =
-//! H1(t)` and `B = H2(t)`, two points of G1 with unknown discrete logarithms, signer `i` with
-//! secret `x_i` and public `X_i = x_i·g2` signs
+//! An ordinary BLS signature is a secret times the hash of the text, so nothing can be computed in
+//! advance. In this scheme a signer signs at most once for each Sync, and the *name* of the Sync
+//! (grandmaster, domain, epoch, 48-bit number: a [`Moment`] `t`) is known long before. Let `A =
+//! H1(t)` and `B = H2(t)` be two points of G1 with unknown discrete logarithms. Signer `i` with
+//! secret `x_i` and public key `X_i = x_i·g2` signs
 //!
 //! ```text
 //! s_i = x_i·A + h_i·(x_i·B),   h_i = H(t, text_i), a number below the group's order r
 //! ```
 //!
-//! and `P = x_i·A`, `Q = x_i·B` are prepared, with a table of multiples of `Q`. The sum `S` over
-//! all signers is checked with three pairings, independently of their number:
+//! `P = x_i·A` and `Q = x_i·B` are prepared, with a table of multiples of `Q`. The sum `S` over all
+//! signers is checked with three pairings, independently of their number:
 //!
 //! ```text
 //! e(S, g2) = e(A, sum X_i) · e(B, sum h_i·X_i)
@@ -22,38 +22,39 @@
 //!
 //! # Security argument and its conditions
 //!
-//! A forger of a signature of an honest `X` for a text that it did not sign under `t` can be used
-//! to compute `a·b·g1` from `a·g1`, `a·g2` and `b·g1`. To do so, hash such that, at the attacked
-//! `t*`, `A = α·g1 + β·b·g1` and `B = α'·g1 + β'·b·g1` with secret random numbers. The one
-//! signature that the honest key makes under a `t` can be computed without `a` if the hash `h` of
-//! its text was chosen so that `β + h·β' = 0`; a second one could not, nor is there a second. At
-//! any other `h`, the forger's sum contains `a·b·(β + h·β')·g1`, from which the shares of all other
-//! keys are subtracted. Hence:
+//! Assume a forger of a signature of an honest `X`, for a text that `X` did not sign under `t`. It
+//! can be used to compute `a·b·g1` from `a·g1`, `a·g2` and `b·g1`. To do so, program the hashes
+//! such that, at the attacked `t*`, `A = α·g1 + β·b·g1` and `B = α'·g1 + β'·b·g1` with secret
+//! random numbers. The one signature that the honest key makes under a `t` can be computed without
+//! `a` if the hash `h` of its text was chosen so that `β + h·β' = 0`. A second signature could not
+//! be computed, but the key makes no second one. At any other `h`, the forger's sum contains
+//! `a·b·(β + h·β')·g1`, from which the shares of all other keys are subtracted. The argument has
+//! these conditions:
 //!
 //! - **Once.** Two signatures of one key under one `t` reveal `Q = (s − s')/(h − h')` and `P`, and
 //!   with them any signature of that key for that `t`. A [`Ticket`] is made once per key and moment
 //!   and is consumed by its use; see `stock`, also for restarts.
-//! - **Wide.** `h` has the full width of the group's order; with a short one, an attacker could
+//! - **Wide.** `h` has the full width of the group's order. With a short `h`, an attacker could
 //!   search for texts whose `h` satisfy the required relation.
-//! - **Two proofs of possession** per key, one under each of two hashes. To subtract the share
-//!   `x·(α + h·α')·g1 + x·(β + h·β')·b·g1` of a registered key, the proof needs `x·g1` and
-//!   `x·b·g1`: it answers the one hash with multiples of `g1`, the other with multiples of `b·g1`.
-//!   With one BLS proof this would be an assumption.
-//! - **A separate key per node and egress port**, none twice in a ring, and none twice in a chain:
-//!   a Sync that leaves on three ports is signed under the same `t` three times, by three keys.
-//! - **Domains.** `H1`, `H2`, `H`, the two proofs and ordinary signatures hash under separate tags,
-//!   and ordinary signatures (Announce, peer delay, and any signature for which nothing is
-//!   prepared) are made by a further key.
+//! - **Two proofs of possession** per key, one under each of two hashes. Subtracting the share
+//!   `x·(α + h·α')·g1 + x·(β + h·β')·b·g1` of a registered key requires `x·g1` and `x·b·g1`. The
+//!   proofs give both: the reduction answers the one hash with multiples of `g1`, the other with
+//!   multiples of `b·g1`. With one BLS proof this would be an assumption.
+//! - **A separate key per node and egress port**, none twice in a ring, and none twice in a chain.
+//!   A Sync that leaves on three ports is signed under the same `t` three times, by three keys.
+//! - **Domains.** `H1`, `H2`, `H`, the two proofs and ordinary signatures hash under separate tags.
+//!   Ordinary signatures (Announce, peer delay, and any signature for which nothing is prepared)
+//!   are made by a further key.
 //!
-//! A hop without prepared data signs with that ordinary key, into the same sum: the verifier sees
-//! it in the entry and computes one more pairing. In the reduction above those shares are
-//! `x·H(text)` with a known multiple of `g1`, subtracted by the proof of possession. So there is
-//! never a reason to use a moment twice, nor to leave a signature out.
+//! A hop without prepared data signs with its ordinary key, into the same sum. The verifier sees
+//! this in the entry and computes one more pairing. In the reduction above, such shares are
+//! `x·H(text)` with a known multiple of `g1`, and are subtracted by means of the proof of
+//! possession. So there is never a reason to use a moment twice, nor to leave a signature out.
 //!
-//! The received sum is checked to be on the curve, not in the group: the verifier checks the group.
-//! Adding to a point of the wrong group yields the same sum, off by that point, and reveals nothing
-//! to its sender that is not visible in any sum: the difference of output and input is this hop's
-//! signature, which is public.
+//! The received sum is checked to be on the curve, but not in the group; the verifier checks the
+//! group. Adding to a point of the wrong group yields the same sum, off by that point. This reveals
+//! to the sender of that point nothing that is not visible in any sum: the difference between
+//! output and input is this hop's signature, which is public.
 
 mod challenge;
 mod keys;
@@ -73,30 +74,30 @@ use timeloom_wire::{Header, PortIdentity};
 
 use super::text::push_port;
 
-/// The Syncs of one grandmaster, as far as its numbers distinguish them.
+/// Sequence of Syncs of one grandmaster, within which each 48-bit number occurs once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stream {
-    /// Sender of the Syncs.
+    /// Port that sends the Syncs.
     pub source: PortIdentity,
-    /// `sdoId`.
+    /// `sdoId` of the Syncs.
     pub sdo_id: u16,
-    /// `domainNumber`.
+    /// `domainNumber` of the Syncs.
     pub domain: u8,
-    /// Generation of keys.
+    /// Epoch (generation) of the keys.
     pub epoch: u8,
 }
 
-/// Name of one Sync: a key signs at most once for it.
+/// Name of one Sync. A key signs at most once for each name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Moment {
-    /// Stream of the Sync.
+    /// Sequence of Syncs to which the Sync belongs.
     pub stream: Stream,
-    /// The 48-bit sequence.
+    /// 48-bit sequence number.
     pub sequence48: u64,
 }
 
 impl Moment {
-    /// Returns the name of Sync number `sequence48` of `header`'s sender.
+    /// Returns the name of the Sync with number `sequence48` from the sender of `header`.
     pub const fn new(header: &Header, epoch: u8, sequence48: u64) -> Self {
         Self {
             stream: Stream {
@@ -109,7 +110,7 @@ impl Moment {
         }
     }
 
-    /// Returns `t` as hashed.
+    /// Returns the octets of `t` that are hashed.
     fn text(&self) -> Vec<u8> {
         let mut text = b"PSIG1-ON".to_vec();
         push_port(&mut text, self.stream.source);
@@ -121,24 +122,25 @@ impl Moment {
     }
 }
 
-/// Tags under which `t` is hashed to `A` and to `B` (RFC 9380), and with the text to `h`.
+/// Domain separation tags (RFC 9380). Under the first, `t` is hashed to `A`, and under the second
+/// to `B`; under the third, `t` and a text are hashed to `h`.
 const TAG_A: &[u8] = b"TIMELOOM-ONCE-A_BLS12381G1_XMD:SHA-256_SSWU_RO_";
 const TAG_B: &[u8] = b"TIMELOOM-ONCE-B_BLS12381G1_XMD:SHA-256_SSWU_RO_";
 const TAG_H: &[u8] = b"TIMELOOM-ONCE-H_BLS12381_XMD:SHA-256_";
 
-/// Tags of the two proofs of possession.
+/// Domain separation tags of the two proofs of possession.
 const PROOFS: [&[u8]; 2] = [
     b"TIMELOOM-ONCE-P0_BLS12381G1_XMD:SHA-256_SSWU_RO_",
     b"TIMELOOM-ONCE-P1_BLS12381G1_XMD:SHA-256_SSWU_RO_",
 ];
 
-/// Largest port number in a compact entry, and therefore the largest number of keys of one clock.
+/// Greatest port number in a compact entry, and therefore the greatest number of keys of one clock.
 pub const MAX_PORTS: u8 = 63;
 
-/// Flag in the octet of the egress port that marks an ordinary signature.
+/// Flag in the octet of the egress port that marks a signature by the ordinary key.
 const ORDINARY: u8 = 0x80;
 
-/// Encodes the egress port of a Sync in an entry, with the kind of key that signs.
+/// Encodes the egress port of a Sync for an entry, together with the kind of the signing key.
 pub(super) fn marked_port(egress: u16, compact: bool, prepared: bool) -> u8 {
     let port = u8::try_from(egress.min(0x7f)).unwrap_or(0x7f);
     match (prepared, compact) {
@@ -157,7 +159,7 @@ pub(super) const fn key_port(marked: u8) -> Option<u8> {
     }
 }
 
-/// Returns the port that an entry of this suite names, for display.
+/// Returns the port number in an entry of this suite, for display.
 pub const fn port_of(marked: u8) -> u8 {
     marked & !ORDINARY
 }

@@ -1,21 +1,22 @@
-//! Stock of prepared tickets. No ticket is prepared twice for a number.
+//! Stock of tickets, each of which holds the prepared data for one signature. For a key and a
+//! number, a ticket is prepared at most once.
 //!
-//! The event path announces the last number seen ([`Stock::expect`]: a verified one, or a
-//! grandmaster's own), and takes a ticket when it signs. An idle-priority thread makes the tickets
-//! of the following numbers. Neither waits for the other.
+//! The thread that handles event messages announces the last number seen ([`Stock::expect`]), which
+//! is a verified one or a grandmaster's own, and takes a ticket when it signs. An idle-priority
+//! thread prepares the tickets for the following numbers. Neither thread waits for the other.
 //!
 //! # One signature per key and moment, also after a restart
 //!
-//! - A ticket leaves the stock by being used, under a lock. It cannot be copied.
+//! - A ticket leaves the stock when it is used, under a lock. It cannot be copied.
 //! - Numbers are claimed in ascending order, each once, and only from a block that the [`Ledger`]
-//!   has reserved. The ledger never reserves a number again: a program that was ended in the middle
-//!   of a block continues after the block, and signs with its ordinary key until the grandmaster's
-//!   numbers get there.
-//! - Blocks follow verified numbers only, so that a forger cannot use them up.
-//! - A process that did not make the stock (a fork) has neither stock nor ledger.
+//!   has reserved. The ledger never reserves a number again. A program that ended in the middle of
+//!   a block continues after the block, and signs with its ordinary key until the grandmaster's
+//!   numbers have passed the block.
+//! - Blocks are reserved only after verified numbers, so that a forger cannot use them up.
+//! - A process that did not make the stock (after a fork) has neither stock nor ledger.
 //!
-//! Not detected: a key directory that was copied and is used in two places, or restored from a
-//! backup. Where that is possible, do not use preparation.
+//! Two cases are not detected: a key directory that was copied and is used in two places, and one
+//! that was restored from a backup. Do not prepare signatures where these are possible.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -26,19 +27,19 @@ use blst::min_sig::SecretKey;
 use super::ticket::Spent;
 use super::{Moment, Stream, Ticket};
 
-/// Record of the reserved numbers, for the lifetime of the keys.
+/// Record of the reserved numbers, which must last as long as the keys.
 pub trait Ledger: Send {
-    /// Reserves `count` numbers of `stream` and returns the first: `from`, or the lowest after it
-    /// that was never reserved. Returns `None` if that is beyond `limit`, or if it cannot be
-    /// recorded. The reservation is recorded before this returns.
+    /// Reserves `count` numbers of `stream` and returns the first of them: `from`, or the lowest
+    /// number after it that was never reserved. Returns `None` if that number is beyond `limit`, or
+    /// if the reservation cannot be recorded. The record must be permanent before the call returns.
     fn reserve(&mut self, stream: &Stream, from: u64, limit: u64, count: u64) -> Option<u64>;
 }
 
-/// Size of a reserved block: at eight Syncs a second, one write in eight seconds, and at most as
-/// long with ordinary signatures after a restart.
+/// Size of a reserved block. At eight Syncs per second, there is one write in eight seconds, and at
+/// most eight seconds with ordinary signatures after a restart.
 pub(super) const BLOCK: u64 = 64;
 
-/// Ledger in memory, for keys that live no longer than the program.
+/// Ledger in memory, for keys that do not outlive the program.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryLedger(HashMap<Stream, u64>);
 
@@ -51,7 +52,7 @@ impl Ledger for MemoryLedger {
     }
 }
 
-/// Stock of one clock.
+/// Stock of one clock's tickets.
 pub(in crate::security) struct Stock {
     ledger: Mutex<Option<Box<dyn Ledger>>>,
     plan: Mutex<Plan>,
@@ -67,30 +68,31 @@ struct Plan {
     heard: u64,
 }
 
-/// State of one grandmaster's numbers.
+/// State of the numbers of one grandmaster.
 struct Course {
     stream: Stream,
     ports: Vec<u8>,
-    /// Last number seen.
+    /// Greatest number seen.
     newest: u64,
-    /// Next number to prepare, and the end of the reserved block.
+    /// Next number to prepare; then the end of the reserved block.
     next: u64,
     end: u64,
     tickets: Vec<Ticket>,
     heard: u64,
 }
 
-/// Number of grandmasters followed at once: the current one, and those of other domains.
+/// Greatest number of grandmasters followed at once: the current one, and those of other domains.
 const COURSES: usize = 4;
-/// A grandmaster counts as gone after this many messages of others without one of its own.
+/// Number of other grandmasters' messages after which a silent grandmaster counts as gone.
 const GONE: u64 = 64;
-/// Numbers prepared ahead: twice the interval between two verifications of a clock that verifies
-/// one in sixteen; and the total number of tickets, for clocks with many ports.
+/// How many numbers to prepare in advance, and the limit on all tickets of a clock with many ports.
+/// The first is twice the number of Syncs between two verifications, of which a clock makes one in
+/// sixteen.
 const AHEAD: usize = 32;
 const TICKETS: usize = 256;
-/// Distance behind the newest number within which an overtaken number may still need its ticket.
+/// Distance behind the greatest number within which an overtaken message may still need its ticket.
 const LATE: u64 = 32;
-/// Largest number of 48 bits.
+/// Greatest 48-bit number.
 const LAST_NUMBER: u64 = (1 << 48) - 1;
 
 impl Course {
@@ -114,7 +116,7 @@ impl Stock {
         }
     }
 
-    /// Enables tickets. A stock without a ledger stays empty.
+    /// Sets the ledger and so enables tickets. A stock without a ledger stays empty.
     pub(in crate::security) fn keep(&self, ledger: Box<dyn Ledger>) {
         if let (Ok(mut place), Ok(mut plan)) = (self.ledger.lock(), self.plan.lock()) {
             plan.belong_to(std::process::id());
@@ -126,8 +128,8 @@ impl Stock {
         self.due.load(Ordering::Relaxed)
     }
 
-    /// Announces that `moment` was seen and verified; the next ones will leave on `ports`. Never
-    /// blocks.
+    /// Announces that the Sync `moment` was seen and verified, and that the Syncs after it will
+    /// leave on `ports`. Never blocks.
     pub(in crate::security) fn expect(&self, moment: &Moment, ports: impl Iterator<Item = u8>) {
         let Ok(mut plan) = self.plan.try_lock() else {
             return;
@@ -160,7 +162,8 @@ impl Stock {
         })
     }
 
-    /// Removes and returns the ticket of this moment and port. Never blocks.
+    /// Removes and returns the ticket for this Sync and port; `None` if there is none. Never
+    /// blocks.
     pub(in crate::security) fn take(&self, moment: &Moment, port: u8) -> Option<Ticket> {
         let mut plan = self.plan.try_lock().ok()?;
         plan.belong_to(std::process::id());
@@ -171,9 +174,9 @@ impl Stock {
         Some(course.tickets.swap_remove(at))
     }
 
-    /// Makes the tickets of the following numbers. `keys` are those of ports 1, 2, …
+    /// Prepares the tickets for the following numbers. `keys` are those of the ports 1, 2, …
     pub(in crate::security) fn prepare(&self, keys: &[SecretKey]) {
-        // Held by the preparing thread: there is never a second.
+        // Only one thread prepares; if it holds the lock, a second call does nothing.
         let Ok(mut place) = self.ledger.try_lock() else {
             return;
         };
@@ -232,7 +235,7 @@ impl Stock {
                 Err(_) => return Claim::Nothing,
             }
             let Some(first) = first else { continue };
-            // Gone meanwhile, or ahead already: then the block is wasted.
+            // If the grandmaster is gone meanwhile, or already ahead, the block is wasted.
             let mut courses = plan.courses.iter_mut();
             let Some(course) = courses.find(|course| course.stream == stream) else {
                 continue;
@@ -270,7 +273,7 @@ impl Stock {
 enum Claim {
     Number(Moment, Vec<u8>),
     Nothing,
-    /// Another process prepared before.
+    /// Another process prepared this stock.
     Foreign,
 }
 
@@ -286,20 +289,20 @@ impl Course {
 }
 
 impl Plan {
-    /// Discards the stock of another process: both would use it. Returns true if there was such a
-    /// process.
+    /// Discards the stock if another process made it, because both processes would use it. Returns
+    /// true in that case.
     fn belong_to(&mut self, process: u32) -> bool {
         let foreign = self.process != 0 && self.process != process;
         if foreign {
             self.courses.clear();
-            // Stays foreign: its ledger is gone for good.
+            // The process stays without a ledger for good.
         } else {
             self.process = process;
         }
         foreign
     }
 
-    /// Returns the state of `stream`, created if necessary; `None` if all places are in use.
+    /// Returns the state of `stream`, and creates it if needed; `None` if all places are in use.
     fn course(&mut self, stream: &Stream) -> Option<&mut Course> {
         let at = self.courses.iter().position(|c| c.stream == *stream);
         if let Some(at) = at {

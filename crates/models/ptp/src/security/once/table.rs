@@ -1,10 +1,10 @@
-//! Table of multiples of a point, with which any multiple is a short sum.
+//! Table of multiples of a point, which makes any multiple of the point a short sum.
 //!
-//! A number below the group's order is written with 51 signed digits of 5 bits; for every place the
-//! table holds the 16 multiples that a digit can select (its sign costs a subtraction in the
-//! field). The table takes 78 KiB and half a millisecond to make, and 51 additions to use. The
-//! numbers are hashes that any observer can compute, so the lookups' dependence on them reveals
-//! nothing by their timing.
+//! A number below the group's order is written with 51 signed digits of 5 bits. For every digit,
+//! the table contains the 16 multiples that the digit can select; a negative digit costs a
+//! subtraction in the field. The table takes 78 KiB and half a millisecond to make, and a
+//! multiplication takes 51 additions. The numbers are hashes that any observer can compute, so the
+//! timing of the lookups reveals nothing.
 
 use blst::min_sig::{AggregateSignature, Signature};
 use blst::{blst_p1, blst_p1_affine, p1_affines};
@@ -12,11 +12,11 @@ use zeroize::Zeroize;
 
 /// Bits per digit.
 const BITS: usize = 5;
-/// Multiples per place: 1 … 16.
+/// Multiples per digit: 1 … 16.
 const EACH: usize = 1 << (BITS - 1);
-/// Number of places; the last takes the remainder, unsigned.
+/// Number of digits; the last one takes the remainder and is unsigned.
 const PLACES: usize = 51;
-/// Largest last digit: the group's order begins with the digit 28, plus a possible carry.
+/// Greatest last digit: the group's order begins with digit 28, and there may be a carry.
 const LAST: usize = 29;
 
 pub(super) struct Table {
@@ -26,7 +26,7 @@ pub(super) struct Table {
 impl Table {
     pub(super) const SIZE: usize = (PLACES - 1) * EACH + LAST;
 
-    /// Largest number of points that [`Table::choose`] adds to a sum.
+    /// Greatest number of points that [`Table::choose`] appends.
     pub(super) const MOST: usize = PLACES;
 
     pub(super) fn new(point: Signature) -> Self {
@@ -40,7 +40,7 @@ impl Table {
                 multiple.add_aggregate(&base);
                 multiples.push(multiple.into());
             }
-            // 2 · 16 times the base is the next place's base.
+            // The base of the next digit is 2 · 16 times this base.
             base = multiple;
             base.add_aggregate(&multiple);
         }
@@ -53,8 +53,8 @@ impl Table {
         Self { points }
     }
 
-    /// Adds to `sum` the points that make up `number` (little-endian, below the order) times the
-    /// table's point.
+    /// Appends to `sum` the points whose sum is `number` times the table's point. `number` is in
+    /// little-endian octets and below the order.
     pub(super) fn choose(&self, number: &[u8; 32], sum: &mut Vec<blst_p1_affine>) {
         let mut carry = 0;
         for place in 0..PLACES {
@@ -80,7 +80,7 @@ impl Table {
 }
 
 impl Drop for Table {
-    /// Wipes the table: knowledge of `Q` suffices to sign another text for the same Sync.
+    /// Wipes the table, because knowledge of `Q` suffices to sign another text for the same Sync.
     fn drop(&mut self) {
         wipe(&mut self.points[..]);
     }
@@ -99,7 +99,7 @@ fn digit(number: &[u8; 32], place: usize) -> usize {
     usize::from(u16::from_le_bytes(pair) >> (at % 8)) & (2 * EACH - 1)
 }
 
-/// Modulus of the field, least limb first.
+/// Modulus of the field, least significant limb first.
 const MODULUS: [u64; 6] = [
     0xb9fe_ffff_ffff_aaab,
     0x1eab_fffe_b153_ffff,
@@ -109,8 +109,8 @@ const MODULUS: [u64; 6] = [
     0x1a01_11ea_397f_e69a,
 ];
 
-/// Returns `−point`: `p − y`, which is the same in the library's Montgomery form. No point of the
-/// group has `y = 0`.
+/// Returns `−point`, whose coordinate is `p − y`; this also holds in the library's Montgomery form.
+/// No point of the group has `y = 0`.
 fn negative(mut point: blst_p1_affine) -> blst_p1_affine {
     let mut borrow = false;
     for (limb, modulus) in point.y.l.iter_mut().zip(MODULUS) {
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// The group's order less one, little-endian.
+    /// The group's order minus one, in little-endian octets.
     const LARGEST: [u8; 32] = [
         0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xfe, 0x5b, 0xfe, 0xff, 0x02, 0xa4, 0xbd, 0x53, 0x05,
         0xd8, 0xa1, 0x09, 0x08, 0xd8, 0x39, 0x33, 0x48, 0x7d, 0x9d, 0x29, 0x53, 0xa7, 0xed, 0x73,
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(table.points.as_slice().len(), Table::SIZE);
         let mut numbers = vec![LARGEST];
         for bit in 0..255 {
-            // Powers of two, and all ones below them: every possible carry.
+            // Powers of two, and numbers with all ones below them, produce every possible carry.
             let (mut power, mut ones) = ([0; 32], [0; 32]);
             power[bit / 8] = 1 << (bit % 8);
             (0..bit.min(254)).for_each(|bit| ones[bit / 8] |= 1 << (bit % 8));

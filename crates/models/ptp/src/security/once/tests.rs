@@ -1,4 +1,4 @@
-//! Properties of a sum of signatures; no key signs a moment twice.
+//! Properties of sums of signatures, and the rule that no key signs a moment twice.
 
 use std::sync::{Arc, Mutex};
 
@@ -28,7 +28,7 @@ fn key(n: u8) -> SecretKey {
     SecretKey::key_gen(&[n + 1; 32], b"a key").unwrap()
 }
 
-/// Signer, its text, and whether it uses its ordinary key.
+/// Signer: its key, its text, and true if it uses its ordinary key.
 type Signer = (SecretKey, Vec<u8>, bool);
 
 fn signers(count: u8, ordinary: impl Fn(u8) -> bool) -> Vec<Signer> {
@@ -94,7 +94,7 @@ fn a_sum_holds_for_its_signers_their_texts_and_its_moment_only() {
             assert!(!holds(&signature, t, &changed), "without {n} of {count}");
         }
         if count > 1 {
-            // The texts of two signers, exchanged.
+            // The texts of two signers are exchanged.
             let mut changed = signers.clone();
             let (one, two) = (changed[0].1.clone(), changed[1].1.clone());
             (changed[0].1, changed[1].1) = (two, one);
@@ -110,12 +110,12 @@ fn a_sum_of_nothing_and_points_outside_the_group_are_refused() {
     let one = signers(1, |_| false);
     assert!(!holds(&infinity, moment(1), &one));
     assert!(!holds(&infinity, moment(1), &[]));
-    // Adding to the neutral element changes nothing.
+    // Adding a signature to the neutral element gives the signature.
     let ticket = Ticket::new(&one[0].0, moment(1), 1, &Default::default());
     let signature = ticket.sign_onto(Some(&infinity), &one[0].1).unwrap();
     assert_eq!(signature, sum(moment(1), &one));
-    // A point of the curve, but of another group: the hop adds to it, and the verifier refuses the
-    // sum. (x = 4 is on the curve.)
+    // A point of the curve that is in another group: the hop adds to it, and the verifier refuses
+    // the sum. (x = 4 is on the curve.)
     let mut outside = [0; 48];
     (outside[0], outside[47]) = (0x80, 4);
     let point = blst::min_sig::Signature::from_bytes(&outside).expect("on the curve");
@@ -123,12 +123,12 @@ fn a_sum_of_nothing_and_points_outside_the_group_are_refused() {
     let ticket = Ticket::new(&one[0].0, moment(1), 1, &Default::default());
     let signature = ticket.sign_onto(Some(&outside), &one[0].1).unwrap();
     assert!(!holds(&signature, moment(1), &one));
-    // Not a point.
+    // Octets that are not a point.
     let ticket = Ticket::new(&one[0].0, moment(1), 1, &Default::default());
     assert!(ticket.sign_onto(Some(&[0x9f; 48]), &one[0].1).is_none());
 }
 
-/// Order of the group, big-endian.
+/// Order of the group, in big-endian octets.
 const ORDER: [u8; 32] = [
     0x73, 0xed, 0xa7, 0x53, 0x29, 0x9d, 0x7d, 0x48, 0x33, 0x39, 0xd8, 0x08, 0x09, 0xa1, 0xd8, 0x05,
     0x53, 0xbd, 0xa4, 0x02, 0xff, 0xfe, 0x5b, 0xfe, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1,
@@ -146,7 +146,7 @@ fn two_rogues_whose_keys_cancel_out_verify_nothing() {
     }
     let other = SecretKey::from_bytes(&negative).unwrap();
     let rogues = vec![(one, vec![1; 80], false), (other, vec![1; 80], false)];
-    // The sum of their keys is the neutral element.
+    // The sum of the attackers' keys is the neutral element.
     let signature = sum(moment(1), &rogues);
     assert!(!holds(&signature, moment(1), &rogues));
 }
@@ -158,20 +158,20 @@ fn a_rogue_that_signs_twice_under_one_moment_can_forge_nobody_but_itself() {
     let rogue = 2;
     let honest = sum(t, &chain);
     assert!(holds(&honest, t, &chain));
-    // The rogue has its own secret: it can sign any text of its own, repeatedly.
+    // The attacker has its own secret, so it can sign any text of its own, repeatedly.
     chain[rogue].1 = vec![0xaa; 80];
     let again = sum(t, &chain);
     assert!(holds(&again, t, &chain));
-    // From both sums it gets the difference of its own signatures, which yields no valid signature
-    // of the others: neither for another text of theirs …
+    // From the two sums the attacker gets the difference between its own signatures. This yields no
+    // valid signature of another signer: neither for another text of that signer …
     for victim in [0, 1, 3] {
         let mut forged = chain.clone();
         forged[victim].1[0] ^= 1;
         assert!(!holds(&honest, t, &forged) && !holds(&again, t, &forged));
         // … nor for the same text at another Sync.
         assert!(!holds(&again, moment(6), &chain));
-        // … nor in the others' place: its own signature for a victim's text, in the sum from which
-        // the victim's share was not removed.
+        // … nor does the attacker's own signature of a victim's text replace the victim's share in
+        // the sum.
         let mut own = chain.clone();
         own[victim].0 = chain[rogue].0.clone();
         assert!(!holds(&sum(t, &own), t, &chain));
@@ -201,7 +201,7 @@ fn both_proofs_of_every_key_are_asked_for() {
     exchanged[48..96].copy_from_slice(&proof[96..144]);
     exchanged[96..144].copy_from_slice(&proof[48..96]);
     assert!(!public.verify_possession(&exchanged, TAG));
-    // Nor a duplicate key, no key, or a truncated one.
+    // Duplicate keys, no keys and truncated keys are rejected too.
     let bytes = public.to_bytes();
     assert_eq!(OncePublic::from_bytes(&bytes), Some(public));
     assert_eq!(OncePublic::from_bytes(&bytes[..96]), None);
@@ -210,7 +210,7 @@ fn both_proofs_of_every_key_are_asked_for() {
     assert_eq!(OncePublic::from_bytes(&twice), None);
 }
 
-/// A ledger that outlives the program, like a file.
+/// Ledger that outlives the program, like a file.
 #[derive(Clone, Default)]
 struct Lasting(Arc<Mutex<MemoryLedger>>);
 
@@ -257,7 +257,7 @@ fn the_next_numbers_are_prepared_and_each_serves_once() {
         text: &text,
     };
     assert!(verify(&signature, &moment(101), &[share], TAG));
-    // No taken ticket returns, whatever is expected and prepared.
+    // A taken ticket never returns, whatever is announced and prepared.
     keys.expect(&moment(100), [2, 3].into_iter());
     keys.prepare();
     assert!(!keys.has(&moment(101), 2) && !keys.has(&moment(101), 3));
@@ -278,7 +278,7 @@ fn after_a_restart_no_number_of_before_is_prepared_again() {
     let mut all = std::collections::HashSet::new();
     let mut at = 1000;
     for run in 0..5 {
-        // Each run ends abruptly, in the middle of a block.
+        // Each simulated run ends abruptly, in the middle of a block.
         let keys = clock(&ledger);
         for _ in 0..run * 7 + 3 {
             keys.expect(&moment(at), [2].into_iter());
@@ -293,7 +293,7 @@ fn after_a_restart_no_number_of_before_is_prepared_again() {
         }
         assert!(run == 0 || all.iter().all(|(n, _)| *n < at + 200));
     }
-    // Preparation continues once the numbers have passed the reserved ones.
+    // Preparation continues after the numbers have passed the reserved ones.
     let keys = clock(&ledger);
     keys.expect(&moment(5000), [2].into_iter());
     keys.prepare();
@@ -361,7 +361,7 @@ fn grandmasters_have_courses_of_their_own_and_there_are_not_many() {
     keys.prepare();
     assert_eq!(prepared(&keys).len(), 4 * 32);
     assert!(keys.has(&of(3, 11), 1) && !keys.has(&of(4, 11), 1));
-    // A stream that is silent while others are not is replaced.
+    // A grandmaster that is silent while others are not is replaced.
     for n in 0..40 {
         for domain in 1..5 {
             keys.expect(&of(domain, 10 + n), [1].into_iter());

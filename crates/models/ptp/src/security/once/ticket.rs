@@ -1,4 +1,4 @@
-//! Prepared data of one key for one moment.
+//! Ticket: prepared data of one key for one Sync.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,23 +9,23 @@ use super::challenge::challenge;
 use super::table::{Table, wipe};
 use super::{Moment, TAG_A, TAG_B};
 
-/// Used tables. Wiping one takes a tenth of a signature's time, so the idle-priority thread does
-/// it.
+/// Tables of used tickets. Wiping one takes a tenth of the time of a signature, so the
+/// idle-priority thread does it.
 pub(super) type Spent = Arc<Mutex<Vec<Table>>>;
 
-/// `P` and the multiples of `Q` of one key for one moment. Signing consumes it.
+/// `P` and the multiples of `Q` of one key for one Sync. Signing consumes the ticket.
 pub(in crate::security) struct Ticket {
     pub(super) moment: Moment,
     pub(super) port: u8,
     first: blst_p1_affine,
-    /// Present until the ticket is dropped.
+    /// Table of the multiples of `Q`; `None` only after the ticket is dropped.
     table: Option<Table>,
     spent: Spent,
 }
 
 impl Ticket {
-    /// Computes the expensive part, in about a millisecond. **At most once in the life of `key` for
-    /// each moment**; only `stock` calls it.
+    /// Computes the prepared data, in about a millisecond. This must be done **at most once in the
+    /// life of `key` for each moment**; only `stock` calls it.
     pub(super) fn new(key: &SecretKey, moment: Moment, port: u8, spent: &Spent) -> Self {
         let text = moment.text();
         Self {
@@ -37,8 +37,8 @@ impl Ticket {
         }
     }
 
-    /// Returns the sum of `before`, if any, and the signature over `text`: 48 octets. `None` if
-    /// `before` is not a point of the curve.
+    /// Signs `text` and returns the sum of `before`, if any, and the signature: 48 octets. Returns
+    /// `None` if `before` is not a point of the curve.
     pub(in crate::security) fn sign_onto(
         self,
         before: Option<&[u8]>,
@@ -60,7 +60,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         wipe(std::slice::from_mut(&mut self.first));
-        // Otherwise wiped right here: dropping the table does that.
+        // If the list is locked, dropping the table here wipes it at once.
         if let (Some(table), Ok(mut spent)) = (self.table.take(), self.spent.try_lock())
             && spent.len() < MOST_SPENT
         {

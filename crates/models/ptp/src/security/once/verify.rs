@@ -6,17 +6,17 @@ use blst::{BLST_ERROR, MultiPoint, Pairing, blst_fp12, blst_p1_affine, blst_p2_a
 use super::challenge::challenge;
 use super::{Moment, TAG_A, TAG_B};
 
-/// One signer's share in a sum.
+/// Share of one signer in a sum.
 pub(in crate::security) struct Share<'a> {
-    /// The key named by the entry.
+    /// Key that the entry names.
     pub(in crate::security) key: &'a PublicKey,
-    /// True for a key that signs each moment once, false for an ordinary one.
+    /// True for a key that signs once per Sync, false for an ordinary key.
     pub(in crate::security) is_once: bool,
     pub(in crate::security) text: &'a [u8],
 }
 
-/// Returns true if `signature` is the sum of all shares, the ordinary ones made under `tag`. No key
-/// may occur twice; the caller ensures this by checking the owners.
+/// Returns true if `signature` is the sum of all shares; ordinary shares were made under `tag`. No
+/// key may occur twice: the caller ensures this by checking the signers' identities.
 pub(in crate::security) fn verify(
     signature: &[u8],
     moment: &Moment,
@@ -28,7 +28,7 @@ pub(in crate::security) fn verify(
 
 fn verified(signature: &[u8], moment: &Moment, shares: &[Share<'_>], tag: &[u8]) -> Option<bool> {
     let signature = Signature::from_bytes(signature).ok()?;
-    // In the group, and not its neutral element.
+    // Check that the point is in the group and is not the neutral element.
     signature.validate(true).ok()?;
     let mut all = Pairing::new(true, tag);
     for share in shares.iter().filter(|share| !share.is_once) {
@@ -60,15 +60,15 @@ fn verified(signature: &[u8], moment: &Moment, shares: &[Share<'_>], tag: &[u8])
     Some(all.finalverify(Some(&right)))
 }
 
-/// Bits of the group's order.
+/// Number of bits of the group's order.
 const ORDER_BITS: usize = 255;
 
 fn to_key(sum: &AggregatePublicKey) -> PublicKey {
     sum.to_public_key()
 }
 
-/// Pairs the hash of `text` with `key`; returns `None` for the neutral element, which is the sum of
-/// keys that cancel each other.
+/// Adds the pairing of the hash of `text` with `key`. Returns `None` if `key` is the neutral
+/// element, which is the sum of keys that cancel each other.
 fn pair(pairing: &mut Pairing<'_>, key: &PublicKey, text: &[u8]) -> Option<()> {
     let key: &blst_p2_affine = key.into();
     let outcome = pairing.aggregate(key, false, &(), false, text, &[]);

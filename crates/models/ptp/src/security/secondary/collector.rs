@@ -1,4 +1,4 @@
-//! Collection of a slave's statements, from which it reconstructs the path.
+//! Collection of the statements that a slave has received, from which it reconstructs the path.
 
 use std::collections::VecDeque;
 
@@ -8,22 +8,23 @@ use super::super::{Limits, Reason, Suspect, SyncFacts, hop_stated};
 use super::statement::{Role, Statement, view_of};
 use crate::HopRecord;
 
-/// The newest verified statements, of a bounded number.
+/// The newest verified statements, up to a maximum number.
 #[derive(Debug, Default)]
 pub(crate) struct Collector(VecDeque<Statement>);
 
-/// Result of the statements about a Follow_Up.
+/// Result of evaluating the statements about a Follow_Up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// All of them have arrived and agree.
+    /// All statements have arrived, and agree.
     Accepted { sync: usize, sequence48: u64 },
-    /// This clock's statement is missing: it may still arrive.
+    /// The statement of a clock is missing, and may still arrive; the value gives the clock's
+    /// place.
     Missing(Suspect),
-    /// They do not agree.
+    /// The statements do not agree.
     Failed(Reason, Suspect),
 }
 
-/// A Follow_Up as received by the slave.
+/// A Follow_Up that the slave received, with its Syncs.
 pub(crate) struct Received<'a> {
     pub(crate) me: ClockIdentity,
     pub(crate) upstream: ClockIdentity,
@@ -45,14 +46,14 @@ impl Collector {
         self.0.push_back(statement);
     }
 
-    /// Returns the hops' statements about this Sync, in the order of arrival.
+    /// Returns the contributions in the hops' statements about this Sync, in the order of arrival.
     pub(crate) fn hops(&self, source: PortIdentity, sequence: u16) -> Vec<HopRecord> {
         let about =
             |statement: &&Statement| (statement.source, statement.sequence) == (source, sequence);
         self.0.iter().filter(about).filter_map(hop_stated).collect()
     }
 
-    /// Returns the newest statement of `clock` about this Sync, to `next`.
+    /// Returns the newest statement about this Sync that `clock` made for `next`.
     fn find(
         &self,
         received: &Received<'_>,
@@ -72,8 +73,8 @@ impl Collector {
         self.0.iter().rev().find(about)
     }
 
-    /// Follows the path from the slave to the grandmaster. A difference between two neighbours
-    /// happened between them.
+    /// Follows the path from the slave to the grandmaster. If the statements of two neighbours
+    /// differ, the violation happened between them.
     pub(crate) fn resolve(&self, received: &Received<'_>, limits: &Limits) -> Outcome {
         let views: Vec<_> = received
             .syncs
@@ -137,8 +138,8 @@ impl Collector {
                         .iter()
                         .position(|of| *of == statement.view)
                         .unwrap_or(0);
-                    // Two-step clocks leave the Sync's field zero. No statement covers it, so it is
-                    // unknown on which link it was altered.
+                    // Two-step clocks leave the correction of the Sync zero. No statement covers
+                    // it, so the link on which it was altered is unknown.
                     if received.syncs[sync].correction != TimeInterval::ZERO {
                         let path = Suspect {
                             after: None,

@@ -1,11 +1,11 @@
-//! Secondary channel: Sync and Follow_Up stay unchanged on the wire, and each clock sends its
-//! statements over a second network.
+//! Secondary channel: Sync and Follow_Up stay unchanged on the wire, and each clock sends signed
+//! statements about them over a second network.
 //!
-//! The slave reconstructs the path upwards from itself: its neighbour is known from signed peer
-//! delay, the neighbour's statement names the next, and so on to the grandmaster. Each statement
-//! contains what the clock received (`view`) and sent (`correction_out`), so that a difference
-//! between two neighbours identifies their link. If a statement is missing, the Follow_Up is not
-//! used; it is never used unprotected.
+//! The slave reconstructs the path upstream from itself: it knows its neighbour from signed peer
+//! delay, the neighbour's statement names the next clock, and so on to the grandmaster. Each
+//! statement contains what the clock received (`view`) and sent (`correction_out`), so a difference
+//! between two neighbours identifies the link between them. If a statement is missing, the slave
+//! does not use the Follow_Up; it never uses one without statements.
 
 mod collector;
 mod statement;

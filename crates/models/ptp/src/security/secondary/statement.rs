@@ -1,4 +1,4 @@
-//! One clock's signed statement about one Sync.
+//! Signed statement of one clock about one Sync.
 
 use timeloom_wire::tlv::Suite;
 use timeloom_wire::{
@@ -7,25 +7,25 @@ use timeloom_wire::{
 
 use super::super::{KeyRing, Reason, Security, text};
 
-/// Role of the clock.
+/// Role of the clock that makes the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The grandmaster, with the Sync's departure.
+    /// The grandmaster, which states the departure of the Sync.
     Origin {
         /// `preciseOriginTimestamp`.
         precise_origin: Timestamp,
-        /// The 48-bit sequence.
+        /// 48-bit sequence number.
         sequence48: u64,
     },
-    /// A transparent clock.
+    /// A transparent clock, which states its contribution.
     Hop {
-        /// Ingress port of the Sync.
+        /// Port by which the Sync arrived.
         ingress: u8,
-        /// Egress port.
+        /// Port by which the Sync left.
         egress: u8,
-        /// Upstream neighbour.
+        /// Clock at the other end of the ingress link.
         previous: ClockIdentity,
-        /// Contribution of this clock.
+        /// Contribution of the clock to `correctionField`.
         contribution: TimeInterval,
     },
 }
@@ -33,28 +33,28 @@ pub enum Role {
 /// Content of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// Author.
+    /// Clock that makes the statement.
     pub clock: ClockIdentity,
-    /// Generation of its key.
+    /// Epoch (generation) of the clock's key.
     pub epoch: u8,
-    /// Source of the Sync.
+    /// Port that originated the Sync.
     pub source: PortIdentity,
-    /// `domainNumber`.
+    /// `domainNumber` of the Sync.
     pub domain: u8,
-    /// Its `sequenceId`.
+    /// `sequenceId` of the Sync.
     pub sequence: u16,
     /// Clock to which the Follow_Up was sent.
     pub next: ClockIdentity,
-    /// Digest of Sync and Follow_Up as received (a grandmaster: as sent).
+    /// Digest of Sync and Follow_Up as received; for a grandmaster, as sent.
     pub view: [u8; 8],
-    /// `correctionField` as the Follow_Up left this clock.
+    /// `correctionField` of the Follow_Up that this clock sent.
     pub correction_out: TimeInterval,
-    /// Role of the clock.
+    /// Role of the clock, with the data that depend on it.
     pub role: Role,
 }
 
-/// Returns a digest of the fields that no clock on the path may change: 64 bits, against which a
-/// second message would have to be found within a Sync interval.
+/// Returns a digest of the fields that no clock on the path may change. It has 64 bits, since an
+/// attacker would have to find a second message with the same digest within a Sync interval.
 pub(crate) fn view_of(
     domain: u8,
     source: PortIdentity,
@@ -150,8 +150,8 @@ impl Statement {
         ))
     }
 
-    /// Returns the record for the second network: at most 130 octets with Ed25519 (98 to 106 in the
-    /// thesis, which signs less).
+    /// Returns the signed record for the second network: at most 130 octets with Ed25519. (The
+    /// thesis has 98 to 106 octets, but signs less.)
     pub fn sign(&self, security: &Security) -> Vec<u8> {
         let mut buffer = [0; MAX];
         let mut to = Writer::new(&mut buffer);
@@ -164,13 +164,13 @@ impl Statement {
         record
     }
 
-    /// Parses a record without verifying it.
+    /// Parses a record without verifying its signature.
     pub(crate) fn claim(record: &[u8]) -> Result<Self, Reason> {
         let claim = Self::parse(&mut Reader::new(record)).map_err(|_| Reason::Malformed)?;
         Ok(claim.0)
     }
 
-    /// Parses and verifies a record.
+    /// Parses a record and verifies its signature.
     pub fn verify(record: &[u8], ring: &KeyRing) -> Result<Self, Reason> {
         let mut from = Reader::new(record);
         let (statement, suite) = Self::parse(&mut from).map_err(|_| Reason::Malformed)?;

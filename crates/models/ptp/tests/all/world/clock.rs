@@ -1,8 +1,8 @@
-//! A clock with an oscillator of its own.
+//! A simulated clock with its own oscillator.
 
 use timeloom_ptp::Stamp;
 
-/// `base + (1 + drift + steering) · (true − since)`.
+/// Clock that shows `base + (1 + drift + steering) · (true − since)`.
 #[derive(Clone, Debug)]
 pub struct HardwareClock {
     base_ns: i64,
@@ -12,7 +12,8 @@ pub struct HardwareClock {
 }
 
 impl HardwareClock {
-    /// Creates a clock that is `offset_ns` ahead of true time at the start and drifts away.
+    /// Returns a clock that is `offset_ns` ahead of true time at the start and drifts by
+    /// `drift_ppb`.
     pub fn new(offset_ns: i64, drift_ppb: f64) -> Self {
         Self {
             base_ns: offset_ns,

@@ -1,4 +1,4 @@
-//! Keys of all clocks in a world.
+//! Keys of all clocks in a simulated world.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ pub fn secret(suite: Suite, node: usize, epoch: u8) -> SecretKey {
     SecretKey::from_random(suite, &seed)
 }
 
-/// Returns a ring of `count` clocks with keys of epoch 1; the first is grandmaster.
+/// Returns a ring of `count` clocks, except those in `without`, with keys of epoch 1. The first
+/// clock may be grandmaster.
 pub fn ring(suite: Suite, count: usize, without: &[usize]) -> KeyRing {
     let mut ring = KeyRing::default();
     for node in (0..count).filter(|node| !without.contains(node)) {

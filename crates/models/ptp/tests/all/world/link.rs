@@ -1,4 +1,4 @@
-//! Wires.
+//! Simulated links.
 
 use timeloom_ptp::{Random, SplitMix};
 
@@ -6,12 +6,12 @@ use timeloom_ptp::{Random, SplitMix};
 pub struct Link {
     pub ends: [(usize, u16); 2],
     pub delay_ns: i64,
-    /// Uniform in 0 ..= jitter.
+    /// Greatest additional delay in ns; the delay is uniform in 0 ..= jitter.
     pub jitter_ns: i64,
-    /// Lost packets, in parts per thousand.
+    /// Share of packets that are lost, in parts per thousand.
     pub loss_permille: u64,
-    /// Packets delivered 300 µs late, after they were stamped, so that later ones overtake them; in
-    /// parts per thousand.
+    /// Share of packets that are delivered 300 µs late, after they were timestamped, so that later
+    /// packets overtake them; in parts per thousand.
     pub reorder_permille: u64,
 }
 
@@ -35,7 +35,8 @@ impl Link {
         }
     }
 
-    /// Returns the time on the wire and in the receiver's queue; `None` if lost.
+    /// Returns the time on the wire and the time in the receiver's queue, in ns; `None` if the
+    /// packet is lost.
     pub fn travel_ns(&self, random: &mut SplitMix) -> Option<(i64, i64)> {
         if random.next_u64() % 1000 < self.loss_permille {
             return None;

@@ -1,5 +1,5 @@
-//! A simulated world: nodes with drifting clocks, links that delay, jitter, lose and reorder, and
-//! an attacker on any of them. True time is known, so that every error is known too. The seed
+//! A simulated world: nodes with drifting clocks, links that delay, lose and reorder packets with
+//! jitter, and an attacker on any link. True time is known, and so is every error. The seed
 //! determines the whole history.
 #![allow(
     dead_code,
@@ -29,24 +29,24 @@ use link::Link;
 use node::Node;
 use once::Once;
 
-/// A packet on a wire, as seen by an attacker.
+/// A packet on a link, as an attacker sees it.
 #[derive(Clone, Debug)]
 pub struct Flight {
-    /// Link and direction: the end from which it comes.
+    /// Node and port that sent the packet, which also identify link and direction.
     pub from: (usize, u16),
     pub to: (usize, u16),
     pub packet: Packet,
-    /// Arrival time, in true ns.
+    /// True time of arrival, in ns.
     pub arrives_ns: i64,
-    /// Time in the receiver's queue after that.
+    /// Time that the packet spends in the receiver's queue after its arrival, in ns.
     pub held_ns: i64,
 }
 
-/// Callback that sees every packet as it departs and returns the packets sent instead.
+/// Callback that gets every departing packet and returns the packets to send instead.
 pub type Attack = Box<dyn FnMut(Flight) -> Vec<Flight>>;
 
-/// Callback that sees every record on the second network, with its sender, and returns the record
-/// received instead.
+/// Callback that gets every record on the second network, with the sending node, and returns the
+/// record that is received instead.
 pub type SecondAttack = Box<dyn FnMut(usize, Vec<u8>) -> Option<Vec<u8>>>;
 
 #[derive(Debug)]
@@ -85,10 +85,10 @@ pub struct World {
     pub clocks: Vec<HardwareClock>,
     pub links: Vec<Link>,
     pub reports: Vec<(i64, usize, Report)>,
-    /// Actions by node, for counting.
+    /// Number of actions of all nodes.
     pub sent: u64,
     attack: Attack,
-    /// The second network, and its attacker.
+    /// The second network, and the attacker on it.
     pub second: Link,
     pub second_attack: SecondAttack,
     wires: HashMap<(usize, u16), (usize, usize)>,
@@ -97,13 +97,13 @@ pub struct World {
     next_event: u64,
     random: SplitMix,
     woken: Vec<i64>,
-    /// Signatures are made and checked by another thread, which takes up to this.
+    /// Greatest time, in ns, that another thread takes to compute or check a signature.
     pub longest_work_ns: i64,
     /// Keys whose signatures an idle thread prepares ([`Suite::BlsOnce`]), and a check of the
-    /// signatures made with them.
+    /// signatures that are made with them.
     pub secrets: HashMap<usize, Arc<SecretKey>>,
     pub once: Once,
-    /// Chains verified and signed, by node.
+    /// Number of chains that each node has verified. `signed` counts those that it has signed.
     pub verified: HashMap<usize, u64>,
     pub signed: HashMap<usize, u64>,
 }
@@ -158,7 +158,7 @@ impl World {
         self.links[at].ends = [a, b];
     }
 
-    /// Sets the attack that sees every packet.
+    /// Sets the attack that gets every packet.
     pub fn attack(&mut self, attack: Attack) {
         self.attack = attack;
     }
@@ -168,7 +168,7 @@ impl World {
     }
 
     fn at(&mut self, when_ns: i64, event: Event) {
-        // Ties in the order of creation.
+        // Events of the same instant happen in the order of their creation.
         self.queue
             .push(Reverse((when_ns.max(self.now_ns), self.next_event)));
         self.events.insert(self.next_event, event);
@@ -184,18 +184,18 @@ impl World {
         }
     }
 
-    /// Schedules the next wake-up of a node that was replaced.
+    /// Schedules the next wake-up of a node; needed after a test has replaced the node.
     pub fn wake(&mut self, node: usize) {
         self.woken[node] = i64::MAX;
         self.wake_later(node);
     }
 
-    /// Delivers a record of the second network to a node.
+    /// Delivers a record of the second network to a node at true time `when_ns`.
     pub fn inject_statement(&mut self, when_ns: i64, node: usize, record: Vec<u8>) {
         self.at(when_ns, Event::Statement { node, record });
     }
 
-    /// Delivers a packet to a node as if it arrived on `to`.
+    /// Delivers a packet at true time `when_ns`, as if it arrived at the node and port `to`.
     pub fn inject(&mut self, when_ns: i64, to: (usize, u16), packet: Packet) {
         self.at(
             when_ns,
@@ -300,13 +300,13 @@ impl World {
         }
     }
 
-    /// Returns the completion time of a job given to another thread now.
+    /// Returns the true time, in ns, at which a job that is passed to another thread now completes.
     fn work_takes(&mut self) -> i64 {
         let longest = self.longest_work_ns;
         self.now_ns + (self.random.next_u64() % (longest as u64 + 1)) as i64
     }
 
-    /// Sends a record on the second network, a broadcast with jitter and loss.
+    /// Broadcasts a record on the second network, with jitter and loss.
     fn state(&mut self, from: usize, record: &[u8]) {
         for node in (0..self.nodes.len()).filter(|node| *node != from) {
             let Some((travel, _)) = self.second.travel_ns(&mut self.random) else {
@@ -322,14 +322,14 @@ impl World {
     fn send(&mut self, node: usize, port: u16, packet: Packet, token: Option<Token>) {
         self.sent += 1;
         self.once.saw((node, port), &packet.bytes);
-        // A node takes a varying time to pass a packet to the wire.
+        // The time between the decision to send and the departure on the wire varies.
         let handling =
             1_000 + (self.random.next_u64() % self.nodes[node].handling_ns().max(1)) as i64;
         let departs = self.now_ns + handling;
         if let Some(token) = token {
             let lost = self.nodes[node].loses_stamp(self.random.next_u64());
             let stamp = (!lost).then(|| self.clocks[node].stamp(departs));
-            // The kernel reports later, sometimes after the packet has arrived.
+            // The kernel reports the departure later, sometimes after the packet has arrived.
             let told = departs + (self.random.next_u64() % 20_000) as i64;
             self.at(
                 told,
@@ -369,7 +369,7 @@ impl World {
         }
     }
 
-    /// Returns the clock of `node` minus that of `reference`, in ns.
+    /// Returns the clock of `node` minus the clock of `reference`, in ns.
     pub fn error_ns(&self, node: usize, reference: usize) -> i64 {
         self.clocks[node].read(self.now_ns) - self.clocks[reference].read(self.now_ns)
     }

@@ -1,4 +1,4 @@
-//! Common interface of both kinds of clock.
+//! Common interface of ordinary and transparent clocks in a simulated world.
 
 use timeloom_ptp::security::{Signed, Verdict};
 use timeloom_ptp::{

@@ -1,4 +1,4 @@
-//! Check of signatures by keys that serve each Sync once: no key signs twice.
+//! Check that no key which may sign only once per Sync signs twice.
 
 use std::collections::HashMap;
 
@@ -6,18 +6,21 @@ use timeloom_ptp::security::ORGANIZATION;
 use timeloom_wire::tlv::{SignedFlags, SignedTlv, SubType, Suite};
 use timeloom_wire::{Message, PortIdentity};
 
-/// Messages that left a node, recorded before any attacker changes them.
+/// Messages that nodes have sent, recorded before an attacker changes them.
 #[derive(Default)]
 pub struct Once {
     seen: HashMap<(usize, u16, PortIdentity, u64), Vec<u8>>,
-    /// Number of signatures by keys that serve once, and by ordinary ones beside them.
+    /// Number of signatures by keys that sign once per Sync; then, by ordinary keys in the same
+    /// chains.
     pub once: u64,
     pub ordinary: u64,
 }
 
 impl Once {
+    /// Records a message that left the node and port `from`.
+    ///
     /// # Panics
-    /// Panics if `from` signed another message for the same Sync and port before.
+    /// Panics if `from` has signed a different message for the same Sync before.
     pub fn saw(&mut self, from: (usize, u16), bytes: &[u8]) {
         let Ok(message) = Message::parse(bytes) else {
             return;

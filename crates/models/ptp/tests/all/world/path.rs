@@ -1,4 +1,4 @@
-//! Grandmaster, transparent clocks in a row, slave.
+//! A path of a grandmaster, transparent clocks in a row, and a slave.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,27 +25,27 @@ pub struct Path {
     pub profile: Profile,
     pub link: Link,
     pub suite: Option<(Suite, EntryForm)>,
-    /// `false` leaves the slave's clock alone.
+    /// True if the slave adjusts its clock.
     pub steer: bool,
-    /// A transparent clock that signs any input.
+    /// Transparent clock that signs any input; `None` for none.
     pub rogue: Option<usize>,
-    /// Nodes without keys, and the policy of all others.
+    /// Nodes without keys; then, the policy of all other nodes.
     pub unaware: Vec<usize>,
     pub policy: timeloom_ptp::security::Policy,
-    /// Sends statements over a second network.
+    /// True if clocks send statements over a second network.
     pub secondary: bool,
-    /// Makes the transparent clocks end-to-end ones, independently of the other clocks.
+    /// True if the transparent clocks are end-to-end ones, whatever the other clocks use.
     pub end_to_end_hops: bool,
-    /// The grandmaster binds the VLAN identifier.
+    /// True if the grandmaster signs the VLAN identifier.
     pub bind_vid: bool,
-    /// The slave's clock is a civil one, and the grandmaster sends TAI.
+    /// True if the slave's clock shows civil time while the grandmaster sends TAI.
     pub civil_slave: bool,
 }
 
 pub const GRANDMASTER: usize = 0;
 
 impl Path {
-    /// Returns a path with peer delay, 8 Syncs a second, and 500 ns of cable.
+    /// Returns a path with peer delay, 8 Syncs per second, and 500 ns of cable per link.
     pub fn new(seed: u64, hops: usize) -> Self {
         let profile = Profile {
             log_sync_interval: -3,
@@ -78,8 +78,8 @@ impl Path {
         self.hops + 1
     }
 
-    /// Builds nodes 0 (grandmaster), 1 … hops, hops + 1 (slave). Transparent clocks have port 1
-    /// upstream and port 2 downstream.
+    /// Builds the nodes 0 (grandmaster), 1 … hops, and hops + 1 (slave). Port 1 of a transparent
+    /// clock is upstream and port 2 downstream.
     pub fn build(&self) -> World {
         let mut world = World::new(self.seed.wrapping_add(shift()));
         let keys = self.suite.map(|(suite, form)| {
@@ -139,7 +139,7 @@ impl Path {
     }
 }
 
-/// Returns every noticed failure, with the node that noticed it.
+/// Returns every violation that was noticed, with the node that noticed it.
 pub fn failures(world: &World) -> Vec<(usize, Failure)> {
     let all = world
         .reports
@@ -151,7 +151,8 @@ pub fn failures(world: &World) -> Vec<(usize, Failure)> {
     all.collect()
 }
 
-/// Runs the world for a while without failures. Returns the last message of `kind` to `node`.
+/// Runs the world for ten seconds, in which no violation may occur. Returns the last message of
+/// `kind` that arrived at `node`.
 pub fn template(world: &mut World, node: usize, kind: MessageType) -> Packet {
     let last = Rc::new(RefCell::new(None));
     let log = last.clone();
@@ -169,14 +170,14 @@ pub fn template(world: &mut World, node: usize, kind: MessageType) -> Packet {
     packet.expect("such a message came by")
 }
 
-/// Returns a copy with another number.
+/// Returns a copy of the packet with another `sequenceId`.
 pub fn renumbered(packet: &Packet, sequence: u16) -> Packet {
     let mut packet = packet.clone();
     packet.bytes[30..32].copy_from_slice(&sequence.to_be_bytes());
     packet
 }
 
-/// Returns the Sync to which a Follow_Up belongs.
+/// Returns a Sync to which the Follow_Up belongs.
 pub fn sync_of(follow_up: &Packet) -> Packet {
     let mut sync = follow_up.clone();
     sync.bytes.truncate(44);
@@ -195,7 +196,7 @@ pub fn drops(world: &World, node: usize, reason: DropReason) -> usize {
         .count()
 }
 
-/// Returns the offsets reported by a slave, in ns, each with true if authenticated.
+/// Returns the offsets that a slave reported, in ns, each with true if it was authenticated.
 pub fn offsets(world: &World, node: usize) -> Vec<(f64, bool)> {
     let of_node = world.reports.iter().filter(|(_, of, _)| *of == node);
     of_node
@@ -210,19 +211,19 @@ pub fn offsets(world: &World, node: usize) -> Vec<(f64, bool)> {
         .collect()
 }
 
-/// Returns mean and standard deviation.
+/// Returns the mean and the standard deviation.
 pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
     (mean, variance.sqrt())
 }
 
-/// Returns a separate generator for a test's own random decisions.
+/// Returns a separate generator for the random decisions of the test itself.
 pub fn chance(seed: u64) -> impl Random {
     timeloom_ptp::SplitMix(seed ^ 0xdead_beef)
 }
 
-/// Returns the seed offset: `TIMELOOM_SEED=n cargo test` runs every world with other seeds.
+/// Returns the offset that is added to all seeds, from `TIMELOOM_SEED`.
 fn shift() -> u64 {
     let set = std::env::var("TIMELOOM_SEED").ok();
     set.map_or(0, |text| {

@@ -1,4 +1,4 @@
-//! Strategies for well-formed messages and TLVs.
+//! Proptest strategies that generate well-formed messages and TLVs.
 
 use proptest::prelude::*;
 use timeloom_wire::message::*;
@@ -82,7 +82,7 @@ fn body() -> impl Strategy<Value = Body> {
     ]
 }
 
-/// Any message without TLVs; its header agrees with its body.
+/// Generates any message without TLVs; the header agrees with the body.
 pub(crate) fn message() -> impl Strategy<Value = Message<'static>> {
     let numbers = any::<(u8, u16, i64, u32, u16, u8, i8)>();
     (body(), port(), 0u16..1 << 12, 0u8..16, numbers).prop_map(
@@ -213,7 +213,7 @@ fn one_tlv() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Up to five well-formed TLVs.
+/// Generates up to five well-formed TLVs.
 pub(crate) fn tlv_bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(one_tlv(), 0..5).prop_map(|tlvs| tlvs.concat())
 }
