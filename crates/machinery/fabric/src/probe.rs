@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use std::os::fd::AsRawFd;
 
 use crate::capture::{Capture, CaptureOptions};
+use crate::congestion::VirtualCubic;
 use crate::link::{self, CableEnd};
 use crate::station::{STATION_INDEX, STATION_INTERFACE, Site};
 use crate::tbf::{self, QueueOf};
@@ -37,6 +38,7 @@ pub fn probe() -> Vec<Feature> {
     let (Some(mut near), Some(far)) = (near, far) else {
         for name in [
             "Open vSwitch",
+            CUBIC,
             "bridge",
             "veth",
             "tbf",
@@ -51,6 +53,11 @@ pub fn probe() -> Vec<Feature> {
         Ok(found) => report.push("Open vSwitch", true, found),
         Err(error) => report.push("Open vSwitch", false, error.to_string()),
     }
+    report.record(
+        CUBIC,
+        "registered as a BPF program",
+        VirtualCubic::register(),
+    );
 
     let mut try_change = |request: RouteNetlinkMessage, flags, action: &str, option: &str| {
         near.route.change(request, flags).map_err(|refusal| {
@@ -171,6 +178,8 @@ impl Report {
     }
 }
 
+/// Name of the feature [`VirtualCubic`].
+const CUBIC: &str = "CUBIC in virtual time";
 const BRIDGE_INDEX: u32 = STATION_INDEX + 1;
 const MAC_A: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 const MAC_B: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);

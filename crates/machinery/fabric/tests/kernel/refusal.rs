@@ -42,7 +42,7 @@ fn probe_finds_everything_here() {
             feature.name, feature.available, feature.detail
         );
     }
-    assert_eq!(features.len(), 7);
+    assert_eq!(features.len(), 8);
     assert!(
         features.iter().all(|feature| feature.available),
         "{features:#?}"

@@ -14,6 +14,8 @@ pub(super) fn examine() -> Vec<Finding> {
             "that of what it needs, above"
         } else if feature.name == "Open vSwitch" {
             "apt-get install openvswitch-switch"
+        } else if feature.name == "CUBIC in virtual time" && is_root() {
+            "use Linux 6.4 or later with BTF (CONFIG_DEBUG_INFO_BTF), outside containers"
         } else if is_root() {
             "use a kernel that has it; in a container, give it CAP_NET_ADMIN and CAP_SYS_ADMIN"
         } else {
@@ -31,6 +33,11 @@ fn without(feature: &str) -> (State, &'static str) {
         "Open vSwitch" => (
             State::Degraded,
             "no switch speaks OpenFlow (`[system.openflow]`)",
+        ),
+        "CUBIC in virtual time" => (
+            State::Degraded,
+            "connections that request CUBIC have Reno in mode `skip`, and the run is UNTRUSTED \
+             under losses",
         ),
         "capture" => (State::Degraded, "`[[capture]]` cannot record packets"),
         _ => (

@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Interface] = &[
     named(
         "`TCP_CONGESTION`",
         "what paces a connection: all but Reno measure time",
-        "where computing takes no time (`compute = \"none\"`), and in mode `skip` with a simulated network, it is left undone, and named; elsewhere it is done, without a word",
+        "where computing takes no time (`compute = \"none\"`), and in mode `skip` with a simulated network, Reno is kept and CUBIC is selected in virtual time; a request for another is left undone, and named; elsewhere it is done, without a word",
         "`reno`",
     ),
     real(
