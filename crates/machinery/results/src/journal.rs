@@ -115,7 +115,7 @@ pub(crate) fn read<R: Row>(
 
 /// Parses a row from its line. A line without its newline is torn even if it looks complete: `12`
 /// may have been `123`.
-fn parse<R: Row>(line: &[u8], interner: &mut Interner) -> Option<R> {
+pub(crate) fn parse<R: Row>(line: &[u8], interner: &mut Interner) -> Option<R> {
     let line = line.strip_suffix(b"\n")?;
     let values: Vec<Value> = serde_json::from_slice(line).ok()?;
     if values.len() != R::COLUMNS.len() {
@@ -149,7 +149,7 @@ fn bound(cell: &mut Cell) {
 const BUFFER_BYTES: usize = 64 * 1024;
 const TEXT_BYTES: usize = 32 * 1024;
 /// Room for eight texts of maximum length, each byte escaped as `\u0000`.
-const LINE_BYTES: u64 = 2 * 1024 * 1024;
+pub(crate) const LINE_BYTES: u64 = 2 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {

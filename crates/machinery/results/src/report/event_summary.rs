@@ -11,7 +11,14 @@ use crate::{DeviceWrite, EventRow, ResultsError, RunDirectory};
 /// Kind of a frame with a spoofed sender.
 const SPOOFED: &str = "spoofed";
 /// Kinds of reported events.
-const KINDS: [&str; 5] = [DeviceWrite::KIND, SPOOFED, "violation", "trouble", "alarm"];
+const KINDS: [&str; 6] = [
+    DeviceWrite::KIND,
+    SPOOFED,
+    "violation",
+    "trouble",
+    "alarm",
+    "control",
+];
 
 /// Summary of a run's events.
 #[derive(Default)]
