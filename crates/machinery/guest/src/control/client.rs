@@ -157,7 +157,7 @@ fn read_answer(
 
 /// Time within which a session must answer a query. A running session needs some milliseconds, if
 /// the machine is not overloaded.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 enum Broken {
     Silent,
