@@ -42,8 +42,9 @@ test-report: packages-report build .venv/ready ## Every kind of page in Chromium
 	scripts/test-sandbox $(BINARY)
 	PATH="$$PWD/.venv/bin:$$PATH" scripts/test-report $(BINARY) runs/test-report
 
-test-serve: packages-report build .venv/ready ## The live view of a run that goes on, in Chromium: buttons, keys, a restarted server, six windows; and its processor time
+test-serve: packages-report build .venv/ready ## The live view of a run that goes on, in Chromium: buttons, keys, a restarted server, six windows; its processor time and frames with 200 programs and 100 signals
 	PATH="$$PWD/.venv/bin:$$PATH" scripts/test-serve $(BINARY) runs/test-serve
+	scripts/serve-load $(BINARY) runs/test-serve
 
 fuzz: packages-test ## Every reader of bytes from outside under libFuzzer, FUZZ_S seconds each (60); nightly compiler
 	scripts/fuzz

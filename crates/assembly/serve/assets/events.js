@@ -23,8 +23,9 @@ export class Events {
 
   add({ seen, added }) {
     this.events = [...this.events, ...added].slice(-MOST);
-    const listed = this.events.length < seen ? `, the last ${this.events.length} of them` : "";
-    setText(byId("events-about"), `${seen.toLocaleString("en")} so far${listed}, the newest first.`);
+    const counted = seen === 1 ? "One event" : `${seen.toLocaleString("en")} events`;
+    const listed = this.events.length < seen ? `; the last ${this.events.length} of them` : "";
+    setText(byId("events-about"), `${counted}${listed}, the newest first.`);
     const where = ({ host, source }) => (host && host !== "local" ? `${host}: ${source}` : source);
     const rows = this.events.map((event) => [seconds(event.t_s), where(event), event.kind, event.text]).reverse();
     byId("events").hidden = false;

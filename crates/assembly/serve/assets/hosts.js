@@ -4,11 +4,21 @@ import { byId, table } from "./dom.js";
 import { number, seconds } from "./format.js";
 
 const STATES = { running: "▶ running", ready: "▶ ready", ended: "■ ended" };
+/** After a run: a program that ran to the end of it has no event of its own end. */
+const STATES_AFTER = { running: "■ ran to the end", ready: "■ ran to the end", ended: "■ ended" };
 
 export class Hosts {
   constructor() {
     this.hosts = [];
     this.programs = [];
+    this.states = STATES;
+  }
+
+  showRun(run) {
+    const states = ["running", "unfinished"].includes(run.state) ? STATES : STATES_AFTER;
+    if (states === this.states) return;
+    this.states = states;
+    this.show();
   }
 
   setHosts(hosts) {
@@ -22,7 +32,7 @@ export class Hosts {
   }
 
   show() {
-    const rows = this.programs.map((it) => [it.host, it.name, STATES[it.state], seconds(it.since_s), it.text]);
+    const rows = this.programs.map((it) => [it.host, it.name, this.states[it.state], seconds(it.since_s), it.text]);
     const withPrograms = new Set(this.programs.map(({ host }) => host));
     for (const host of this.hosts) {
       if (isOff(host)) rows.push([host.name, "its clock", host.paused ? "❚❚ paused" : "▶ running", "", ownTime(host)]);

@@ -55,7 +55,7 @@ async function explain() {
   try {
     const answer = await fetch("/api/rights");
     if (answer.status === 401) return location.reload();
-    setText(byId("about"), `The server has no run ${run}, or cannot read it, or has too many pages. This page tries again.`);
+    setText(byId("about"), `The server has no run “${run}”, or cannot read it, or has too many pages. This page tries again.`);
   } catch {
     setText(byId("about"), "The server does not answer; this page tries again. Is `timeloom serve` still running?");
   }
@@ -65,6 +65,7 @@ function update(message) {
   if (message.run) {
     header.showRun(message.run);
     controls.showRun(message.run);
+    hosts.showRun(message.run);
   }
   if (message.clock) {
     header.showClock(message.clock);
