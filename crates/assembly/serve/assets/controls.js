@@ -45,8 +45,12 @@ export class Controls {
 
   showClock(clock) {
     this.isPaused = stands(clock);
-    byId("pause").disabled = this.isPaused;
-    byId("resume").disabled = !this.isPaused;
+    const [useful, useless] = this.isPaused ? [byId("resume"), byId("pause")] : [byId("pause"), byId("resume")];
+    const hasFocus = document.activeElement === useless;
+    useful.disabled = false;
+    useless.disabled = true;
+    // Without this, a reader with a keyboard would lose the place.
+    if (hasFocus) useful.focus();
   }
 
   disconnected() {

@@ -34,6 +34,7 @@ export function date(text) {
 export const STATES = {
   running: "▶ running",
   paused: "❚❚ paused",
+  preparing: "… getting ready",
   done: "■ done",
   failed: "✕ failed",
   interrupted: "■ interrupted",

@@ -43,15 +43,16 @@ export class Header {
     if (!this.run) return;
     const { run, clock } = this;
     const isPaused = run.state === "running" && clock && stands(clock);
+    const isPreparing = isPaused && clock.virtual_s === 0 && clock.holds.length === 0;
     const state = byId("state");
-    setText(state, STATES[isPaused ? "paused" : run.state]);
-    state.className = isPaused ? "paused" : run.state;
+    state.className = isPreparing ? "preparing" : isPaused ? "paused" : run.state;
+    setText(state, STATES[state.className]);
     if (!clock) return;
     setText(byId("virtual"), seconds(clock.virtual_s));
     setText(byId("wall"), `${seconds(clock.wall_s)}`);
     setText(byId("rate"), rate(clock, run.state, isPaused));
     setText(byId("dilation"), run.state === "running" ? dilation(clock) : "–");
-    setText(byId("held"), held(clock, run.state, isPaused));
+    setText(byId("held"), isPreparing ? "Its programs and plants are being started." : held(clock, run.state, isPaused));
   }
 }
 

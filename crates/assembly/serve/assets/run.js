@@ -71,7 +71,6 @@ function update(message) {
     header.showClock(message.clock);
     controls.showClock(message.clock);
     strips.setNow(message.clock.virtual_s);
-    events.setNow(message.clock.virtual_s);
   }
   if (message.attacks) {
     strips.setAttacks(message.attacks);
@@ -82,6 +81,7 @@ function update(message) {
     strips.addEvents(message.events.added);
   }
   if (message.signals) strips.add(message.signals);
+  events.setNow(strips.end());
   if (message.hosts) hosts.setHosts(message.hosts);
   if (message.programs) hosts.setPrograms(message.programs);
   if (message.logs) logs.setNames(message.logs);

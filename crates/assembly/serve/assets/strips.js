@@ -27,6 +27,8 @@ export class Strips {
     this.place = place;
     this.attacks = [];
     this.now = 0;
+    /** Instant of the last sample: a run that was killed tells no other end. */
+    this.latest = 0;
     this.isDue = false;
     this.drawings = 0;
     this.clear();
@@ -62,6 +64,7 @@ export class Strips {
         this.insert(strip);
       }
       strip.add(signal);
+      this.latest = Math.max(this.latest, signal.summary.last_s);
     }
     this.changed(false);
   }
@@ -77,6 +80,11 @@ export class Strips {
   filter() {
     const wanted = byId("filter").value.trim().toLowerCase();
     for (const { figure, name } of this.strips.values()) figure.hidden = !name.toLowerCase().includes(wanted);
+  }
+
+  /** The last instant that is known of the run. */
+  end() {
+    return Math.max(this.now, this.latest);
   }
 
   setNow(now) {
@@ -114,7 +122,7 @@ export class Strips {
   draw() {
     this.isDue = false;
     const last = byId("window").value;
-    const end = Math.max(this.now, 1e-3);
+    const end = Math.max(this.end(), 1e-3);
     const begin = last ? Math.max(0, end - Number(last)) : 0;
     const isMoving = end !== this.drawnEnd;
     this.drawnEnd = end;

@@ -115,6 +115,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
             | Command::Run(_)
             | Command::Agent(_)
             | Command::Engine(_)
+            | Command::Serve(_)
             | Command::Timeline(_)
             | Command::Vm(_)
     ) {
