@@ -156,3 +156,28 @@ fn what_a_page_does_reaches_the_run_and_is_an_event_of_it() {
     let gone = serving.act(r#"{"op":"pause"}"#).expect_err("it has ended");
     assert!(gone.contains("does not go on"), "{gone}");
 }
+
+/// Where time moves by grants only, a step of a page is one.
+#[test]
+fn a_step_of_a_page_is_a_grant_of_a_stepped_run() {
+    let lab = Lab::new(&Scenario::lasting("600 s").plant("{}"));
+    let mut run = lab.start(&["time.mode=stepped"]);
+    run.wait_for("it does not answer", |run| run.control("query").is_ok());
+    let serving = Serving::below(lab.path());
+    let step = r#"{"op":"step","span":"10 ms"}"#;
+    for _ in 0..2 {
+        assert_eq!(serving.act(step).expect("it is granted")["paused"], true);
+    }
+    let status = run.control("query").expect("it answers");
+    assert_eq!(status["virtual_ns"].as_i64(), Some(20_000_000));
+    assert_eq!(status["holds"][0]["requester"], "granter", "{status}");
+    let refused = serving
+        .act(r#"{"op":"resume"}"#)
+        .expect_err("by grants only");
+    assert!(refused.contains("grants"), "{refused}");
+    let run = run.stop();
+    let events = run.directory().events().expect("they can be read");
+    let texts = events.iter().filter(|event| &*event.kind == "control");
+    let texts: Vec<&str> = texts.map(|event| &*event.text).collect();
+    assert_eq!(texts, ["by the live view: stepped 10 ms"; 2]);
+}
