@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which is not part of the product.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo agents-pauses skip-loss iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz bpf miri sanitize soak scale demand scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo agents-pauses skip-loss iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-serve test-faults fuzz bpf miri sanitize soak scale demand scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -41,6 +41,10 @@ test-faults: packages-test .venv/ready test-programs ## The table of faults (doc
 test-report: packages-report build .venv/ready ## Every kind of page in Chromium, at two widths, light and dark: console, contrast, headings, keyboard; leaves pictures; and Chromium itself under the clock, in its sandbox
 	scripts/test-sandbox $(BINARY)
 	PATH="$$PWD/.venv/bin:$$PATH" scripts/test-report $(BINARY) runs/test-report
+
+test-serve: packages-report build .venv/ready ## The live view of a run that goes on, in Chromium: buttons, keys, a restarted server, six windows; its processor time and frames with 200 programs and 100 signals
+	PATH="$$PWD/.venv/bin:$$PATH" scripts/test-serve $(BINARY) runs/test-serve
+	scripts/serve-load $(BINARY) runs/test-serve
 
 fuzz: packages-test ## Every reader of bytes from outside under libFuzzer, FUZZ_S seconds each (60); nightly compiler
 	scripts/fuzz

@@ -7,7 +7,7 @@
         page.screenshot(Path("report.png"))
         page.said       # what stood on its console, as text
 
-Used by `scripts/test-report`.
+Used by `scripts/test-report` and `scripts/test-serve`.
 """
 
 import base64
@@ -172,4 +172,4 @@ class Page:
         self._browser.ask("Target.closeTarget", targetId=self._target)
 
 
-KEYS = {"Tab": 9, "ArrowRight": 39, "ArrowDown": 40}
+KEYS = {"Tab": 9, "ArrowRight": 39, "ArrowDown": 40, " ": 32, ".": 190}

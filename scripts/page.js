@@ -1,5 +1,5 @@
 // Returns a list of visible defects of a generated page, as sentences. Evaluated in the page by
-// scripts/test-report.
+// scripts/test-report and scripts/test-serve.
 (() => {
   const found = [];
   const say = (element, what) =>
@@ -62,7 +62,8 @@
     }
     return [255, 255, 255];
   };
-  const texts = [...document.querySelectorAll("body *")].filter((element) =>
+  // The title of a part of a drawing is shown by the browser itself.
+  const texts = [...document.querySelectorAll("body *:not(title)")].filter((element) =>
     [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim()));
   for (const element of texts) {
     const style = getComputedStyle(element);

@@ -14,9 +14,11 @@ pub use timeloom_bus::{
     MachineWire, Peer, PinNames, SystemTimeline, Udp, Wired, prove,
 };
 use timeloom_clock::Timeline;
-use timeloom_guest::{Controlled, HoldError, Session};
+use timeloom_guest::{Controlled, HoldError, HoldText, Session};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
+
+use crate::testbed::holds_of;
 
 /// Record of an agreed pause on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -307,6 +309,10 @@ impl Controlled for AgreedControl {
 
     fn is_agreed(&self) -> bool {
         true
+    }
+
+    fn holds(&self) -> Vec<HoldText> {
+        holds_of(&self.bus)
     }
 
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {

@@ -312,6 +312,12 @@ impl Scribe {
         }
     }
 
+    /// Passes all rows to their files, for a reader of the run directory.
+    pub(crate) fn flush(&self) {
+        // An error here must not change the run: the next row meets and reports it.
+        let _ = self.recorder.flush();
+    }
+
     /// Makes the run fail because results cannot be stored.
     pub(crate) fn failed(&self, what: &str) {
         self.reporter.failed("results", what);

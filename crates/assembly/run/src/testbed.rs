@@ -5,18 +5,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use timeloom_bus::{Bus, Hold, Testbed, TestbedError};
+use timeloom_bus::{Bus, Hold, Holder, Testbed, TestbedError};
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
-    Compute, Controlled, Grants, HoldError, HostRights, Root, Session, Stepped, Welcome,
+    Compute, Controlled, Grants, HoldError, HoldText, HostRights, Root, Session, Stepped, Welcome,
 };
 use timeloom_scenario::{Host, Plan};
+use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
 use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::names::Identities;
-use crate::record::Scribe;
+use crate::record::{LOCAL, Scribe};
 use crate::rights;
 use crate::simulated::Company;
 use crate::timelines::TimelineDaemon;
@@ -131,7 +132,8 @@ impl Keyboard {
                 grants,
                 hold: Mutex::new(None),
             }),
-            directory: directory.to_owned(),
+            // Clients have other working directories.
+            directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
             door: OnceLock::new(),
             engines: OnceLock::new(),
         }
@@ -326,12 +328,40 @@ impl Controlled for Keyboard {
         })
     }
 
+    fn holds(&self) -> Vec<HoldText> {
+        holds_of(&self.bus)
+    }
+
+    fn flush(&self) {
+        if let Some(door) = self.door.get() {
+            door.scribe.flush();
+        }
+    }
+
+    fn acted(&self, who: &str, effect: &str) {
+        if let Some(door) = self.door.get() {
+            let text = format!("by {who}: {effect}");
+            door.scribe.event(LOCAL, "clock", "control", &text);
+        }
+    }
+
     fn came_in(&self, host: &str, command: &str, what: &str, how: &str) {
         if let Some(door) = self.door.get() {
             let source = format!("from outside: {command}");
             door.scribe.event(host, &source, what, how);
         }
     }
+}
+
+/// Returns the holds on a bus as texts, the longest first.
+pub(crate) fn holds_of(bus: &Bus) -> Vec<HoldText> {
+    let now = wall_now();
+    let text = |holder: Holder| HoldText {
+        held_ns: (now - holder.since).as_ns(),
+        requester: holder.requester,
+        reason: holder.reason,
+    };
+    bus.holders().into_iter().map(text).collect()
 }
 
 /// Reason why the run rejects a request on its control socket.

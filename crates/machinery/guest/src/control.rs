@@ -2,6 +2,8 @@
 //! one JSON object per line, in both directions.
 //!
 //! - `protocol`: the messages; `client`: the client's side;
+//! - `watching`: a client that asks for the status again and again; `words`: spans and instants as
+//!   users write them;
 //! - `controlled`: the interface of a controlled session; `obey`: execution of requests;
 //! - `enter`: commands that a client starts on one of the session's hosts;
 //! - `until`, `until_hosts`: runs of a session or of hosts until a given instant;
@@ -23,6 +25,8 @@ pub(crate) mod protocol;
 mod stepped;
 mod until;
 mod until_hosts;
+mod watching;
+mod words;
 
 use std::fs;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -41,12 +45,14 @@ pub use granter::end_grants;
 pub use grants::{Grants, Lookout, Tally};
 use obey::obey;
 pub use protocol::{
-    Entry, HostRequest, HostText, ProcessText, Request, Response, Standing, StatusText,
+    Entry, HoldText, HostRequest, HostText, ProcessText, Request, Response, Standing, StatusText,
 };
 use protocol::{Lines, send};
 pub use stepped::SteppedSession;
 pub use until::run_until;
 pub use until_hosts::{HostTarget, run_hosts_until};
+pub use watching::Watching;
+pub use words::{When, WordError, parse_factor, parse_instant, parse_span};
 
 /// Opens the session's socket and serves it in a thread until the process ends.
 ///
@@ -101,7 +107,7 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
         .and_then(|held| held.stepped().map(|stepped| Arc::clone(stepped.grants())));
     let grants = |request: &Request| {
         matches!(
-            request,
+            request.inner(),
             Request::Attach | Request::Step { .. } | Request::RunUntil { .. }
         )
     };

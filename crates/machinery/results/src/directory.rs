@@ -478,7 +478,7 @@ fn table_name(table: &str) -> String {
     format!("{table}.parquet")
 }
 
-fn journal_name(table: &str) -> String {
+pub(crate) fn journal_name(table: &str) -> String {
     format!("journal/{table}.jsonl")
 }
 

@@ -75,6 +75,19 @@ impl RunDirectory {
         Ok(self.tree.path_of(REPORT))
     }
 
+    /// Returns the text of `report.html`; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// Fails if it is not a regular text file, or is too long.
+    pub fn report(&self) -> Result<Option<String>, ResultsError> {
+        self.tree.read_text(REPORT, REPORT_BYTES)
+    }
+
+    /// Returns true if there is a `report.html`.
+    pub fn has_report(&self) -> bool {
+        self.tree.has(REPORT)
+    }
+
     fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), ResultsError> {
         let mut text = serde_json::to_vec_pretty(value)
             .map_err(|error| ResultsError::malformed(&self.tree.path_of(name), error))?;
@@ -96,6 +109,10 @@ const REPORT: &str = "report.html";
 /// Maximum length of a JSON file that is read, in bytes. A manifest with 10,000 inputs has 3 MB. A
 /// parsed value takes about ten times as much memory as its text.
 pub(crate) const JSON_BYTES: u64 = 16 << 20;
+
+/// Maximum length, in bytes, of a report that is read. Its curves are decimated: one of a long run
+/// has some megabytes.
+const REPORT_BYTES: u64 = 64 << 20;
 
 /// Maximum length of a scenario that is read, in bytes. A parsed TOML value takes about fifty times
 /// as much memory as its text.

@@ -115,9 +115,9 @@ pub(crate) fn read<R: Row>(
     }
 }
 
-/// Parses a line into a row. A line without its newline is incomplete even if it looks complete:
-/// `12` may have been the beginning of `123`.
-fn parse<R: Row>(line: &[u8], interner: &mut Interner) -> Option<R> {
+/// Parses a row from its line. A line without its newline is torn even if it looks complete: `12`
+/// may have been `123`.
+pub(crate) fn parse<R: Row>(line: &[u8], interner: &mut Interner) -> Option<R> {
     let line = line.strip_suffix(b"\n")?;
     let values: Vec<Value> = serde_json::from_slice(line).ok()?;
     if values.len() != R::COLUMNS.len() {
@@ -150,8 +150,8 @@ fn bound(cell: &mut Cell) {
 
 const BUFFER_BYTES: usize = 64 * 1024;
 const TEXT_BYTES: usize = 32 * 1024;
-/// Maximum length of a line in bytes: eight texts of maximum length, each byte escaped as `\u0000`.
-const LINE_BYTES: u64 = 2 * 1024 * 1024;
+/// Room for eight texts of maximum length, each byte escaped as `\u0000`.
+pub(crate) const LINE_BYTES: u64 = 2 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {

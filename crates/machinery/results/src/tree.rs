@@ -74,6 +74,13 @@ impl Tree {
         self.path.join(name)
     }
 
+    /// Returns the device and the number of the directory.
+    pub(crate) fn identity(&self) -> Result<(u64, u64), ResultsError> {
+        let stat = rustix::fs::fstat(&self.root)
+            .map_err(|error| ResultsError::io(&self.path)(error.into()))?;
+        Ok((stat.st_dev, stat.st_ino))
+    }
+
     /// Returns true if the directory has an entry of this name, of any type.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.folder_of(name).is_ok_and(|(folder, last)| {

@@ -13,7 +13,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use clap::{Args, ValueEnum};
 use timeloom_exit::Failure;
-use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, serve};
+use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, parse_span, serve};
 use timeloom_run::agent::{
     AgreedControl, AgreedSession, Anchor, Bound, Bus, CommonTimeline, GpioPins, Key,
     MachineTimeline, MachineWire, OnSilence, Peer, PinNames, Secret, Serve, Settings,
@@ -21,7 +21,6 @@ use timeloom_run::agent::{
 };
 use timeloom_time::{Duration, Instant, Utc};
 
-use super::control::parse_span;
 use super::interruption::interruption;
 
 mod wire;

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use timeloom_exit::{Failure, say};
 use timeloom_guest::{
-    ControlError, HostRequest, HostText, ProcessText, Request, StatusText, connect, list_sessions,
+    ControlError, HostRequest, HostText, ProcessText, Request, StatusText, When, connect,
+    list_sessions, parse_factor, parse_instant, parse_span,
 };
-use timeloom_time::{Duration, ParseTimeError};
+use timeloom_time::Duration;
 
 /// Session to which a request is sent, and output format of its answer.
 #[derive(Args)]
@@ -144,16 +145,12 @@ pub(crate) struct Dilate {
 
 impl Dilate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let (all, hosts) = match self.factor {
-            f64::INFINITY => (Request::Pause, HostRequest::Pause),
-            // A single host cannot skip. The session refuses this request as an impossible factor.
-            0.0 => (
-                Request::Skip { on: true },
-                HostRequest::Dilate { factor: 0.0 },
-            ),
-            factor => (Request::Dilate { factor }, HostRequest::Dilate { factor }),
+        let hosts = match self.factor {
+            f64::INFINITY => HostRequest::Pause,
+            // A single host cannot skip: the session refuses zero as an impossible factor.
+            factor => HostRequest::Dilate { factor },
         };
-        self.whom.send(&all, hosts)
+        self.whom.send(&Request::dilate(self.factor), hosts)
     }
 }
 
@@ -207,41 +204,6 @@ impl RunUntil {
             HostRequest::RunUntil { at_ns, relative },
         )
     }
-}
-
-/// Instant of a session's clock, as given by the user.
-#[derive(Clone, Copy)]
-struct When {
-    at: Duration,
-    /// True if the time is relative to the present, false if it is relative to the session's
-    /// beginning.
-    relative: bool,
-}
-
-/// Parses a factor. A factor that is impossible is refused later, with the permitted range.
-pub(crate) fn parse_factor(text: &str) -> Result<f64, Failure> {
-    text.parse()
-        .map_err(|_| Failure::usage("write a number, such as `10` or `0.5`, or `inf`"))
-}
-
-pub(crate) fn parse_span(text: &str) -> Result<Duration, Failure> {
-    let span: Duration = text.parse().map_err(no_time)?;
-    if span <= Duration::ZERO {
-        return Err(Failure::usage("a span to run must be more than zero"));
-    }
-    Ok(span)
-}
-
-fn parse_instant(text: &str) -> Result<When, Failure> {
-    let (at, relative) = match text.strip_prefix('+') {
-        Some(span) => (parse_span(span)?, true),
-        None => (text.parse().map_err(no_time)?, false),
-    };
-    Ok(When { at, relative })
-}
-
-fn no_time(error: ParseTimeError) -> Failure {
-    Failure::usage(error)
 }
 
 /// Let time skip to the next event while every program waits

@@ -13,12 +13,12 @@ use rustix::process::{Pid, kill_process_group};
 use timeloom_exit::Failure;
 use timeloom_guest::{
     ClockOptions, CommandSpec, Compute, FileTimes, Grants, Guest, Lookout, Output, ProcFiles,
-    Session, SessionOptions, Stepped, SteppedSession, Tsc, end_grants, serve,
+    Session, SessionOptions, Stepped, SteppedSession, Tsc, end_grants, parse_factor, parse_span,
+    serve,
 };
 use timeloom_sys::command::{Signal, ignore};
 use timeloom_time::{Duration, Instant, Utc};
 
-use super::control::{parse_factor, parse_span};
 use super::inside;
 use super::terminal::Terminal;
 use super::who::Who;

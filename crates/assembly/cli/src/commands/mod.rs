@@ -24,6 +24,7 @@ mod ptp;
 mod report;
 mod run;
 mod schema;
+mod serve;
 mod sibling;
 mod sweep;
 mod table;
@@ -71,6 +72,7 @@ enum Command {
     New(new::New),
     Run(run::Run),
     Logs(logs::Logs),
+    Serve(serve::Serve),
     Agent(agent::Agent),
     Engine(engine::Engine),
     #[command(subcommand)]
@@ -113,6 +115,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
             | Command::Run(_)
             | Command::Agent(_)
             | Command::Engine(_)
+            | Command::Serve(_)
             | Command::Timeline(_)
             | Command::Vm(_)
     ) {
@@ -125,6 +128,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Shell(command) => command.run(),
         Command::New(command) => command.run(),
         Command::Logs(command) => command.run(),
+        Command::Serve(command) => command.run(),
         Command::Completions(command) => command.run(Arguments::command()),
         Command::Man(command) => command.run(Arguments::command()),
         Command::Ps(command) => command.run(),

@@ -14,13 +14,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use timeloom_exit::{Failure, say};
+use timeloom_guest::parse_span;
 use timeloom_publish::{NotShared, PageCounter, SharedCounter};
 use timeloom_sys::vsock;
 use timeloom_time::Duration;
 use timeloom_timeline_protocol::TimelineName;
 use timeloom_vm::{Agent, Link, Relay, RelayError, VSOCK_PORT, devices, monitor, qemu};
 
-use super::control::parse_span;
 use super::timeline::DirectoryArg;
 
 #[derive(Subcommand)]

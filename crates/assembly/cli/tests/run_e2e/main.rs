@@ -26,6 +26,7 @@ mod ieee13;
 mod ieee13_variants;
 mod ipv6;
 mod late_share;
+mod live_view;
 mod lost_frames;
 mod mistakes;
 mod openflow;

@@ -157,9 +157,9 @@ fn read_answer(
     }
 }
 
-/// Time within which a session must answer a query. Unless the machine is overloaded, a running
-/// session needs some milliseconds.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time within which a session must answer a query. A running session needs some milliseconds, if
+/// the machine is not overloaded.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 enum Broken {
     Silent,

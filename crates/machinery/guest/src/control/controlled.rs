@@ -10,6 +10,7 @@ use timeloom_sys::rights::Rights;
 
 use crate::control::error::HoldError;
 use crate::control::grants::Grants;
+use crate::control::protocol::HoldText;
 use crate::enter::identity::Identity;
 use crate::enter::root::Root;
 use crate::session::Session;
@@ -75,6 +76,14 @@ pub trait Controlled: Send + Sync {
     fn welcome(&self, _host: &str) -> Result<Welcome, HoldError> {
         Ok(Welcome::default())
     }
+    /// Returns the present holds on the pause, the longest first.
+    fn holds(&self) -> Vec<HoldText> {
+        Vec::new()
+    }
+    /// Passes recorded rows to their files, for a reader of the results.
+    fn flush(&self) {}
+    /// Reports a request that a named requester made, and that was executed.
+    fn acted(&self, _who: &str, _effect: &str) {}
     /// Records that a client's command on a host has started (`"start"`) or ended (`"end"`, with
     /// its status).
     fn came_in(&self, _host: &str, _command: &str, _what: &str, _how: &str) {}

@@ -89,6 +89,8 @@ pub(crate) enum Refusal {
          or say mode = \"stepped\" under [time] in its scenario"
     )]
     NotStepped,
+    #[error("`by` names the requester of another request, and not of one with a name already")]
+    ByTwice,
     #[error("`enter` is the first request of a connection, and its last")]
     EnterAlone,
     #[error(

@@ -16,6 +16,9 @@ pub(crate) fn obey<C: Controlled>(
     controlled: &Weak<C>,
     request: Request,
 ) -> Result<Response, Refusal> {
+    if let Request::By { who, request } = request {
+        return obey_as(controlled, &who, *request);
+    }
     let lists = request == Request::Query;
     let names_all = lists || matches!(request, Request::Host { .. });
     let stopped_after = carry_out(controlled, request)?;
@@ -25,6 +28,7 @@ pub(crate) fn obey<C: Controlled>(
     let status = session.status();
     Ok(Response::Ok(StatusText {
         stopped_after_ns: stopped_after.map(Duration::as_ns),
+        holds: controlled.holds(),
         directory: controlled.directory().map(Path::to_owned),
         processes: listed.map(|all| all.into_iter().map(ProcessText::from).collect()),
         ..match names_all {
@@ -33,6 +37,32 @@ pub(crate) fn obey<C: Controlled>(
         }
     }))
 }
+
+/// Executes a request of a named requester, and records it.
+fn obey_as<C: Controlled>(
+    controlled: &Weak<C>,
+    who: &str,
+    request: Request,
+) -> Result<Response, Refusal> {
+    if matches!(request, Request::By { .. }) {
+        return Err(Refusal::ByTwice);
+    }
+    let effect = request.effect();
+    let response = obey(controlled, request)?;
+    record(controlled, who, effect.as_deref());
+    Ok(response)
+}
+
+/// Records the effect of a request that was executed.
+pub(super) fn record<C: Controlled>(controlled: &Weak<C>, who: &str, effect: Option<&str>) {
+    if let (Some(controlled), Some(effect)) = (controlled.upgrade(), effect) {
+        let who: String = who.chars().take(LONGEST_NAME).collect();
+        controlled.acted(&who, effect);
+    }
+}
+
+/// Maximum length of a requester's name in an event, in characters.
+const LONGEST_NAME: usize = 80;
 
 /// Executes a request. If the session was to stop at an instant, returns the time from the stop of
 /// the clock to the stop of all processes.
@@ -69,6 +99,8 @@ fn carry_out<C: Controlled>(
         Request::Hold { .. } => return Err(Refusal::HoldBeside),
         Request::Dilate { factor } => session.dilate(factor)?,
         Request::Query => {}
+        Request::Watch => held.flush(),
+        Request::By { .. } => return Err(Refusal::ByTwice),
         Request::Register { pid } => session.register(pid)?,
         Request::Unregister { pid } => session.unregister(pid)?,
         Request::Leave { engine } => held.leave(&engine)?,

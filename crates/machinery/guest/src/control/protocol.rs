@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use timeloom_time::Duration;
 
 use crate::clock::HostTime;
 use crate::control::error::Refusal;
@@ -61,6 +62,16 @@ pub enum Request {
     },
     /// Return the status with the list of processes.
     Query,
+    /// Return the status without the processes, after passing recorded rows to their files: for a
+    /// reader that shows a run while it goes on, several times a second.
+    Watch,
+    /// Execute a request and record it as an event, with the name of its requester.
+    By {
+        /// Name of the requester, such as `the live view`.
+        who: String,
+        /// Request to execute; not one of this kind.
+        request: Box<Request>,
+    },
     /// Attach a running process to the session.
     Register {
         /// Process identifier.
@@ -149,6 +160,9 @@ pub struct StatusText {
     /// Present after a grant: information for the granter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<Standing>,
+    /// Present holds on the pause, the longest first, if the session has a pause bus.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<HoldText>,
     /// Hosts of the session, in an answer to a query or to a request for hosts. Other answers
     /// contain only the hosts whose own time differs from the session's: a client that changes the
     /// time of a thousand hosts need not wait until all are listed.
@@ -170,6 +184,17 @@ pub struct Standing {
     pub ended: bool,
     /// Number of grants so far.
     pub grants: u64,
+}
+
+/// Hold on a session's pause.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct HoldText {
+    /// Name of its requester: a plant, `user`, `granter`.
+    pub requester: String,
+    /// Purpose of the hold.
+    pub reason: String,
+    /// Wall time since the hold was granted.
+    pub held_ns: i64,
 }
 
 /// Process of a session, in the form for the protocol.
@@ -199,6 +224,34 @@ impl From<Process> for ProcessText {
     }
 }
 
+impl Request {
+    /// Returns the request to execute, without its requester's name.
+    pub(crate) fn inner(&self) -> &Self {
+        match self {
+            Self::By { request, .. } => request,
+            other => other,
+        }
+    }
+
+    /// Returns the effect of this request in words, if it is worth an event.
+    pub(crate) fn effect(&self) -> Option<String> {
+        let span = |ns: i64| Duration::from_ns(ns);
+        Some(match self {
+            Self::Pause => "paused".to_owned(),
+            Self::Resume => "resumed".to_owned(),
+            Self::Dilate { factor } => format!("dilation set to {factor}"),
+            Self::Step { span_ns } => format!("stepped {}", span(*span_ns)),
+            Self::RunUntil { at_ns, relative } => match relative {
+                true => format!("ran for {}", span(*at_ns)),
+                false => format!("ran until {}", span(*at_ns)),
+            },
+            Self::Skip { on: true } => "skipping switched on".to_owned(),
+            Self::Skip { on: false } => "skipping switched off".to_owned(),
+            _ => return None,
+        })
+    }
+}
+
 impl From<Refusal> for Response {
     fn from(refusal: Refusal) -> Self {
         Self::Error(refusal.to_string())
@@ -219,6 +272,7 @@ impl From<Status> for StatusText {
             directory: None,
             stopped_after_ns: None,
             standing: None,
+            holds: Vec::new(),
             hosts: status.hosts.into_iter().map(HostText::from).collect(),
             processes: None,
         }

@@ -51,7 +51,7 @@ pub(super) fn section(
         out,
         &format!("What was done in the run “{}”, and what moved.", run.label),
         "Bars are attacks as the scenario labels them; each stroke is an event: a frame that lied about its sender (told \
-         once a second while it goes on), an alarm, a write to a device. Below, on the same axis, the signals that \
+         once a second while it goes on), an alarm, a write to a device, an action on the clock by hand. Below, on the same axis, the signals that \
          changed most after the onset.",
     );
     moments(out, run);

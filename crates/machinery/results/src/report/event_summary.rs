@@ -10,8 +10,15 @@ use crate::{DeviceWrite, EventRow, ResultsError, RunDirectory};
 
 /// Kind of an event for a frame with a spoofed sender.
 const SPOOFED: &str = "spoofed";
-/// Kinds of the events that the summary covers.
-const KINDS: [&str; 5] = [DeviceWrite::KIND, SPOOFED, "violation", "trouble", "alarm"];
+/// Kinds of reported events.
+const KINDS: [&str; 6] = [
+    DeviceWrite::KIND,
+    SPOOFED,
+    "violation",
+    "trouble",
+    "alarm",
+    "control",
+];
 
 /// Summary of a run's events.
 #[derive(Default)]

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use timeloom_exit::Failure;
+use timeloom_guest::parse_span;
 use timeloom_run::agent::{AgreedSession, Alone, GpioPins, LineSettings, MachineWire, Udp, Wired};
 use timeloom_time::Duration;
-
-use super::parse_span;
 
 /// Timeouts of an agent for its end of the wire.
 #[derive(Args)]

@@ -1,0 +1,142 @@
+//! The live view: a web page that shows runs, those that go on and those that have ended.
+//!
+//! - `access`: tokens, cookies, and the origins that may ask;
+//! - `web`: the pages, the list of runs, the actions, and the socket of each page;
+//! - `live`: the state of a run, read from its directory and its control socket, and the
+//!   differences that each page gets.
+//!
+//! A run does not depend on this crate: the server is a reader of run directories and a client of
+//! control sockets, in a process of its own and of low priority. It opens files of a run by
+//! `timeloom-results` only, which follows no link and reads bounded lengths, and every length that
+//! comes from a run is bounded here once more before it is kept.
+//!
+//! It is used by `timeloom serve`.
+#![forbid(unsafe_code)]
+
+mod access;
+mod error;
+mod live;
+mod web;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use timeloom_results::Library;
+use tokio::net::TcpListener;
+
+use access::Access;
+pub use error::ServeError;
+use live::Watchers;
+
+/// Settings of a server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Directory below which runs are shown.
+    pub directory: PathBuf,
+    /// Address to listen on: of the loopback interface.
+    pub listen: SocketAddr,
+    /// True if no page may act on a run.
+    pub read_only: bool,
+}
+
+/// Server that listens, and has not answered yet.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    state: web::State,
+}
+
+impl Server {
+    /// Opens the directory and the address. Needs a runtime of tokio.
+    ///
+    /// # Errors
+    /// Fails if there is no such directory, if the address is not of the loopback interface, if it
+    /// is taken, or if the kernel has no random numbers.
+    pub async fn bind(options: &Options) -> Result<Self, ServeError> {
+        if !options.listen.ip().is_loopback() {
+            return Err(ServeError::NotLoopback(options.listen));
+        }
+        let library = Library::open(&options.directory).map_err(ServeError::Directory)?;
+        let listener = TcpListener::bind(options.listen).await;
+        let listener = listener.map_err(|source| ServeError::Listen {
+            address: options.listen,
+            source,
+        })?;
+        let address = listener.local_addr().map_err(|source| ServeError::Listen {
+            address: options.listen,
+            source,
+        })?;
+        let access = Access::new(address.port(), options.read_only).map_err(ServeError::Random)?;
+        Ok(Self {
+            listener,
+            address,
+            state: web::State {
+                access: Arc::new(access),
+                watchers: Arc::new(Watchers::new(library)),
+            },
+        })
+    }
+
+    /// Returns the address of the page that may act on runs; `None` if no page may.
+    pub fn url(&self) -> Option<String> {
+        let token = self.state.access.acting_token()?;
+        Some(format!("{}/#token={token}", self.origin()))
+    }
+
+    /// Returns the address of the page that only shows runs.
+    pub fn read_only_url(&self) -> String {
+        let token = self.state.access.reading_token();
+        format!("{}/#token={token}", self.origin())
+    }
+
+    /// Returns the address on which the server listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until the process ends.
+    ///
+    /// # Errors
+    /// Fails if no connection can be accepted any more.
+    pub async fn run(self) -> Result<(), ServeError> {
+        let address = self.address;
+        axum::serve(self.listener, web::router(self.state))
+            .await
+            .map_err(|source| ServeError::Listen { address, source })
+    }
+
+    fn origin(&self) -> String {
+        match self.address.ip() {
+            IpAddr::V4(ip) => format!("http://{ip}:{}", self.address.port()),
+            IpAddr::V6(ip) => format!("http://[{ip}]:{}", self.address.port()),
+        }
+    }
+}
+
+/// Serves until the process ends, with low priority, on the calling thread. Calls `announce` once
+/// the server listens.
+///
+/// # Errors
+/// Fails like [`Server::bind`] and [`Server::run`].
+pub fn serve(options: &Options, announce: impl FnOnce(&Server)) -> Result<(), ServeError> {
+    // Threads that are started later inherit it. Where it is refused, the server has the priority
+    // of its caller.
+    let _ = rustix::process::setpriority_process(None, PRIORITY);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(MOST_THREADS)
+        .build()
+        .map_err(ServeError::Runtime)?;
+    runtime.block_on(async {
+        let server = Server::bind(options).await?;
+        announce(&server);
+        server.run().await
+    })
+}
+
+/// Nice value of the server: programs of a run go first.
+const PRIORITY: i32 = 10;
+/// Maximum number of threads that read files or wait for a session's answer.
+const MOST_THREADS: usize = 32;

@@ -1,0 +1,296 @@
+//! The state of a run as pages get it. Times are virtual seconds unless a name says otherwise.
+
+use serde::Serialize;
+use timeloom_guest::StatusText;
+use timeloom_results::{
+    Check, EventRow, LabelRow, Manifest, Outcome, ResultsError, format_rfc3339,
+};
+use timeloom_time::Instant;
+
+/// Run in the list of runs.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Listed {
+    /// Name below the directory.
+    pub(crate) run: String,
+    /// Name of the scenario.
+    pub(crate) scenario: String,
+    pub(crate) state: State,
+    pub(crate) virtual_s: f64,
+    /// RFC 3339.
+    pub(crate) started: String,
+    /// Reasons against trusting it, each with its remedy; `None` while it goes on.
+    pub(crate) untrusted: Option<Vec<String>>,
+    /// Numbers of checks that passed and that failed.
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+    pub(crate) culprit: Option<String>,
+    pub(crate) has_report: bool,
+    /// Reason why the run cannot be read.
+    pub(crate) error: Option<String>,
+}
+
+impl Listed {
+    /// Returns the entry of a run that cannot be read.
+    pub(crate) fn unreadable(run: String, error: &ResultsError) -> Self {
+        Self {
+            run,
+            scenario: String::new(),
+            state: State::Unreadable,
+            virtual_s: 0.0,
+            started: String::new(),
+            untrusted: None,
+            passed: 0,
+            failed: 0,
+            culprit: None,
+            has_report: false,
+            error: Some(bounded(&error.to_string())),
+        }
+    }
+}
+
+/// State of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    /// Its session answers.
+    Running,
+    /// It reached its end.
+    Done,
+    /// A part of it failed.
+    Failed,
+    /// A user ended it.
+    Interrupted,
+    /// It has no session and no end: it begins, writes its results, or was killed.
+    Unfinished,
+    /// Its directory cannot be read.
+    Unreadable,
+}
+
+impl State {
+    /// Returns the state of a run by its manifest.
+    pub(crate) fn of(outcome: Outcome, has_session: bool) -> Self {
+        match outcome {
+            _ if has_session => Self::Running,
+            Outcome::Running => Self::Unfinished,
+            Outcome::Done => Self::Done,
+            Outcome::Failed => Self::Failed,
+            Outcome::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
+/// Properties of a run that seldom change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct RunView {
+    pub(crate) run: String,
+    pub(crate) scenario: String,
+    pub(crate) state: State,
+    pub(crate) started: String,
+    pub(crate) seed: u64,
+    pub(crate) time_mode: String,
+    pub(crate) culprit: Option<String>,
+    pub(crate) untrusted: Option<Vec<String>>,
+    pub(crate) degraded: Vec<String>,
+    pub(crate) checks: Vec<CheckView>,
+    pub(crate) has_report: bool,
+    /// Reasons why the page does not show all.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// Check of the scenario.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct CheckView {
+    pub(crate) name: String,
+    /// `passed`, `failed`, or `not applicable`.
+    pub(crate) verdict: &'static str,
+    pub(crate) explanation: String,
+}
+
+/// Clock of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct ClockView {
+    pub(crate) virtual_s: f64,
+    pub(crate) wall_s: f64,
+    pub(crate) paused_s: f64,
+    pub(crate) paused: bool,
+    pub(crate) dilation: f64,
+    pub(crate) skipping: bool,
+    /// Virtual seconds per wall second, over the last second or two; `None` if it is not known.
+    pub(crate) rate: Option<f64>,
+    pub(crate) holds: Vec<HoldView>,
+}
+
+/// Hold on the pause of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct HoldView {
+    pub(crate) requester: String,
+    pub(crate) reason: String,
+    /// Wall time.
+    pub(crate) held_s: f64,
+}
+
+/// Host of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct HostView {
+    pub(crate) name: String,
+    pub(crate) behind_s: f64,
+    pub(crate) paused: bool,
+    pub(crate) dilation: f64,
+}
+
+/// Program of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct ProgramView {
+    pub(crate) host: String,
+    pub(crate) name: String,
+    /// `running`, `ready`, or `ended`.
+    pub(crate) state: &'static str,
+    pub(crate) since_s: f64,
+    /// Command, or cause of the end.
+    pub(crate) text: String,
+}
+
+/// Event of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct EventView {
+    pub(crate) t_s: f64,
+    pub(crate) host: String,
+    pub(crate) source: String,
+    pub(crate) kind: String,
+    pub(crate) text: String,
+}
+
+/// Attack of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct AttackView {
+    pub(crate) name: String,
+    pub(crate) technique: String,
+    pub(crate) target: String,
+    pub(crate) start_s: f64,
+    /// `None` if it has not ended.
+    pub(crate) end_s: Option<f64>,
+}
+
+impl RunView {
+    /// Returns what the manifest says about a run.
+    pub(crate) fn of(run: &str, manifest: &Manifest, has_session: bool) -> Self {
+        let has_ended = manifest.outcome != Outcome::Running;
+        Self {
+            run: run.to_owned(),
+            scenario: bounded(&manifest.name),
+            state: State::of(manifest.outcome, has_session),
+            started: format_rfc3339(manifest.started),
+            seed: manifest.seed,
+            time_mode: bounded(&manifest.time_mode),
+            culprit: manifest.culprit.as_deref().map(bounded),
+            untrusted: has_ended.then(|| all_bounded(&manifest.untrusted)),
+            degraded: all_bounded(&manifest.degraded_modes),
+            checks: Vec::new(),
+            has_report: false,
+            remarks: Vec::new(),
+        }
+    }
+}
+
+impl CheckView {
+    pub(crate) fn of(check: &Check) -> Self {
+        Self {
+            name: bounded(&check.name),
+            verdict: match (check.applies, check.passed) {
+                (false, _) => "not applicable",
+                (true, true) => "passed",
+                (true, false) => "failed",
+            },
+            explanation: bounded(&check.explanation),
+        }
+    }
+}
+
+impl ClockView {
+    /// Returns the clock of a session that goes on.
+    pub(crate) fn of(status: &StatusText, rate: Option<f64>) -> Self {
+        let hold = |hold: &timeloom_guest::HoldText| HoldView {
+            requester: bounded(&hold.requester),
+            reason: bounded(&hold.reason),
+            held_s: seconds(hold.held_ns),
+        };
+        Self {
+            virtual_s: seconds(status.virtual_ns),
+            wall_s: seconds(status.wall_ns),
+            paused_s: seconds(status.paused_total_ns),
+            paused: status.paused,
+            dilation: status.dilation,
+            skipping: status.skipping,
+            rate,
+            holds: status.holds.iter().take(MOST_ITEMS).map(hold).collect(),
+        }
+    }
+
+    /// Returns the clock of a run that has ended.
+    pub(crate) fn at_the_end(manifest: &Manifest) -> Self {
+        let (virtual_s, wall_s) = (
+            manifest.virtual_duration.as_s_f64(),
+            manifest.wall_duration.as_s_f64(),
+        );
+        Self {
+            virtual_s,
+            wall_s,
+            paused_s: manifest.paused_total.as_s_f64(),
+            paused: true,
+            dilation: 1.0,
+            skipping: false,
+            rate: (wall_s > 0.0).then(|| virtual_s / wall_s),
+            holds: Vec::new(),
+        }
+    }
+}
+
+impl EventView {
+    pub(crate) fn of(row: &EventRow) -> Self {
+        Self {
+            t_s: seconds(row.t_virtual.as_ns()),
+            host: bounded(&row.host),
+            source: bounded(&row.source),
+            kind: bounded(&row.kind),
+            text: bounded(&row.text),
+        }
+    }
+}
+
+impl AttackView {
+    pub(crate) fn of(row: &LabelRow) -> Self {
+        Self {
+            name: bounded(&row.attack),
+            technique: bounded(&row.technique),
+            target: bounded(&row.target),
+            start_s: seconds(row.start.as_ns()),
+            end_s: (row.end != Instant::FAR_FUTURE).then(|| seconds(row.end.as_ns())),
+        }
+    }
+}
+
+/// Returns a time in seconds, to a microsecond, which keeps its text short.
+pub(crate) fn seconds(ns: i64) -> f64 {
+    (ns / 1000) as f64 / 1e6
+}
+
+/// Returns the beginning of a text from a run.
+pub(crate) fn bounded(text: &str) -> String {
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn all_bounded(texts: &[impl std::ops::Deref<Target = str>]) -> Vec<String> {
+    texts
+        .iter()
+        .take(MOST_ITEMS)
+        .map(|text| bounded(text))
+        .collect()
+}
+
+/// Maximum length of a text from a run, in characters.
+const MOST_CHARACTERS: usize = 1000;
+/// Maximum number of reasons, checks and holds.
+pub(crate) const MOST_ITEMS: usize = 100;

@@ -1,0 +1,146 @@
+//! Actions of pages on a run, by its control socket.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State as Shared};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use serde::Deserialize;
+use timeloom_guest::{
+    ControlError, Request, StatusText, WordError, connect, parse_factor, parse_instant, parse_span,
+};
+
+use crate::access::{Rights, refuse};
+use crate::live::{Watchers, find_session};
+use crate::web::{Limits, State, Which};
+
+/// Action of a page; texts are those of the command line.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "op", rename_all = "kebab-case")]
+pub(super) enum Action {
+    Pause,
+    Resume,
+    Step { span: String },
+    RunUntil { instant: String },
+    Dilate { factor: String },
+}
+
+impl Action {
+    fn request(&self) -> Result<Request, WordError> {
+        Ok(match self {
+            Self::Pause => Request::Pause,
+            Self::Resume => Request::Resume,
+            Self::Step { span } => Request::Step {
+                span_ns: parse_span(span.trim())?.as_ns(),
+            },
+            Self::RunUntil { instant } => {
+                let when = parse_instant(instant.trim())?;
+                Request::RunUntil {
+                    at_ns: when.at.as_ns(),
+                    relative: when.relative,
+                }
+            }
+            Self::Dilate { factor } => Request::dilate(parse_factor(factor.trim())?),
+        })
+    }
+}
+
+/// Executes an action, and answers when it is done: a step of an hour takes its time.
+pub(super) async fn act(
+    Shared(state): Shared<State>,
+    Extension(rights): Extension<Rights>,
+    Extension(limits): Extension<Arc<Limits>>,
+    Query(which): Query<Which>,
+    Json(action): Json<Action>,
+) -> Response {
+    if rights != Rights::Act {
+        return refuse(
+            StatusCode::FORBIDDEN,
+            "this page only shows; the other address that `timeloom serve` printed may act",
+        );
+    }
+    let request = match action.request() {
+        Ok(request) => request,
+        Err(error) => return refuse(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()),
+    };
+    // A pause must get through while steps go on.
+    let is_long = matches!(request, Request::Step { .. } | Request::RunUntil { .. });
+    let permit = match is_long {
+        true => limits.long_actions.try_acquire(),
+        false => limits.short_actions.try_acquire(),
+    };
+    let Ok(_permit) = permit else {
+        return refuse(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many actions are under way; pause the run, which ends steps early",
+        );
+    };
+    let send = move || send(&state.watchers, &which.run, request);
+    match tokio::task::spawn_blocking(send).await {
+        Ok(Ok(status)) => Json(serde_json::json!({
+            "virtual_s": status.virtual_ns as f64 / 1e9,
+            "paused": status.paused,
+        }))
+        .into_response(),
+        Ok(Err(error)) => refuse(StatusCode::CONFLICT, &error.to_string()),
+        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+/// Reason why an action was not executed.
+#[derive(Debug, thiserror::Error)]
+enum ActError {
+    #[error(transparent)]
+    Results(#[from] timeloom_results::ResultsError),
+    #[error("the run does not go on: no session writes it")]
+    NoSession,
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
+
+fn send(watchers: &Watchers, run: &str, request: Request) -> Result<StatusText, ActError> {
+    let run = watchers.library.run(run)?;
+    let (watching, _) = find_session(&run).ok_or(ActError::NoSession)?;
+    let request = Request::By {
+        who: "the live view".to_owned(),
+        request: Box::new(request),
+    };
+    Ok(connect(Some(watching.session()), &request)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(json: &str) -> Result<Request, String> {
+        let action: Action = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        action.request().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn words_are_those_of_the_command_line() {
+        assert_eq!(request(r#"{"op":"pause"}"#), Ok(Request::Pause));
+        let step = request(r#"{"op":"step","span":" 10 ms "}"#);
+        assert_eq!(
+            step,
+            Ok(Request::Step {
+                span_ns: 10_000_000
+            })
+        );
+        let until = request(r#"{"op":"run-until","instant":"+1.5 s"}"#);
+        let (at_ns, relative) = (1_500_000_000, true);
+        assert_eq!(until, Ok(Request::RunUntil { at_ns, relative }));
+        let dilate = request(r#"{"op":"dilate","factor":"inf"}"#);
+        assert_eq!(dilate, Ok(Request::Pause));
+        for wrong in [
+            r#"{"op":"step","span":"0 s"}"#,
+            r#"{"op":"step","span":"soon"}"#,
+            r#"{"op":"dilate","factor":"x"}"#,
+            r#"{"op":"enter","command":["sh"]}"#,
+            r#"{"op":"step"}"#,
+        ] {
+            assert!(request(wrong).is_err(), "{wrong}");
+        }
+    }
+}

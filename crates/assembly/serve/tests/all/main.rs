@@ -1,0 +1,6 @@
+//! The live view as browsers and hostile pages meet it: requests over a socket.
+
+mod access;
+mod hostile;
+mod socket;
+mod support;
