@@ -20,6 +20,7 @@
 //!   in front of any network card: its own programs are throttled by their sockets instead of
 //!   losing data. (With a short queue, a TCP connection would sometimes lose 180 segments at its
 //!   start before they left the host.)
+//!
 //! A frame that arrives at a full bucket is sent at once, and not after its own serialisation time.
 //! The link therefore has the rate of a wire, but not its serialisation delay for the first frame
 //! after a pause.
