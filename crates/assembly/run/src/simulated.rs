@@ -19,7 +19,9 @@ use std::thread::JoinHandle;
 use timeloom_fabric::Fabric;
 use timeloom_guest::Clock;
 use timeloom_net::{Node, Owner};
-use timeloom_portal::{Address, Arrive, Follow, PacketOptions, PacketPort, Port, Portals, Tap};
+use timeloom_portal::{
+    Address, Arrive, EngineGroup, Follow, PacketOptions, PacketPort, Port, Portals, Tap,
+};
 use timeloom_results::Caveat;
 use timeloom_results::{NodeKind, RunDirectory, Topology};
 use timeloom_scenario::{EngineFailure, Fault, Mode, NETWORK, Parts, Plan, Simulated};
@@ -53,6 +55,8 @@ pub(crate) struct Network {
     parts: Option<Parts>,
     /// Group of engines that are processes.
     company: Option<Arc<Company>>,
+    /// Engines that announce their next event, where time skips or is granted.
+    group: Option<EngineGroup>,
     idle: Arc<AtomicBool>,
 }
 
@@ -62,13 +66,11 @@ enum Seat {
     Process(Process),
 }
 
-/// Clock of the session, for an emulation that follows it.
+/// Clock of the session, for emulations that follow it and for the group that they form.
 #[derive(Clone)]
 struct SessionClock {
     clock: Arc<Clock>,
     idle: Arc<AtomicBool>,
-    /// True if the next event must be known, for skipping or for granting time.
-    announces: bool,
 }
 
 impl Follow for SessionClock {
@@ -81,10 +83,8 @@ impl Follow for SessionClock {
     }
 
     fn asleep(&self, next: Option<Instant<Virtual>>) {
-        if self.announces {
-            self.clock.announce(next);
-            self.idle.store(true, Ordering::SeqCst);
-        }
+        self.clock.announce(next);
+        self.idle.store(true, Ordering::SeqCst);
     }
 
     fn awake(&self) {
@@ -141,6 +141,7 @@ impl Network {
             traffic,
             parts: simulated.parts.clone(),
             company: None,
+            group: None,
             idle: Arc::new(AtomicBool::new(false)),
         };
         let settings = plan.network.as_ref().and_then(|it| it.engines.as_ref());
@@ -168,8 +169,12 @@ impl Network {
         let follow = SessionClock {
             clock: Arc::clone(around.clock),
             idle: Arc::clone(&self.idle),
-            announces: plan.time.skips() || plan.time.mode == Mode::Stepped,
         };
+        let announces = plan.time.skips() || plan.time.mode == Mode::Stepped;
+        // An agent has one of the engines. Time does not skip there.
+        let engines = several.map_or(1, |parts| parts.cut().engines());
+        let group = || EngineGroup::new(engines, Box::new(follow.clone()));
+        self.group = announces.then(group);
         for (here, speaker) in speakers {
             let engine = Engine {
                 plan,
@@ -187,8 +192,9 @@ impl Network {
                 }
                 _ => lines.as_mut().map(|lines| engines::ways(lines.of(here))),
             };
+            let group = self.group.as_ref();
             let pacing = Pacing {
-                announces: follow.announces,
+                member: group.map(|group| group.member(here)),
                 clock: Box::new(follow.clone()),
                 civil_start: around.civil_start,
             };
@@ -196,6 +202,7 @@ impl Network {
             let noted = around.scribe.clone();
             let outlets = Outlets {
                 capture: captures.of_engine(),
+                passed: captures.progress(here),
                 sample: Box::new(move |at, world, adjacencies| {
                     speaker.saw(at, view.look(at, world, adjacencies));
                 }),
@@ -286,15 +293,17 @@ impl Network {
     }
 
     /// Returns a function that lets the network run ahead of a stopped clock; see
-    /// `portal::Emulation::ahead`.
+    /// `portal::EngineGroup::ahead`.
     pub(crate) fn ahead(
         &self,
     ) -> Option<impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<>> {
-        match &self.seats.first()?.1 {
-            Seat::Thread(running) => Some(running.emulation.ahead()),
+        let engines = self.seats.iter().filter_map(|(_, seat)| match seat {
+            Seat::Thread(running) => Some(&running.emulation),
             // Time does not skip with engines in processes.
             Seat::Process(_) => None,
-        }
+        });
+        let engines: Vec<_> = engines.collect();
+        Some(self.group.as_ref()?.ahead(&engines))
     }
 
     /// Ends the network; records its events and returns reasons why the results cannot be trusted.

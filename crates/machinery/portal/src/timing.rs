@@ -25,13 +25,13 @@ pub trait Follow: Send {
         (self.map(), Instant::FAR_FUTURE)
     }
 
-    /// Reports that the emulation is about to sleep until virtual time `next` (`None`: until input
-    /// arrives). For clocks that skip.
+    /// Reports that all engines of a group ([`crate::EngineGroup`]) are asleep until virtual time
+    /// `next` (`None`: until input arrives). For clocks that skip.
     fn asleep(&self, next: Option<Instant<Virtual>>) {
         let _ = next;
     }
 
-    /// Reports that the emulation is running again.
+    /// Reports that one of them is running again.
     fn awake(&self) {}
 }
 

@@ -10,7 +10,9 @@ use timeloom_net::{Node, Owner, World};
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
-use timeloom_portal::{Capture, Died, Emulation, Follow, Options, Portals, Report, Sample, Timing};
+use timeloom_portal::{
+    Capture, Died, Emulation, Follow, Member, Options, Passed, Portals, Report, Sample, Timing,
+};
 use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
@@ -36,6 +38,8 @@ pub(super) struct Engine<'a> {
 /// Destinations of an engine's samples and messages.
 pub(super) struct Outlets {
     pub(super) capture: Option<Capture>,
+    /// Receives the progress of the captures.
+    pub(super) passed: Option<Passed>,
     pub(super) sample: Sample,
     pub(super) note: Box<dyn Fn(&Note) + Send>,
     pub(super) died: Died,
@@ -44,8 +48,8 @@ pub(super) struct Outlets {
 /// Clock that an engine follows.
 pub(super) struct Pacing {
     pub(super) clock: Box<dyn Follow>,
-    /// True if the next event must be known, for skipping or for granting time.
-    pub(super) announces: bool,
+    /// Place among the engines whose next event must be known, for skipping or for granting time.
+    pub(super) member: Option<Member>,
     /// True time at virtual zero.
     pub(super) civil_start: Instant<Utc>,
 }
@@ -107,8 +111,10 @@ impl Engine<'_> {
         let mut options = Options {
             watch: captures::ports(plan, simulated),
             capture: outlets.capture,
+            passed: outlets.passed,
             // If skipping or grants move time, the processor may sleep until they do.
-            awake: !pacing.announces,
+            awake: pacing.member.is_none(),
+            group: pacing.member,
             sample: Some((network_signals::every(plan), outlets.sample)),
             died: Some(outlets.died),
             ..Options::default()

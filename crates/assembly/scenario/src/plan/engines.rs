@@ -48,7 +48,8 @@ pub struct Engines {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineMode {
-    /// Engines do not wait for each other: a late packet is handled at once, and counted.
+    /// Engines do not wait for each other: a late packet is handled at once, and counted. Not
+    /// where time skips or is granted.
     #[default]
     Free,
     /// No engine advances beyond the time promised by the others: no packet is late.

@@ -22,6 +22,8 @@ pub(crate) struct Neighbour {
     into: Batch,
     /// Instant before which nothing more arrives.
     safe: Instant<Virtual>,
+    /// True if the last reception left no packet in the ring.
+    drained: bool,
     present: bool,
     /// True after a farewell.
     parted: bool,
@@ -41,6 +43,7 @@ impl Neighbour {
             out: Batch::default(),
             into: Batch::default(),
             safe: Instant::ZERO,
+            drained: true,
             present: false,
             parted: false,
             spoke: None,
@@ -81,7 +84,8 @@ impl Neighbour {
         let promised = self.ring.theirs.promise.made();
         self.ring.take(BUDGET, &mut self.into);
         // Packets left in the ring may arrive sooner.
-        if self.into.packets.len() < BUDGET {
+        self.drained = self.into.packets.len() < BUDGET;
+        if self.drained {
             self.safe = promised;
         }
         if !self.into.packets.is_empty() {
@@ -145,6 +149,11 @@ impl Neighbour {
         } else {
             Instant::FAR_FUTURE
         }
+    }
+
+    /// Returns true if the last reception left no packet in the ring.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.drained
     }
 
     /// Returns true if it has promised meanwhile that nothing more arrives up to `until`.

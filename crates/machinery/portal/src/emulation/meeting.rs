@@ -10,6 +10,8 @@ use timeloom_peering::{AdjacencyReport, Portal};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
 
+use super::group::Exchanged;
+
 /// Connection to the other engines.
 pub(super) struct Meeting {
     portal: Portal,
@@ -26,14 +28,19 @@ impl Meeting {
         Self { portal, cores }
     }
 
-    /// Receives what has arrived; returns the last instant that may be handled.
+    /// Receives what has arrived; returns the last instant that may be handled. No other engine
+    /// acts before `floor`, if it is known.
     pub(super) fn receive(
         &mut self,
         engine: &mut Engine<World>,
         pace: Pace,
         now: Instant<Wall>,
+        floor: Option<Instant<Virtual>>,
     ) -> io::Result<Instant<Virtual>> {
         self.portal.follow(pace);
+        if let Some(floor) = floor {
+            self.portal.raise_floor(floor);
+        }
         self.portal.receive(engine, now)?;
         Ok(self.portal.safe_until())
     }
@@ -59,7 +66,8 @@ impl Meeting {
         self.portal.await_news(WAIT, self.cores);
     }
 
-    /// Prepares a sleep until the instant `next`: requests the promises needed to handle it then.
+    /// Prepares a sleep until the instant `next`, if the promises needed to handle it then must be
+    /// requested.
     /// Returns the time at which the engine must wake up for the other engines; they signal it
     /// earlier if necessary. Must be followed by [`Meeting::wake`].
     pub(super) fn doze(
@@ -83,9 +91,26 @@ impl Meeting {
         wished.map_or(speak, |wished| wished.min(speak))
     }
 
+    /// Makes input wake the sleeping thread again after [`Meeting::wake`]; returns false if there is
+    /// some already.
+    pub(super) fn listen(&self) -> bool {
+        self.portal.doze()
+    }
+
     /// See [`Portal::wake`].
     pub(super) fn wake(&self) {
         self.portal.wake();
+    }
+
+    /// Returns, for each other engine, the number of packets sent to it and of those received from
+    /// it.
+    pub(super) fn exchanged(&self) -> impl Iterator<Item = Exchanged> {
+        let peers = self.portal.peers();
+        peers.map(|(there, _, stats)| Exchanged {
+            there,
+            sent: stats.packets_sent,
+            received: stats.packets_received,
+        })
     }
 
     pub(super) fn report(&self) -> Vec<AdjacencyReport> {

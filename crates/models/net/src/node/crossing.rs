@@ -178,6 +178,11 @@ impl World {
         &mut self.crossings
     }
 
+    /// Returns true if a packet has left for another engine and has not been cleared.
+    pub fn has_crossing(&self) -> bool {
+        !self.crossings.packets.is_empty()
+    }
+
     /// Exports a packet that leaves by the cut link `port`.
     #[inline]
     pub(crate) fn export(&mut self, port: PortId, id: PacketId) {

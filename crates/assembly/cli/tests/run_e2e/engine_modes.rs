@@ -1,0 +1,230 @@
+//! One simulated network in two engines in every time mode: the example `engines`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use timeloom_results::{EventRow, RunDirectory, SignalRow, compare_runs};
+
+use crate::support::{Finished, Lab, log_lines, patiently, repository, timeloom};
+
+const REPRODUCIBLE: [&str; 2] = ["time.mode=skip", "time.compute=none"];
+const FREE: &str = "network.engines.mode=free";
+
+/// Returns the example; `parts` of its network in engines of their own, or in one engine.
+fn example(is_cut: bool) -> Lab {
+    let folder = repository().join("examples/engines");
+    let text = fs::read_to_string(folder.join("sites.toml")).expect("it can be read");
+    let table = "[network.engines]
+mode = \"exact\"
+parts = { field = [\"net-left\"], office = [\"net-right\"] }
+";
+    assert!(text.contains(table), "{text}");
+    let text = match is_cut {
+        true => text,
+        false => text.replace(table, ""),
+    };
+    let lab = Lab::with_text(&text);
+    for file in ["sensor.py", "controller.py"] {
+        fs::copy(folder.join(file), lab.path().join(file)).expect("it can be copied");
+    }
+    lab
+}
+
+/// Returns the readings that the controller has printed.
+fn readings(run: &Finished) -> Vec<String> {
+    let lines = log_lines(run.path(), "controller").into_iter();
+    let lines = lines.map(|(_, line)| line);
+    lines.filter(|line| line.starts_with("reading ")).collect()
+}
+
+/// Returns all signals but those of the traffic between engines, which one engine does not have.
+/// Values are bits.
+fn signals(run: &RunDirectory) -> BTreeMap<String, Vec<(i64, u64)>> {
+    let mut signals: BTreeMap<String, Vec<(i64, u64)>> = BTreeMap::new();
+    run.for_each(|row: SignalRow| {
+        let name = format!("{}.{}", row.source, row.name);
+        if !name.starts_with("net.cut.") {
+            let sample = (row.t_virtual.as_ns(), row.value.to_bits());
+            signals.entry(name).or_default().push(sample);
+        }
+        Ok(())
+    })
+    .expect("the signals can be read");
+    signals
+}
+
+/// Returns all events but those about the machine's load and about the engines.
+fn events(run: &RunDirectory) -> Vec<(i64, String, String, String)> {
+    let mut events = Vec::new();
+    run.for_each(|row: EventRow| {
+        let is_of_engines = matches!(
+            (&*row.source, &*row.kind),
+            ("timeloom", "order") | ("network", "summary" | "untrusted" | "cut")
+        );
+        if !is_of_engines {
+            let [source, kind, text] = [row.source, row.kind, row.text].map(|it| it.to_string());
+            events.push((row.t_virtual.as_ns(), source, kind, text));
+        }
+        Ok(())
+    })
+    .expect("the events can be read");
+    // Events that several threads record at one instant have no defined order.
+    events.sort();
+    events
+}
+
+/// Returns the bytes of the programs' logs.
+fn logs(run: &Finished) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(run.path().join("logs")).expect("there are logs");
+    let files = files.map(|file| file.expect("it can be listed"));
+    files
+        .map(|file| {
+            let name = file.file_name().to_string_lossy().into_owned();
+            (name, fs::read(file.path()).expect("it can be read"))
+        })
+        .collect()
+}
+
+/// Returns the frames of the capture between the sites, with their virtual instants: of each packet
+/// block (RFC draft pcapng, type 6) the time stamp and the data.
+fn frames(run: &Finished) -> Vec<(u64, Vec<u8>)> {
+    let path = run.path().join("net/net-left-net-right.pcapng");
+    let bytes = fs::read(path).expect("there is a capture");
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let mut frames = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let length = word(at + 4) as usize;
+        if word(at) == 6 {
+            let stamp = u64::from(word(at + 12)) << 32 | u64::from(word(at + 16));
+            let captured = word(at + 20) as usize;
+            frames.push((stamp, bytes[at + 28..at + 28 + captured].to_vec()));
+        }
+        at += length;
+    }
+    frames
+}
+
+/// Signals, events, the bytes of captured frames, and those of all logs.
+#[test]
+fn where_computing_takes_no_time_two_engines_give_the_bytes_of_one() {
+    let labs = [true, true, false].map(example);
+    let runs = labs
+        .each_ref()
+        .map(|lab| lab.run(&REPRODUCIBLE).succeeded());
+    let [cut, again, whole] = runs.each_ref().map(Finished::directory);
+    let compared = compare_runs(&cut, &again).expect("they can be read");
+    assert_eq!((compared.difference, compared.text), (None, None));
+
+    assert_eq!(readings(&runs[0]).len(), 20, "{}", runs[0].output());
+    assert_eq!(logs(&runs[0]), logs(&runs[2]));
+    let [of_cut, of_whole] = [&cut, &whole].map(signals);
+    let names = |signals: &BTreeMap<String, _>| signals.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&of_cut), names(&of_whole));
+    for (name, samples) in &of_cut {
+        assert_eq!(Some(samples), of_whole.get(name), "{name}");
+    }
+    assert!(of_cut.len() > 20, "{:?}", names(&of_cut));
+    assert_eq!(events(&cut), events(&whole));
+    let captured = frames(&runs[0]);
+    // A question and an answer of each sensor.
+    assert!(captured.len() >= 120, "{} frames", captured.len());
+    assert!(captured.is_sorted_by_key(|(at, _)| *at));
+    assert_eq!(captured, frames(&runs[2]));
+}
+
+/// Also without reports of the scheduler.
+#[test]
+fn where_computing_takes_no_time_two_engines_need_no_bpf() {
+    let labs = [true, true].map(example);
+    let by_events = labs[0].run(&REPRODUCIBLE).succeeded();
+    let by_looking = labs[1].run_without_bpf(&REPRODUCIBLE).succeeded();
+    let compared = compare_runs(&by_events.directory(), &by_looking.directory());
+    let compared = compared.expect("they can be read");
+    assert_eq!((compared.difference, compared.text), (None, None));
+}
+
+#[test]
+fn in_every_mode_the_programs_over_two_engines_get_the_same_results() {
+    let run = |is_cut: bool, sets: &[&str]| {
+        let lab = example(is_cut);
+        let run = lab.run(sets).succeeded();
+        lab.assert_nothing_left();
+        let cuts = run.directory().events().expect("readable");
+        let cuts = cuts.iter().filter(|event| &*event.kind == "cut");
+        for cut in cuts {
+            assert!(
+                cut.text.contains(" 0 of them after their instant"),
+                "{cut:?}"
+            );
+        }
+        readings(&run)
+    };
+    let expected = run(false, &[]);
+    assert_eq!(expected.len(), 20, "{expected:?}");
+    assert_eq!(expected[0], "reading 1: 13.2 80.7 1.1");
+    assert_eq!(run(true, &[]), expected, "virtual");
+    assert_eq!(run(true, &["time.mode=skip"]), expected, "skip");
+    assert_eq!(run(true, &REPRODUCIBLE), expected, "compute none");
+}
+
+/// Time is granted in steps of 100 ms; after each, the next deadline is that of all engines.
+#[test]
+fn a_granter_steps_over_two_engines() {
+    let granted = |more: &[&str]| {
+        let lab = example(true);
+        let run = lab.start(&[&["time.mode=stepped"], more].concat());
+        let mut status = serde_json::Value::Null;
+        for step in 1..=40 {
+            let until = format!("{} ms", 100 * step);
+            // The session is not there at once.
+            let grant = || {
+                let output = timeloom(&["run-until", &until, "--name", lab.name(), "--json"]);
+                let status = serde_json::from_slice(&output.stdout);
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                status.ok().filter(|_| output.status.success()).ok_or(said)
+            };
+            let mut granted = grant();
+            patiently(Duration::from_secs(60), || {
+                if granted.is_err() && step == 1 {
+                    granted = grant();
+                }
+                granted.is_ok() || step > 1
+            });
+            status = granted.unwrap_or_else(|said| panic!("{until}: {said}"));
+            assert_eq!(status["virtual_ns"], 100_000_000 * step, "{status}");
+            if step < 40 {
+                let next = status["next_deadline_ns"].as_i64().expect("a deadline");
+                // The simulated traffic is never silent for so long.
+                assert!(next <= 100_000_000 * (step + 1), "{status}");
+            }
+        }
+        assert_eq!(status["ended"], true, "{status}");
+        let run = run.wait().succeeded();
+        readings(&run)
+    };
+    let expected = granted(&[]);
+    assert_eq!(expected.len(), 20, "{expected:?}");
+    assert_eq!(granted(&["time.stepped.skip=true"]), expected, "skip");
+    let none = ["time.stepped.skip=true", "time.compute=none"];
+    assert_eq!(granted(&none), expected, "compute none");
+}
+
+#[test]
+fn free_engines_are_refused_where_time_skips_before_anything_starts() {
+    for sets in [
+        &["time.mode=skip"][..],
+        &["time.mode=stepped"],
+        &REPRODUCIBLE,
+    ] {
+        let lab = example(true);
+        let run = lab.run(&[sets, &[FREE]].concat());
+        assert_eq!(run.code, 2, "{}", run.output());
+        let reason = "engines of mode `free` cannot run where time skips or is granted";
+        assert!(run.stderr.contains(reason), "{}", run.output());
+        let fix = "write `mode = \"exact\"` under `network.engines`";
+        assert!(run.stderr.contains(fix), "{}", run.output());
+        assert!(!run.path().exists());
+    }
+}
