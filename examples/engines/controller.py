@@ -1,4 +1,4 @@
-"""A controller: asks all sensors every 100 ms, 20 times, and prints their readings."""
+"""A controller: asks all sensors every 100 ms, 15 times, and prints their readings."""
 
 import socket
 import sys
@@ -23,7 +23,7 @@ def ask(sensor, number):
 
 
 longest = 0.0
-for number in range(1, 21):
+for number in range(1, 16):
     time.sleep(0.1 - time.monotonic() % 0.1)
     readings = []
     for sensor in sys.argv[1:]:

@@ -256,6 +256,7 @@ impl Emulation {
             sampler: options
                 .sample
                 .map(|(every, look)| Sampler::new(every, look, from)),
+            ceiling: Instant::FAR_FUTURE,
             stop: Instant::FAR_FUTURE,
             moderation: Moderation::new(options.moderation),
             first: options.first,

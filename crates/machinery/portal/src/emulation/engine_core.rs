@@ -32,8 +32,9 @@ pub(super) struct Core {
     pub(super) capture: Option<Capture>,
     pub(super) passed: Option<Passed>,
     pub(super) sampler: Option<Sampler>,
-    /// Instant at which the followed clock stops by itself, or up to which other engines let this
-    /// one run.
+    /// Instant at which the followed clock stops by itself.
+    pub(super) ceiling: Instant<Virtual>,
+    /// The same, or an earlier instant up to which other engines let this one run.
     pub(super) stop: Instant<Virtual>,
     pub(super) moderation: Moderation,
     pub(super) first: bool,
@@ -90,12 +91,13 @@ const FRAMES: usize = 64;
 impl Core {
     /// Reads the clock's current map.
     pub(super) fn follow(&mut self) {
-        self.stop = Instant::FAR_FUTURE;
+        self.ceiling = Instant::FAR_FUTURE;
         if let Timing::Follow(clock) = &self.timing {
             let (map, stop) = clock.map_and_stop();
-            self.stop = stop;
+            self.ceiling = stop;
             self.paced.follow(map, stop);
         }
+        self.stop = self.ceiling;
     }
 
     /// Last iteration before the engine leaves the others: reads all input that has arrived,
@@ -170,10 +172,15 @@ impl Core {
             Pace::Clock(map) => Some(map),
             Pace::Free | Pace::Granted(_) => None,
         };
-        // When a group begins to act, the promises of engines at rest are known.
-        let next = next.filter(|_| self.member.is_none());
-        let soon = peers.doze(next, map);
-        Some(until.map_or(soon, |until| until.min(soon)))
+        if self.member.is_none() {
+            let soon = peers.doze(next, map);
+            return Some(until.map_or(soon, |until| until.min(soon)));
+        }
+        // In a group the next event needs no promise of engines that rest until then.
+        let soon = peers.doze(None, map);
+        let due = next.filter(|next| *next <= self.ceiling);
+        let due = due.and_then(|next| map?.first_reaching(next));
+        Some(due.map_or(soon, |due| due.min(soon)))
     }
 
     /// Returns the numbers of packets exchanged with other engines.
