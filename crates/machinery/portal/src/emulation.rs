@@ -264,6 +264,7 @@ impl Emulation {
             buffer,
             scratch: Vec::new(),
             sleeps: 0,
+            asleep: false,
             cpu: None,
             cpu_ahead: Duration::ZERO,
             peers: peers.map(Meeting::new),

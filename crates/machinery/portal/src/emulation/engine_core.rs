@@ -42,6 +42,8 @@ pub(super) struct Core {
     pub(super) buffer: Vec<u8>,
     pub(super) scratch: Vec<u8>,
     pub(super) sleeps: u64,
+    /// True from [`Core::fall_asleep`] to [`Core::wake_up`].
+    pub(super) asleep: bool,
     /// Total processor time of the engine's thread, once it has ended.
     pub(super) cpu: Option<Duration>,
     /// Processor time of other threads that have run the engine ahead of its clock.
@@ -160,6 +162,7 @@ impl Core {
     /// may need to be earlier. Must be followed by [`Core::wake_up`].
     pub(super) fn fall_asleep(&mut self, until: Option<Instant<Wall>>) -> Option<Instant<Wall>> {
         self.sleeps += 1;
+        self.asleep = true;
         let next = self.paced.engine.next_wake();
         if let Some(member) = &self.member {
             member.asleep(next, self.exchanged());
@@ -188,13 +191,16 @@ impl Core {
         self.peers.iter().flat_map(Meeting::exchanged)
     }
 
-    /// Ends a sleep.
-    pub(super) fn wake_up(&mut self) {
+    /// Ends a sleep, if the engine was asleep, at wall time `now`.
+    pub(super) fn wake_up(&mut self, now: Instant<Wall>) {
+        if !std::mem::take(&mut self.asleep) {
+            return;
+        }
         if let Some(peers) = &self.peers {
             peers.wake();
         }
         if let Some(member) = &self.member {
-            member.awake();
+            member.awake(self.paced.limit(now));
         }
     }
 

@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use timeloom_net::Owner;
-use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
 use crate::Follow;
@@ -134,18 +133,17 @@ impl Member {
         self.shared.check(&mut state);
     }
 
-    /// Records that the engine has woken up.
-    pub(super) fn awake(&self) {
+    /// Records that the engine has woken up. It has read the clock, which showed `now`, and has not
+    /// acted since.
+    pub(super) fn awake(&self, now: Instant<Virtual>) {
         let mut state = self.shared.lock();
         state.engines[self.here].sleeps = false;
         if !state.rests {
             return;
         }
         state.rests = false;
-        // The clock is read before any engine acts: frames that arrive from now on are stamped with
-        // this instant or a later one.
-        let (map, stop) = self.shared.clock.map_and_stop();
-        let now = map.at(wall_now()).min(stop);
+        // No engine has acted since the group came to rest. Frames that arrive from now on are
+        // stamped with this instant or a later one.
         let floor = state.next().map_or(now, |next| next.min(now));
         self.shared.floor.fetch_max(floor.as_ns(), Ordering::SeqCst);
         self.shared.clock.awake();
@@ -229,22 +227,22 @@ mod tests {
 
     use super::*;
 
-    /// A clock that stands, and the announcements that it has received: the next event, or none
-    /// since an engine is awake.
+    /// A clock, with the announcements that it has received: the next event, or none when an engine
+    /// wakes.
     #[derive(Clone)]
-    struct Standing(Arc<Mutex<(Instant<Virtual>, Vec<Option<Instant<Virtual>>>)>>);
+    struct Told(Arc<Mutex<Vec<Option<Instant<Virtual>>>>>);
 
-    impl Follow for Standing {
+    impl Follow for Told {
         fn map(&self) -> ClockMap<Wall, Virtual> {
-            ClockMap::new(wall_now(), self.0.lock().unwrap().0, Rate::STOPPED)
+            ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::STOPPED)
         }
 
         fn asleep(&self, next: Option<Instant<Virtual>>) {
-            self.0.lock().unwrap().1.push(next);
+            self.0.lock().unwrap().push(next);
         }
 
         fn awake(&self) {
-            self.0.lock().unwrap().1.push(None);
+            self.0.lock().unwrap().push(None);
         }
     }
 
@@ -263,31 +261,29 @@ mod tests {
 
     #[test]
     fn the_next_event_is_the_earliest_and_a_packet_on_its_way_is_no_rest() {
-        let clock = Standing(Arc::new(Mutex::new((at(5), Vec::new()))));
+        let clock = Told(Arc::default());
         let group = EngineGroup::new(2, Box::new(clock.clone()));
         let [one, other] = [0, 1].map(|here| group.member(here));
-        let said = || clock.0.lock().unwrap().1.clone();
+        let said = || clock.0.lock().unwrap().clone();
         one.asleep(Some(at(90)), exchanged(1, 0, 0));
         assert!(!group.rests(), "the other is awake");
         other.asleep(Some(at(40)), exchanged(0, 0, 0));
         assert!(group.rests());
         assert_eq!(said(), [Some(at(40))]);
         // The clock has moved to 40, where the other engine acts and sends a packet.
-        clock.0.lock().unwrap().0 = at(40);
-        other.awake();
+        other.awake(at(40));
         assert_eq!((said().len(), one.floor()), (2, at(40)));
         other.asleep(None, exchanged(0, 1, 0));
         assert!(!group.rests(), "a packet is on its way");
-        one.awake();
+        one.awake(at(45));
         assert_eq!(one.floor(), at(40), "nothing is known of what it does");
         one.asleep(Some(at(60)), exchanged(1, 0, 1));
         assert_eq!(said(), [Some(at(40)), None, Some(at(60))]);
         // Beyond the next event nothing is promised, wherever the clock is.
-        clock.0.lock().unwrap().0 = at(70);
-        one.awake();
+        one.awake(at(70));
         assert_eq!(one.floor(), at(60));
         // An engine that dies is not waited for, nor are packets to it.
-        other.awake();
+        other.awake(at(70));
         one.asleep(Some(at(80)), exchanged(1, 1, 1));
         drop(other);
         assert_eq!(said().last(), Some(&Some(at(80))));

@@ -48,6 +48,9 @@ impl Worker {
         // Frames that arrived before the start are found by checking every portal once.
         ready.extend(0..core.attachments.len());
         loop {
+            let began = wall_now();
+            core.follow();
+            core.wake_up(began);
             if let Some(fault) = core.fault.take() {
                 resume_unwind(fault);
             }
@@ -55,8 +58,6 @@ impl Worker {
                 core.end();
                 return Ok(());
             }
-            let began = wall_now();
-            core.follow();
             let target = core.paced.pace().limit(began).min(core.stop);
             core.hear_peers(began)?;
             core.catch_up(began);
@@ -86,7 +87,6 @@ impl Worker {
             drop(core);
             let slept = self.poll.sleep(until, &self.alarm, &mut ready);
             core = lock(&shared);
-            core.wake_up();
             slept?;
         }
     }
