@@ -5,6 +5,7 @@ import sys
 import time
 
 line = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+line.bind(("", 4001))
 line.settimeout(0.05)
 
 

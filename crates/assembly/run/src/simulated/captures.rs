@@ -52,8 +52,7 @@ impl Captures {
             };
             let watch = SpoofWatch::new(addresses.iter().copied(), false);
             let merge = Merge::of(cable, simulated, captures.progress.as_ref());
-            let (frames, thread) =
-                record(&name, directory, civil_start, scribe, (watch, merge))?;
+            let (frames, thread) = record(&name, directory, civil_start, scribe, (watch, merge))?;
             captures.links.insert(cable.there, frames.clone());
             captures.links.insert(cable.back, frames);
             captures.threads.push(thread);

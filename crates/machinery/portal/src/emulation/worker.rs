@@ -72,7 +72,8 @@ impl Worker {
             if wake == Wake::Now {
                 // Behind schedule: checks the portals without sleeping.
                 core.sleeps += 1;
-                self.poll.sleep(Some(Instant::ZERO), &self.alarm, &mut ready)?;
+                self.poll
+                    .sleep(Some(Instant::ZERO), &self.alarm, &mut ready)?;
                 continue;
             }
             let until = match wake {
