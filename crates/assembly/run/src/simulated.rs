@@ -62,7 +62,7 @@ pub(crate) struct Network {
 
 /// Place where an engine runs.
 enum Seat {
-    Thread(Running),
+    Thread(Box<Running>),
     Process(Process),
 }
 
@@ -211,7 +211,7 @@ impl Network {
             };
             let running = engine.start(portals, ways, pacing, outlets)?;
             around.clock.on_change(running.emulation.waker());
-            self.seats.push((here, Seat::Thread(running)));
+            self.seats.push((here, Seat::Thread(Box::new(running))));
         }
         Ok(())
     }

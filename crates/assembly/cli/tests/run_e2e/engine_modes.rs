@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::Value;
 use timeloom_results::{EventRow, RunDirectory, SignalRow, compare_runs};
 
-use crate::support::{Finished, Lab, log_lines, patiently, repository, timeloom};
+use crate::support::{Finished, Lab, Running, log_lines, patiently, repository, timeloom};
 
-const REPRODUCIBLE: [&str; 2] = ["time.mode=skip", "time.compute=none"];
-const STEPPED_NONE: [&str; 2] = ["time.stepped.skip=true", "time.compute=none"];
+const NONE: &str = "time.compute=none";
+const REPRODUCIBLE: [&str; 2] = ["time.mode=skip", NONE];
 const FREE: &str = "network.engines.mode=free";
 
 /// Returns the example; `parts` of its network in engines of their own, or in one engine.
@@ -162,75 +162,103 @@ fn where_computing_takes_no_time_two_engines_need_no_bpf() {
     assert_eq!((compared.difference, compared.text), (None, None));
 }
 
+/// Settings of runs in which computing takes time: a run is ended when the controller has finished,
+/// since programs start slowly on a busy machine.
+const LONG: &str = "time.duration=600 s";
+const FINISHED: &str = "the slowest answer";
+
+/// Ends a run whose controller has finished; returns the readings.
+fn finished(lab: &Lab, mut run: Running<'_>) -> Vec<String> {
+    run.wait_for_line("controller", FINISHED);
+    let run = run.stop();
+    lab.assert_nothing_left();
+    for event in run.directory().events().expect("readable") {
+        let in_time = " 0 of them after their instant";
+        let is_late = &*event.kind == "cut" && !event.text.contains(in_time);
+        assert!(!is_late, "{event:?}");
+    }
+    readings(&run)
+}
+
 #[test]
 fn in_every_mode_the_programs_over_two_engines_get_the_same_results() {
-    let run = |is_cut: bool, sets: &[&str]| {
+    let run = |is_cut: bool, mode: &str| {
         let lab = example(is_cut);
-        let run = lab.run(sets).succeeded();
-        lab.assert_nothing_left();
-        let cuts = run.directory().events().expect("readable");
-        let cuts = cuts.iter().filter(|event| &*event.kind == "cut");
-        for cut in cuts {
-            assert!(
-                cut.text.contains(" 0 of them after their instant"),
-                "{cut:?}"
-            );
-        }
-        readings(&run)
+        let mode = format!("time.mode={mode}");
+        finished(&lab, lab.start(&[&mode, LONG]))
     };
-    let expected = run(false, &[]);
+    let expected = run(false, "virtual");
     assert_eq!(expected.len(), 15, "{expected:?}");
     assert_eq!(expected[0], "reading 1: 13.2 80.7 1.1");
-    assert_eq!(run(true, &[]), expected, "virtual");
-    assert_eq!(run(true, &["time.mode=skip"]), expected, "skip");
-    assert_eq!(run(true, &REPRODUCIBLE), expected, "compute none");
+    assert_eq!(run(true, "virtual"), expected);
+    assert_eq!(run(true, "skip"), expected);
+    let lab = example(true);
+    assert_eq!(readings(&lab.run(&REPRODUCIBLE).succeeded()), expected);
 }
 
-/// Runs the example, with time granted in steps of 100 ms; returns the readings, and the next
-/// deadlines that the granter was told.
-fn granted(is_cut: bool, more: &[&str]) -> (Vec<String>, Vec<i64>) {
-    let lab = example(is_cut);
-    let run = lab.start(&[&["time.mode=stepped"], more].concat());
-    let mut deadlines = Vec::new();
-    for step in 1..=40 {
-        let until = format!("{} ms", 100 * step);
-        let grant = || {
-            let output = timeloom(&["run-until", &until, "--name", lab.name(), "--json"]);
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            let status: Option<Value> = serde_json::from_slice(&output.stdout).ok();
-            status.filter(|_| output.status.success()).ok_or(said)
+/// Grants time up to a multiple of 100 ms, as a user would; returns the standing. At first there is
+/// no session, and later the granter before this one may not have left yet.
+fn grant(lab: &Lab, step: i64) -> Value {
+    let until = format!("{} ms", 100 * step);
+    let mut answer = Err(String::new());
+    patiently(Duration::from_secs(120), || {
+        let output = timeloom(&["run-until", &until, "--name", lab.name(), "--json"]);
+        answer = match output.status.success() {
+            true => Ok(output.stdout),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
         };
-        let mut status = grant();
-        // The session is not there at once.
-        patiently(Duration::from_secs(60), || {
-            if status.is_err() && step == 1 {
-                status = grant();
-            }
-            status.is_ok() || step > 1
-        });
-        let status = status.unwrap_or_else(|said| panic!("{until}: {said}"));
-        assert_eq!(status["virtual_ns"], 100_000_000 * step, "{status}");
-        let standing = &status["standing"];
-        assert_eq!(standing["ended"], step == 40, "{status}");
-        if step < 40 {
+        answer.is_ok()
+    });
+    let answer = answer.unwrap_or_else(|said| panic!("{until}: {said}"));
+    let status: Value = serde_json::from_slice(&answer).expect("JSON");
+    assert_eq!(status["virtual_ns"], 100_000_000 * step, "{status}");
+    status["standing"].clone()
+}
+
+/// Time is granted in steps of 100 ms, and the next event of the network is told after each: it is
+/// the same in one engine and in two.
+#[test]
+fn a_granter_is_told_of_the_next_event_of_two_engines() {
+    let run = |is_cut: bool| {
+        let lab = example(is_cut);
+        let run = lab.start(&["time.mode=stepped", "time.stepped.skip=true", NONE]);
+        let mut standing = grant(&lab, 1);
+        let mut deadlines = Vec::new();
+        for step in 2..=40 {
             let next_ns = standing["next_deadline_ns"].as_i64().expect("traffic");
             // The simulated traffic is never silent for so long.
-            assert!(next_ns <= 100_000_000 * (step + 1), "{status}");
+            assert!(next_ns <= 100_000_000 * step, "{standing}");
             deadlines.push(next_ns);
+            standing = grant(&lab, step);
         }
-    }
-    (readings(&run.wait().succeeded()), deadlines)
+        assert_eq!(standing["ended"], true, "{standing}");
+        (readings(&run.wait().succeeded()), deadlines)
+    };
+    let whole = run(false);
+    assert_eq!(whole.0.len(), 15, "{whole:?}");
+    assert_eq!(run(true), whole);
 }
 
 #[test]
-fn a_granter_steps_over_two_engines() {
-    let (expected, deadlines) = granted(false, &STEPPED_NONE);
-    assert_eq!(expected.len(), 15, "{expected:?}");
-    // The next event is the same in one engine and in two.
-    let cut = granted(true, &STEPPED_NONE);
-    assert_eq!(cut, (expected.clone(), deadlines));
-    assert_eq!(granted(true, &[]).0, expected);
-    assert_eq!(granted(true, &STEPPED_NONE[..1]).0, expected);
+fn programs_over_two_engines_compute_in_granted_time() {
+    for more in ["time.stepped.skip=false", "time.stepped.skip=true"] {
+        let lab = example(true);
+        let run = lab.start(&["time.mode=stepped", more, LONG]);
+        grant(&lab, 1);
+        let has_finished = || {
+            let log = fs::read_to_string(lab.run_path().join("logs/controller.log"));
+            log.is_ok_and(|log| log.contains(FINISHED))
+        };
+        for step in 2..6000 {
+            grant(&lab, step);
+            if has_finished() {
+                break;
+            }
+        }
+        let found = finished(&lab, run);
+        assert_eq!(found.len(), 15, "{more}: {found:?}");
+        assert_eq!(found[14], "reading 15: 13.0 80.5 0.9", "{more}");
+    }
 }
 
 #[test]
