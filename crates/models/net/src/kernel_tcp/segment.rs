@@ -64,6 +64,13 @@ impl Segment {
         let headers = usize::from(ip.header) + header;
         let payload = usize::from(length).checked_sub(headers)? as u32;
         let (skipped, each) = train.unwrap_or((0, payload));
+        // FIN and PSH are flags of a train's last segment.
+        let before = u64::from(skipped) * u64::from(each);
+        let is_last = before + u64::from(payload) >= packet.len().saturating_sub(headers) as u64;
+        let flags = match is_last {
+            true => fixed[13],
+            false => fixed[13] & !(Self::FIN | Self::PSH),
+        };
         let (sack, permits_sack) = SackBlocks::read(options);
         let stamps = Options(options).find(|(_, kind, value)| *kind == STAMPS && value.len() == 8);
         let end = |address: IpAddr, at| SocketAddr::new(address, be16(fixed, at));
@@ -75,7 +82,7 @@ impl Segment {
             seq: be32(fixed, 4).wrapping_add(skipped * each),
             payload,
             each: each.max(1),
-            flags: fixed[13],
+            flags,
             ack: be32(fixed, 8),
             window: be16(fixed, 14),
             sack,
