@@ -193,12 +193,16 @@ impl World {
         }
         packet.link = port;
         if packet.kind == Kind::Raw || is_known_here_only(&packet) {
+            let echo = self.echo_to_leave(&packet);
             // On a cut link trains are always cut, so the packet is one segment.
             let bytes = self.bytes_to_leave(&mut packet);
             match u16::try_from(bytes.len()) {
                 Ok(size) => {
                     packet.size = size;
                     packet.set_segments(0, 1, 0);
+                    if let Some(echo) = echo {
+                        packet.put_echo(echo);
+                    }
                     self.crossings.push(packet, &bytes);
                 }
                 // A frame without room for its own header.

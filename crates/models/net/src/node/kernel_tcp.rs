@@ -140,9 +140,25 @@ impl World {
         }
     }
 
+    /// Returns the echoed instant that a packet carries to another engine.
+    pub(super) fn echo_to_leave(&self, packet: &Packet) -> Option<Instant<Virtual>> {
+        if packet.kind != Kind::Raw {
+            return None;
+        }
+        let carried = self.packets.buffers.get(packet.flow).echo;
+        if carried.is_some() || self.kernel_timers.is_empty() {
+            return carried;
+        }
+        self.echo_of(packet, &self.segment_of(packet)?)
+    }
+
     /// Returns the instant at which the segment answered by this one was sent, if its sender's
-    /// timers are kept, too.
+    /// timers are kept, too, here or in another engine.
     fn echo_of(&self, packet: &Packet, segment: &Segment) -> Option<Instant<Virtual>> {
+        let carried = self.packets.buffers.get(packet.flow).echo;
+        if carried.is_some() {
+            return carried;
+        }
         let sender = self.ports.with_address(segment.connection.local.ip())?;
         let number = self.kernel_timers.at(self.ports[sender].node)?;
         let timers = &self.kernel_timers.get(number).tcp;
