@@ -284,6 +284,25 @@ mod tests {
     }
 
     #[test]
+    fn flags_of_the_end_of_a_train_are_those_of_its_last_segment() {
+        let mut packet = stamped(1);
+        packet[33] |= Segment::FIN;
+        let whole = Segment::read(&packet, 55, None).unwrap();
+        assert_eq!((whole.payload, whole.length()), (3, 4));
+        // Three segments of a byte each; and one of the first two.
+        let piece = |skipped, length| Segment::read(&packet, length, Some((skipped, 1))).unwrap();
+        for (skipped, length, is_last) in [(0, 53, false), (1, 53, false), (0, 54, false)]
+            .into_iter()
+            .chain([(2, 53, true), (1, 54, true)])
+        {
+            let piece = piece(skipped, length);
+            let flags = [Segment::FIN, Segment::PSH].map(|flag| piece.has(flag));
+            assert_eq!(flags, [is_last; 2], "{length} bytes after {skipped}");
+            assert!(piece.has(Segment::ACK));
+        }
+    }
+
+    #[test]
     fn options_are_read_whatever_they_are() {
         let block = [5, 10, 0, 0, 0, 1, 0, 0, 0, 9];
         let mut options = vec![1, 1, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0];
