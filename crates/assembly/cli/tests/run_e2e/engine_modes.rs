@@ -151,6 +151,84 @@ fn where_computing_takes_no_time_two_engines_give_the_bytes_of_one() {
     assert_eq!((different, captured.len()), (None, of_whole.len()));
 }
 
+/// Three routers with cables of 8 and 3 ms between them, of which the first loses packets; behind
+/// the first `near`, which fetches pages from `far` behind the last.
+const LOSSY: &str = r#"
+schema = "timeloom/1"
+name = "lossy"
+seed = 4
+time = { duration = "20 s", start = "2026-05-04T03:02:01Z" }
+[network]
+routers = ["r1", "r2", "r3"]
+[network.engines]
+mode = "exact"
+parts = { one = ["r1"], two = ["r2"], three = ["r3"] }
+[system]
+links = [
+    { between = ["near", "r1"], rate = "100 Mbit/s" },
+    { between = ["r1", "r2"], rate = "20 Mbit/s", delay = "8 ms", loss = 0.02 },
+    { between = ["r2", "r3"], rate = "50 Mbit/s", delay = "3 ms" },
+    { between = ["r3", "far"], rate = "100 Mbit/s" },
+]
+[system.hosts.near]
+address = "10.1.0.2/24"
+[[system.hosts.near.programs]]
+name = "ask"
+run = ["sh", "-c", """
+ping -c 1 -W 10 -s 4000 10.2.0.2
+for size in 300000 20000 600000; do
+    curl -sS -o /dev/null -w '%{size_download} bytes, %{http_code}, %{time_total} s\\n' \
+        http://10.2.0.2/$size
+done
+"""]
+after = ["web"]
+essential = false
+[system.hosts.far]
+address = "10.2.0.2/24"
+[[system.hosts.far.programs]]
+name = "web"
+run = ["python3", "-u", "-S", "-c", """
+import socket
+server = socket.create_server(("", 80))
+print("listening")
+while True:
+    line, _ = server.accept()
+    asked = b""
+    while b"\\r\\n\\r\\n" not in asked:
+        asked += line.recv(4096)
+    size = int(asked.split()[1][1:])
+    line.sendall(b"HTTP/1.0 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n" % size + b"x" * size)
+    line.close()
+"""]
+ready = "log:listening"
+"#;
+
+/// The kernels' TCP, with losses, and with trains of segments that the links cut: the instants of
+/// all segments depend on those of the acknowledgements before.
+#[test]
+fn where_computing_takes_no_time_kernels_over_three_engines_do_what_they_do_over_one() {
+    let (before, rest) = LOSSY.split_once("[network.engines]").expect("it is there");
+    let (_, after) = rest.split_once("[system]").expect("it is there");
+    let whole = format!("{before}[system]{after}");
+    let labs = [LOSSY, &whole].map(Lab::with_text);
+    let runs = labs
+        .each_ref()
+        .map(|lab| lab.run(&REPRODUCIBLE).succeeded());
+    let lines = log_lines(runs[0].path(), "ask");
+    let got = lines
+        .iter()
+        .filter(|(_, line)| line.contains("bytes, 200, "));
+    assert_eq!(got.count(), 3, "{lines:?}");
+    let [cut, whole] = runs.each_ref().map(Finished::directory);
+    assert_eq!(logs(&runs[0]), logs(&runs[1]));
+    let [of_cut, of_whole] = [&cut, &whole].map(signals);
+    assert!(of_cut.contains_key("net.link.r1-r2.loss"), "{of_cut:?}");
+    for (name, samples) in &of_cut {
+        assert_eq!(Some(samples), of_whole.get(name), "{name}");
+    }
+    assert_eq!(events(&cut), events(&whole));
+}
+
 /// Also without reports of the scheduler.
 #[test]
 fn where_computing_takes_no_time_two_engines_need_no_bpf() {
