@@ -404,3 +404,52 @@ fn an_engine_that_dies_is_told_of_and_the_other_goes_on() {
         assert!(report.events > 0);
     }
 }
+
+/// The thread that moves the clock meets the fault; the engine's own thread dies of it.
+#[test]
+fn an_engine_that_dies_ahead_of_the_clock_is_told_of_and_the_other_goes_on() {
+    let (told, deaths) = channel();
+    let clock = Standing::default();
+    let group = EngineGroup::new(2, Box::new(clock.clone()));
+    let follow = || clock.clone();
+    let engines = two_by(network, true, follow, |here, world, options| {
+        options.group = Some(group.member(here));
+        let told = told.clone();
+        options.died = Some(Box::new(move |what| {
+            told.send((here, what.to_owned())).unwrap();
+        }));
+        if here == 1 {
+            let mut nodes = (0..).map(Node);
+            let right = nodes.find(|node| world.name(*node) == "r0").unwrap();
+            let fault = Faulty(Instant::ZERO + Duration::from_ms(50));
+            assert!(world.attach(right, Box::new(fault)));
+        }
+    });
+    let all: Vec<&Emulation> = engines.iter().collect();
+    let ahead = group.ahead(&all);
+    let wake = |at| {
+        clock.change(|state| (state.now, state.rests) = (at, false));
+        engines.iter().for_each(Emulation::wake);
+    };
+    let mut has_died = false;
+    let end = Instant::ZERO + Duration::from_ms(200);
+    while clock.0.0.lock().unwrap().now < end {
+        let next = clock.await_rest().expect("there is traffic");
+        let (tell, reached) = channel();
+        let arrive = Box::new(move |at| tell.send(at).unwrap());
+        if ahead(end, arrive) {
+            wake(reached.recv().unwrap());
+            continue;
+        }
+        // As the owner of a clock does, it goes to the next event.
+        wake(next.min(end));
+        if let Ok(death) = deaths.recv_timeout(StdDuration::from_millis(20)) {
+            assert_eq!(death, (1, "the faulty one is due".to_owned()));
+            has_died = true;
+        }
+    }
+    assert!(has_died);
+    wait_until(&engines[0], end);
+    let adjacent = engines[0].report().unwrap().adjacencies.remove(0);
+    assert!(!adjacent.is_present, "{adjacent:?}");
+}
