@@ -19,7 +19,9 @@ use std::thread::JoinHandle;
 use timeloom_fabric::{Fabric, VirtualCubic};
 use timeloom_guest::Clock;
 use timeloom_net::{Node, Owner};
-use timeloom_portal::{Address, Arrive, Follow, PacketOptions, PacketPort, Port, Portals, Tap};
+use timeloom_portal::{
+    Address, Arrive, EngineGroup, Follow, PacketOptions, PacketPort, Port, Portals, Tap,
+};
 use timeloom_results::Caveat;
 use timeloom_results::{NodeKind, RunDirectory, Topology};
 use timeloom_scenario::{EngineFailure, Fault, Mode, NETWORK, Parts, Plan, Simulated};
@@ -53,12 +55,14 @@ pub(crate) struct Network {
     parts: Option<Parts>,
     /// All engines, if they are processes that may leave and join; `None` otherwise.
     company: Option<Arc<Company>>,
+    /// Engines that announce their next event, where time skips or is granted.
+    group: Option<EngineGroup>,
     idle: Arc<AtomicBool>,
 }
 
 /// An engine, and the place where it runs.
 enum Seat {
-    Thread(Running),
+    Thread(Box<Running>),
     Process(Process),
 }
 
@@ -67,8 +71,6 @@ enum Seat {
 struct SessionClock {
     clock: Arc<Clock>,
     idle: Arc<AtomicBool>,
-    /// True if the clock must know the network's next event, so that time can skip or be granted.
-    announces: bool,
 }
 
 impl Follow for SessionClock {
@@ -81,10 +83,8 @@ impl Follow for SessionClock {
     }
 
     fn asleep(&self, next: Option<Instant<Virtual>>) {
-        if self.announces {
-            self.clock.announce(next);
-            self.idle.store(true, Ordering::SeqCst);
-        }
+        self.clock.announce(next);
+        self.idle.store(true, Ordering::SeqCst);
     }
 
     fn awake(&self) {
@@ -144,6 +144,7 @@ impl Network {
             traffic,
             parts: simulated.parts.clone(),
             company: None,
+            group: None,
             idle: Arc::new(AtomicBool::new(false)),
         };
         let settings = plan.network.as_ref().and_then(|it| it.engines.as_ref());
@@ -171,8 +172,12 @@ impl Network {
         let follow = SessionClock {
             clock: Arc::clone(around.clock),
             idle: Arc::clone(&self.idle),
-            announces: plan.time.skips() || plan.time.mode == Mode::Stepped,
         };
+        let announces = plan.time.skips() || plan.time.mode == Mode::Stepped;
+        // An agent has one of the engines. Time does not skip there.
+        let engines = several.map_or(1, |parts| parts.cut().engines());
+        let group = || EngineGroup::new(engines, Box::new(follow.clone()));
+        self.group = announces.then(group);
         for (here, speaker) in speakers {
             let engine = Engine {
                 plan,
@@ -190,8 +195,9 @@ impl Network {
                 }
                 _ => lines.as_mut().map(|lines| engines::ways(lines.of(here))),
             };
+            let group = self.group.as_ref();
             let pacing = Pacing {
-                announces: follow.announces,
+                member: group.map(|group| group.member(here)),
                 clock: Box::new(follow.clone()),
                 civil_start: around.civil_start,
             };
@@ -199,6 +205,7 @@ impl Network {
             let noted = around.scribe.clone();
             let outlets = Outlets {
                 capture: captures.of_engine(),
+                passed: captures.progress(here),
                 sample: Box::new(move |at, world, adjacencies| {
                     speaker.saw(at, view.look(at, world, adjacencies));
                 }),
@@ -208,7 +215,7 @@ impl Network {
             };
             let running = engine.start(portals, ways, pacing, outlets)?;
             around.clock.on_change(running.emulation.waker());
-            self.seats.push((here, Seat::Thread(running)));
+            self.seats.push((here, Seat::Thread(Box::new(running))));
         }
         Ok(())
     }
@@ -290,16 +297,18 @@ impl Network {
         Arc::clone(&self.idle)
     }
 
-    /// Returns a function that lets the network run ahead of a stopped clock (see
-    /// `portal::Emulation::ahead`), or `None` if that is not possible.
+    /// Returns a function that lets the network run ahead of a stopped clock; see
+    /// `portal::EngineGroup::ahead`.
     pub(crate) fn ahead(
         &self,
     ) -> Option<impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<>> {
-        match &self.seats.first()?.1 {
-            Seat::Thread(running) => Some(running.emulation.ahead()),
+        let engines = self.seats.iter().filter_map(|(_, seat)| match seat {
+            Seat::Thread(running) => Some(&running.emulation),
             // Time does not skip if engines are processes.
             Seat::Process(_) => None,
-        }
+        });
+        let engines: Vec<_> = engines.collect();
+        Some(self.group.as_ref()?.ahead(&engines))
     }
 
     /// Ends the network and records its events. Returns reasons why the results cannot be trusted.

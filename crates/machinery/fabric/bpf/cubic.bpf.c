@@ -106,6 +106,8 @@ static __always_inline u64 now(void) {
     return at && *at ? *at : 1;
 }
 
+// The engines of a network may store their times a little out of order.
+static __always_inline u64 since(u64 at, u64 before) { return at > before ? at - before : 0; }
 static __always_inline u32 least(u32 a, u32 b) { return a < b ? a : b; }
 static __always_inline u32 larger(u32 a, u32 b) { return a > b ? a : b; }
 static __always_inline int in_slow_start(struct tcp_sock *tp) {
@@ -161,7 +163,7 @@ static __always_inline void update(struct tcp_sock *tp, struct cubic *ca, u32 ac
     u32 window = tp->snd_cwnd;
     u64 at = now();
     ca->acked += acked;
-    if (ca->last_window == window && at - ca->updated <= UPDATE_NS)
+    if (ca->last_window == window && at >= ca->updated && at - ca->updated <= UPDATE_NS)
         return;
     ca->last_window = window;
     ca->updated = at;
@@ -178,7 +180,7 @@ static __always_inline void update(struct tcp_sock *tp, struct cubic *ca, u32 ac
             ca->origin = ca->most;
         }
     }
-    u64 t_ms = (at - ca->epoch) / NS_PER_MS + ca->least_rtt_us / 1000;
+    u64 t_ms = since(at, ca->epoch) / NS_PER_MS + ca->least_rtt_us / 1000;
     u64 apart = t_ms < ca->k_ms ? ca->k_ms - t_ms : t_ms - ca->k_ms;
     // A thousand seconds are enough for any window, and their cube fits.
     if (apart > 1000000)
@@ -252,9 +254,9 @@ int BPF_PROG(cwnd_event, struct tcp_sock *tp, u32 event) {
 // when its round trip is longer than the shortest.
 static __always_inline void look(struct tcp_sock *tp, struct cubic *ca, u64 at) {
     int found = 0;
-    if (at - ca->train_at <= TRAIN_NS) {
+    if (since(at, ca->train_at) <= TRAIN_NS) {
         ca->train_at = at;
-        found = (at - ca->round) / NS_PER_US > ca->least_rtt_us / 2;
+        found = since(at, ca->round) / NS_PER_US > ca->least_rtt_us / 2;
     }
     u32 seen = ca->found_and_seen & ~FOUND;
     if (seen < HYSTART_SAMPLES) {
@@ -275,7 +277,7 @@ int BPF_PROG(pkts_acked, struct tcp_sock *tp, struct ack_sample *sample) {
     u64 at = now();
     if (!ca->round) {
         // The window does not grow in time in which nothing was sent.
-        u64 idle = at - ca->acked_at, rtt = ca->least_rtt_us * NS_PER_US;
+        u64 idle = since(at, ca->acked_at), rtt = ca->least_rtt_us * NS_PER_US;
         if (ca->epoch && idle > rtt) {
             ca->epoch += idle - rtt;
             if (ca->epoch > at)
@@ -285,7 +287,7 @@ int BPF_PROG(pkts_acked, struct tcp_sock *tp, struct ack_sample *sample) {
     } else if ((__s32)(tp->snd_una - ca->round_end) > 0) {
         // The kernel's samples of the round trip are in the machine's time. In virtual time it is
         // measured once a round.
-        u32 rtt_us = (u32)((at - ca->round) / NS_PER_US);
+        u32 rtt_us = (u32)(since(at, ca->round) / NS_PER_US);
         if (rtt_us && (!ca->least_rtt_us || rtt_us < ca->least_rtt_us))
             ca->least_rtt_us = rtt_us;
         begin_round(tp, ca);

@@ -107,6 +107,8 @@ pub struct Portal {
     lateness: Lateness,
     limit: Limit,
     pub(crate) waits: bool,
+    /// Instant from which on the other engines may act; see [`Portal::raise_floor`].
+    pub(crate) floor: Instant<Virtual>,
     stats: PortalStats,
     /// Pace of the engine; real time if `None`.
     pace: Option<Pace>,
@@ -134,6 +136,7 @@ impl Portal {
             lateness: Lateness::new(limit),
             limit,
             waits: false,
+            floor: Instant::ZERO,
             stats: PortalStats::default(),
             pace: None,
         }

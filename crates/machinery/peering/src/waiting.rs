@@ -22,6 +22,13 @@ impl Portal {
         self.waits = true;
     }
 
+    /// States that no engine sends anything before `floor` that has not been put into a ring yet: a
+    /// promise of all engines at once, known to a caller that has seen all of them at rest. Must
+    /// precede [`Portal::receive`].
+    pub fn raise_floor(&mut self, floor: Instant<Virtual>) {
+        self.floor = self.floor.max(floor);
+    }
+
     /// Returns the last instant whose events may be handled. All packets that the others may still
     /// send arrive later. An absent engine imposes no limit.
     pub fn safe_until(&self) -> Instant<Virtual> {
@@ -29,8 +36,16 @@ impl Portal {
             return Instant::FAR_FUTURE;
         }
         let safe = self.neighbours().map(|(_, one)| one.safe()).min();
-        let awaited = safe.filter(|safe| *safe < Instant::FAR_FUTURE);
-        awaited.map_or(Instant::FAR_FUTURE, |safe| safe - Duration::from_ns(1))
+        let Some(promised) = safe.filter(|safe| *safe < Instant::FAR_FUTURE) else {
+            return Instant::FAR_FUTURE;
+        };
+        // Packets left in a ring may arrive sooner.
+        let is_drained = self.neighbours().all(|(_, one)| one.is_drained());
+        let safe = match is_drained {
+            true => promised.max(self.floor + self.cut.lookahead()),
+            false => promised,
+        };
+        safe - Duration::from_ns(1)
     }
 
     /// Returns true if the others have promised by now that no further packet arrives up to

@@ -1,11 +1,14 @@
 //! Handle of a running simulated network. The network runs in a thread of its own, the [`worker`].
 
+mod ahead;
+mod engine_core;
+mod group;
 mod meeting;
 mod worker;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::{Builder, JoinHandle};
 
 use timeloom_engine::{Engine, Lateness, Limit, Pace, Paced};
@@ -17,18 +20,24 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 use crate::moderation::Moderation;
 use crate::poll::{Alarm, Poll};
 use crate::{PortReport, PortalError, Portals, Timing};
+use engine_core::{Core, Sampler, lock};
+pub use group::{EngineGroup, Member};
 use meeting::Meeting;
 use timeloom_sys::wall_now;
-use worker::{Sampler, Worker};
+use worker::Worker;
 
 /// Function that receives the frames captured on watched links. Its arguments are the model's port
 /// at which the link starts, the frame's arrival at the link's end in virtual time and by the
 /// machine's clock, and the frame in wire format. It is called in the emulation's thread.
 pub type Capture = Box<dyn FnMut(PortId, Instant<Virtual>, Instant<Wall>, &[u8]) + Send>;
 
-/// Function that receives the instant that the network has reached after running ahead of its clock
-/// ([`Emulation::ahead`]).
+/// Callback that receives the instant reached by a network that runs ahead of its clock
+/// ([`EngineGroup::ahead`]).
 pub type Arrive = Box<dyn FnOnce(Instant<Virtual>) + Send>;
+
+/// Callback that receives an instant up to which all captured frames have been passed to
+/// [`Capture`], whenever that may have changed. Runs in the emulation's thread.
+pub type Passed = Box<dyn Fn(Instant<Virtual>) + Send>;
 
 /// Function that reads the model at a sample instant. The model has been run exactly up to that
 /// instant. The last argument lists the exchange with other engines. It is called in the
@@ -64,6 +73,8 @@ pub struct Options {
     pub watch: Vec<PortId>,
     /// Sink of the captured frames.
     pub capture: Option<Capture>,
+    /// Receives the progress of the captures.
+    pub passed: Option<Passed>,
     /// Sampling interval in virtual time, and the function that reads the model. The first sample
     /// is at zero. In a quiet network a sample is taken late, when the next event is handled; its
     /// content is the same.
@@ -71,6 +82,9 @@ pub struct Options {
     /// Connection to the other engines of this network. The world must contain only this engine's
     /// part ([`timeloom_peering::Cut::apply`]).
     pub peers: Option<PeeringPortal>,
+    /// Place in the group of engines whose next event is announced to the clock. Engines with peers
+    /// must wait for them ([`PeeringPortal::wait_for_others`]).
+    pub group: Option<Member>,
     /// Longest wait at the start until all other engines have answered. `None` starts without
     /// waiting.
     pub patience: Option<Duration>,
@@ -116,8 +130,10 @@ impl Default for Options {
             awake: true,
             watch: Vec::new(),
             capture: None,
+            passed: None,
             sample: None,
             peers: None,
+            group: None,
             patience: None,
             absent: Vec::new(),
             give_up: None,
@@ -179,11 +195,12 @@ impl Report {
 pub struct Emulation {
     alarm: Alarm,
     commands: Sender<Command>,
-    thread: Option<JoinHandle<Worker>>,
+    core: Weak<Mutex<Core>>,
+    thread: Option<JoinHandle<Arc<Mutex<Core>>>>,
 }
 
 enum Command {
-    Do(Box<dyn FnOnce(&mut Worker) + Send>),
+    Do(Box<dyn FnOnce(&mut Core) + Send>),
     Grant(Instant<Virtual>),
     Leave,
     Stop,
@@ -246,29 +263,40 @@ impl Emulation {
             Timing::Steps => Pace::Granted(Instant::ZERO),
         };
         let (commands, orders) = mpsc::channel();
-        let worker = Worker {
+        let core = Core {
             paced: Paced::new(engine, pace, options.limit),
             timing,
             attachments: portals.0,
             by_node,
             capture: options.capture,
+            passed: options.passed,
             arriving: options.arriving,
             reproduces: options.reproduces,
             sampler: options
                 .sample
                 .map(|(every, look)| Sampler::new(every, look, from)),
+            ceiling: Instant::FAR_FUTURE,
             stop: Instant::FAR_FUTURE,
             moderation: Moderation::new(options.moderation),
             first: options.first,
             awake: options.awake,
-            poll,
-            alarm: alarm.clone(),
-            orders,
             buffer,
             scratch: Vec::new(),
             sleeps: 0,
+            asleep: false,
             cpu: None,
+            cpu_ahead: Duration::ZERO,
             peers: peers.map(Meeting::new),
+            member: options.group,
+            fault: None,
+        };
+        let core = Arc::new(Mutex::new(core));
+        let weak = Arc::downgrade(&core);
+        let worker = Worker {
+            core,
+            poll,
+            alarm: alarm.clone(),
+            orders,
         };
         let died = options.died;
         let thread = Builder::new()
@@ -278,6 +306,7 @@ impl Emulation {
         Ok(Self {
             alarm,
             commands,
+            core: weak,
             thread: Some(thread),
         })
     }
@@ -293,28 +322,6 @@ impl Emulation {
         move || alarm.ring()
     }
 
-    /// Returns a function with which the owner of a stopped clock lets the network run ahead of the
-    /// clock; any thread may call it. The network runs up to the given instant, but not beyond the
-    /// first instant at which it has a frame for a portal. The callback then receives the instant
-    /// reached, and must set the clock to it before any frame is delivered. The function returns
-    /// false if the thread has ended.
-    pub fn ahead(&self) -> impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<> {
-        let (commands, alarm) = (Mutex::new(self.commands.clone()), self.alarm.clone());
-        move |limit, arrive| {
-            let (answer, asked) = mpsc::channel();
-            let act = move |worker: &mut Worker| {
-                arrive(worker.go_ahead(limit));
-                // If the receiver has been dropped, the answer is not needed.
-                let _ = answer.send(());
-            };
-            let commands = commands.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = commands.send(Command::Do(Box::new(act)));
-            drop(commands);
-            alarm.ring();
-            asked.recv().is_ok()
-        }
-    }
-
     /// Permits the network to run up to the instant `until` ([`Timing::Steps`]).
     pub fn grant(&self, until: Instant<Virtual>) {
         self.command(Command::Grant(until));
@@ -326,30 +333,30 @@ impl Emulation {
         &self,
         act: impl FnOnce(&mut Engine<World>) -> R + Send + 'static,
     ) -> Option<R> {
-        self.ask(|worker| act(&mut worker.paced.engine))
+        self.ask(|core| act(&mut core.paced.engine))
     }
 
     /// Returns the statistics until now; `None` if the thread has ended.
     pub fn report(&self) -> Option<Report> {
-        self.ask(|worker| worker.report())
+        self.ask(|core| core.report())
     }
 
     /// Reports to the engine that the generation of engine `there` that began at `epoch` is dead
     /// ([`PeeringPortal::bury`]).
     pub fn bury(&self, there: Owner, epoch: u64) {
-        self.command(Command::Do(Box::new(move |worker| {
-            worker.bury(there, epoch);
+        self.command(Command::Do(Box::new(move |core| {
+            core.bury(there, epoch);
         })));
     }
 
     fn ask<R: Send + 'static>(
         &self,
-        act: impl FnOnce(&mut Worker) -> R + Send + 'static,
+        act: impl FnOnce(&mut Core) -> R + Send + 'static,
     ) -> Option<R> {
         let (answer, asked) = mpsc::channel();
-        self.command(Command::Do(Box::new(move |worker| {
-            // If the caller has stopped waiting, the answer is not needed.
-            let _ = answer.send(act(worker));
+        self.command(Command::Do(Box::new(move |core| {
+            // The caller may be gone; then the answer is not needed.
+            let _ = answer.send(act(core));
         })));
         asked.recv().ok()
     }
@@ -378,13 +385,14 @@ impl Emulation {
         mut self,
         act: impl FnOnce(&mut Engine<World>, &Report) -> R,
     ) -> Option<(Report, R)> {
-        let mut worker = self.end()?;
-        let report = worker.report();
-        let seen = act(&mut worker.paced.engine, &report);
+        let core = self.end()?;
+        let mut core = lock(&core);
+        let report = core.report();
+        let seen = act(&mut core.paced.engine, &report);
         Some((report, seen))
     }
 
-    fn end(&mut self) -> Option<Worker> {
+    fn end(&mut self) -> Option<Arc<Mutex<Core>>> {
         self.command(Command::Stop);
         self.thread.take()?.join().ok()
     }
@@ -422,8 +430,8 @@ fn come_to(present: Instant<Virtual>, engine: &mut Engine<World>) {
     while engine.run_until(present, AT_ONCE) == AT_ONCE {}
 }
 
-/// Runs a worker until it ends, and calls `died` if it panics.
-fn observed(worker: Worker, died: Option<Died>) -> Worker {
+/// Runs a worker and calls `died` if it panics.
+fn observed(worker: Worker, died: Option<Died>) -> Arc<Mutex<Core>> {
     // The panic destroys the worker, so that no other code sees its inconsistent state.
     let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || worker.run()));
     ran.unwrap_or_else(|panic| {

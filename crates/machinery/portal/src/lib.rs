@@ -40,7 +40,10 @@ mod timing;
 mod tunnel;
 mod vnet;
 
-pub use emulation::{Arrive, Arriving, Capture, Died, Emulation, Options, Report, Sample};
+pub use emulation::{
+    Arrive, Arriving, Capture, Died, Emulation, EngineGroup, Member, Options, Passed, Report,
+    Sample,
+};
 pub use error::PortalError;
 pub use filter::{Filter, Rule};
 pub use interface::{Address, Inet};

@@ -32,7 +32,7 @@ pub trait Follow: Send {
         let _ = next;
     }
 
-    /// Reports that the emulation is running again.
+    /// Reports that one of them is running again.
     fn awake(&self) {}
 }
 

@@ -144,6 +144,12 @@ impl Packet {
     pub const CWR: u8 = 8;
     /// In a real packet from another engine: its bytes begin with the Ethernet header.
     pub(crate) const FRAMED: u8 = 16;
+    /// Of a real packet that comes from another engine: its sender's kernel has left the checksum of
+    /// the transport to the network card ([`crate::Checksum`]).
+    pub(crate) const OPEN: u8 = 64;
+    /// Of a real packet that comes from another engine: it carries the instant at which the segment
+    /// was sent whose time stamp it echoes, in the places of its segments.
+    pub(crate) const ECHO: u8 = 128;
     /// In a real packet or a message of neighbour resolution: the packet is IPv6.
     pub const IPV6: u8 = 32;
     /// Value of the ECN field in [`Packet::tos`]: the transport supports congestion marks, ECT(0).
@@ -253,6 +259,21 @@ impl Packet {
     pub(crate) fn set_segments(&mut self, first: u32, count: u32, header: u16) {
         self.seq = first;
         self.sack_from = count | u32::from(header) << 16;
+    }
+
+    /// Makes it carry an echoed instant to another engine.
+    pub(crate) fn put_echo(&mut self, echo: Instant<Virtual>) {
+        let ns = echo.as_ns().cast_unsigned();
+        self.flags |= Self::ECHO;
+        (self.seq, self.sack_from) = ((ns >> 32) as u32, ns as u32);
+    }
+
+    /// Takes the echoed instant that it carries, if any.
+    pub(crate) fn take_echo(&mut self) -> Option<Instant<Virtual>> {
+        let carries = self.flags & Self::ECHO != 0;
+        self.flags &= !Self::ECHO;
+        let ns = u64::from(self.seq) << 32 | u64::from(self.sack_from);
+        carries.then(|| Instant::from_ns(ns.cast_signed()))
     }
 
     /// Returns the length of the headers of each segment, in bytes.

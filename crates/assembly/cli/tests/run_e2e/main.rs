@@ -16,6 +16,7 @@ mod culprits;
 mod dilated;
 mod endings;
 mod engine_leaves;
+mod engine_modes;
 mod engine_processes;
 mod engines;
 mod faults;

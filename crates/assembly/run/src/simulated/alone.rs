@@ -156,7 +156,7 @@ fn serve(
     let clock = SharedClock(Arc::new(Mutex::new(start.clock)));
     let pacing = Pacing {
         clock: Box::new(clock.clone()),
-        announces: false,
+        member: None,
         civil_start: Instant::from_ns(start.civil_start_ns),
     };
     let running = engine.start(portals, Some(ways), pacing, outlets(engine, mouth))?;
@@ -255,6 +255,8 @@ fn outlets(engine: Engine<'_>, mouth: &Mouth) -> Outlets {
     });
     Outlets {
         capture: watches.then_some(capture),
+        // The run writes the frames in the order in which they come.
+        passed: None,
         sample: Box::new(move |at, world, adjacencies| {
             let _ = saw.send(Said::Saw(at, view.look(at, world, adjacencies)));
         }),

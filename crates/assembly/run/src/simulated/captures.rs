@@ -1,25 +1,30 @@
 //! Captures of simulated links. Frames pass from the engines' threads to threads that write files.
 
+mod merge;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use timeloom_net::{Owner, PortId, World};
-use timeloom_portal::Capture;
+use timeloom_portal::{Capture, Passed};
 use timeloom_results::RunDirectory;
 use timeloom_scenario::{NamedCable, Plan, Simulated};
-use timeloom_time::{Instant, Utc, Virtual, Wall};
+use timeloom_time::{Instant, Utc};
 
 use crate::error::RunError;
 use crate::record::Scribe;
 use crate::spoofing::SpoofWatch;
+use merge::{CapturedFrame, Merge, Progress};
 
 /// Captures of a plan's simulated links.
 #[derive(Default)]
 pub(super) struct Captures {
-    /// Sender to the writer thread for frames that leave through a port of the model, by port.
-    links: BTreeMap<PortId, mpsc::Sender<TimedFrame>>,
+    /// Destination of the frames that leave through a port of the model.
+    links: BTreeMap<PortId, mpsc::Sender<CapturedFrame>>,
+    /// Progress of the engines that are threads, for captures of links between two of them.
+    progress: Option<Progress>,
     /// Writer threads; each ends when the last engine has dropped its senders.
     pub(super) threads: Vec<JoinHandle<()>>,
 }
@@ -33,13 +38,21 @@ impl Captures {
         scribe: &Scribe,
     ) -> Result<Self, RunError> {
         let addresses = owners(&simulated.world);
-        let mut captures = Self::default();
+        let settings = plan.network.as_ref().and_then(|it| it.engines.as_ref());
+        let are_processes = settings.is_some_and(|settings| settings.processes);
+        let parts = simulated.parts.as_ref();
+        let parts = parts.filter(|_| own.is_none() && !are_processes);
+        let mut captures = Self {
+            progress: parts.map(|parts| Progress::of(parts.cut().engines())),
+            ..Self::default()
+        };
         for (capture, cable) in watched(plan, simulated) {
             let Some(name) = file_name(&capture.link.to_string(), cable, simulated, own) else {
                 continue;
             };
             let watch = SpoofWatch::new(addresses.iter().copied(), false);
-            let (frames, thread) = record(&name, directory, civil_start, scribe, watch)?;
+            let merge = Merge::of(cable, simulated, captures.progress.as_ref());
+            let (frames, thread) = record(&name, directory, civil_start, scribe, (watch, merge))?;
             captures.links.insert(cable.there, frames.clone());
             captures.links.insert(cable.back, frames);
             captures.threads.push(thread);
@@ -55,10 +68,22 @@ impl Captures {
         let links = self.links.clone();
         Some(Box::new(move |port, at, wall, frame: &[u8]| {
             if let Some(frames) = links.get(&port) {
-                // The writer ends after this thread, unless its disk is full.
-                let _ = frames.send((at, wall, frame.to_vec()));
+                // The recorder ends after this thread, unless its disk is full.
+                let _ = frames.send(CapturedFrame {
+                    port,
+                    at,
+                    wall,
+                    bytes: frame.to_vec(),
+                });
             }
         }))
+    }
+
+    /// Returns the function by which engine `here` reports the progress of its captures; `None` if
+    /// that is not needed.
+    pub(super) fn progress(&self, here: Owner) -> Option<Passed> {
+        let progress = self.progress.as_ref().filter(|_| !self.links.is_empty());
+        progress.map(|progress| progress.of_engine(here))
     }
 }
 
@@ -110,9 +135,6 @@ pub(super) fn ports(plan: &Plan, simulated: &Simulated) -> Vec<PortId> {
     cables.flatten().collect()
 }
 
-/// A captured frame: virtual and wall instant of its passage, and its bytes.
-type TimedFrame = (Instant<Virtual>, Instant<Wall>, Vec<u8>);
-
 /// Starts a thread that writes the frames from a channel to `net/NAME.pcapng`. The network does not
 /// wait for the disk.
 fn record(
@@ -120,17 +142,18 @@ fn record(
     directory: &RunDirectory,
     start: Instant<Utc>,
     scribe: &Scribe,
-    mut watch: SpoofWatch,
-) -> Result<(mpsc::Sender<TimedFrame>, JoinHandle<()>), RunError> {
+    (mut watch, merge): (SpoofWatch, Merge),
+) -> Result<(mpsc::Sender<CapturedFrame>, JoinHandle<()>), RunError> {
     let mut file = directory.capture(name, start)?;
-    let (frames, seen) = mpsc::channel::<TimedFrame>();
+    let (frames, seen) = mpsc::channel::<CapturedFrame>();
     let (scribe, name) = (scribe.clone(), name.to_owned());
     let write = move || {
-        for (at, wall, frame) in seen {
-            if let Some(spoofed) = watch.look(at, &frame) {
+        for frame in merge.in_order(seen) {
+            let (at, bytes) = (frame.at, &frame.bytes);
+            if let Some(spoofed) = watch.look(at, bytes) {
                 scribe.spoofed(at, &name, &spoofed);
             }
-            if let Err(error) = file.packet(at, wall, &frame, None) {
+            if let Err(error) = file.packet(at, frame.wall, bytes, None) {
                 return scribe.failed(&format!("the capture of {name}: {error}"));
             }
         }

@@ -12,7 +12,8 @@ use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
 use timeloom_portal::{
-    Arriving, Capture, Died, Emulation, Follow, Options, Portals, Report, Sample, Timing,
+    Arriving, Capture, Died, Emulation, Follow, Member, Options, Passed, Portals, Report, Sample,
+    Timing,
 };
 use timeloom_scenario::{Background, Compute, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
@@ -39,6 +40,8 @@ pub(super) struct Engine<'a> {
 /// Destinations of an engine's captured frames, samples, notes and failure.
 pub(super) struct Outlets {
     pub(super) capture: Option<Capture>,
+    /// Receives the progress of the captures.
+    pub(super) passed: Option<Passed>,
     pub(super) sample: Sample,
     pub(super) note: Box<dyn Fn(&Note) + Send>,
     pub(super) died: Died,
@@ -49,8 +52,8 @@ pub(super) struct Outlets {
 /// Clock that an engine follows, and its relation to civil time.
 pub(super) struct Pacing {
     pub(super) clock: Box<dyn Follow>,
-    /// True if the clock must know the engine's next event, so that time can skip or be granted.
-    pub(super) announces: bool,
+    /// Place among the engines whose next event must be known, for skipping or for granting time.
+    pub(super) member: Option<Member>,
     /// True time at virtual zero.
     pub(super) civil_start: Instant<Utc>,
 }
@@ -113,8 +116,10 @@ impl Engine<'_> {
         let mut options = Options {
             watch: captures::ports(plan, simulated),
             capture: outlets.capture,
-            // If time moves only by skips or grants, the processor may sleep until then.
-            awake: !pacing.announces,
+            passed: outlets.passed,
+            // If skipping or grants move time, the processor may sleep until they do.
+            awake: pacing.member.is_none(),
+            group: pacing.member,
             sample: Some((network_signals::every(plan), outlets.sample)),
             died: Some(outlets.died),
             ..Options::default()

@@ -11,10 +11,20 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         return;
     };
     let path = at(&[], ["network", "engines"]);
-    if plan.time.mode == Mode::Stepped || plan.time.skips() {
-        let message = "time cannot skip or be granted over several engines yet";
-        let help = "none of them knows alone when the next packet is due: leave out \
-                    `network.engines`, or choose the time mode `virtual`";
+    let announces = plan.time.mode == Mode::Stepped || plan.time.skips();
+    if announces && engines.mode == EngineMode::Free && rules.part_was_read(&path, "mode") {
+        let message = "engines of mode `free` cannot run where time skips or is granted";
+        let help = match engines.processes {
+            false => {
+                "the clock moves to the next event of all engines, which is known only if they wait \
+                 for one another: write `mode = \"exact\"` under `network.engines`"
+            }
+            true => {
+                "the clock moves to the next event of all engines, which is known only of threads \
+                 that wait for one another: write `mode = \"exact\"` under `network.engines`, and \
+                 leave out `processes`"
+            }
+        };
         return rules.misplaced(&path, message, help);
     }
     let was_read = rules.part_was_read(&path, "count") && rules.part_was_read(&path, "parts");

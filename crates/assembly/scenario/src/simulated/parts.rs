@@ -5,7 +5,7 @@ use timeloom_peering::partition::{self, Proposal};
 use timeloom_peering::{Cut, CutError};
 
 use super::{Fault, Maker, Uplinks, addresses};
-use crate::plan::{EngineMode, Engines, Plan};
+use crate::plan::{Compute, EngineMode, Engines, Plan};
 use crate::suggest;
 
 /// Parts of a simulated network, each of which is simulated by an engine.
@@ -197,6 +197,11 @@ impl Plan {
         let busiest = parts.proposal.imbalance() / parts.names.len() as f64;
         let gain = 1.0 / busiest;
         let speed = format!("at best {gain:.1} times what one engine carries");
+        if self.time.compute == Compute::None {
+            return "cost: the engines run in turn while the clock stands, and are no faster than \
+                    one"
+            .to_owned();
+        }
         match engines.mode {
             EngineMode::Free => format!(
                 "cost: a packet has {:.0} us of the machine's time to cross, or it is late; {speed}",

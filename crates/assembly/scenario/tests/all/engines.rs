@@ -119,10 +119,29 @@ fn engines_that_cannot_be_are_refused_with_the_reason() {
         assert!(text.contains(message), "{engines}: {text}");
         assert_eq!(text.lines().count(), 1, "{engines}: {text}");
     }
-    let skips = GOOD.replace("dilation = 4", "mode = \"skip\"");
-    let text = parse(&skips, "cut.toml", &[]).unwrap_err().to_string();
-    assert!(
-        text.contains("time cannot skip or be granted over several engines"),
-        "{text}"
-    );
+}
+
+#[test]
+fn free_engines_are_refused_where_time_skips_or_is_granted() {
+    let granted = "mode = \"stepped\"";
+    for time in [
+        "mode = \"skip\"",
+        "mode = \"skip\", compute = \"none\"",
+        granted,
+    ] {
+        let waits = GOOD.replace("dilation = 4", time);
+        let plan = good(&waits);
+        assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan));
+        for (engines, fix) in [
+            ("count = 2", "known only if they wait for one another"),
+            ("count = 2, processes = true", "leave out `processes`"),
+        ] {
+            let free = waits.replace("count = 2, mode = \"exact\"", engines);
+            let text = parse(&free, "cut.toml", &[]).unwrap_err().to_string();
+            assert!(text.contains("engines of mode `free` cannot run"), "{text}");
+            assert!(text.contains(fix), "{text}");
+            assert!(text.contains("write `mode = \"exact\"`"), "{text}");
+            assert_eq!(text.lines().count(), 1, "{text}");
+        }
+    }
 }

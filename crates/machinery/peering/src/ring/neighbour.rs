@@ -22,6 +22,8 @@ pub(crate) struct Neighbour {
     into: Batch,
     /// Instant before which no further packet arrives.
     safe: Instant<Virtual>,
+    /// True if the last reception left no packet in the ring.
+    drained: bool,
     present: bool,
     /// True if the other engine has said farewell.
     parted: bool,
@@ -41,6 +43,7 @@ impl Neighbour {
             out: Batch::default(),
             into: Batch::default(),
             safe: Instant::ZERO,
+            drained: true,
             present: false,
             parted: false,
             spoke: None,
@@ -80,8 +83,9 @@ impl Neighbour {
     pub(crate) fn receive(&mut self, act: impl FnMut(&Packet, &[u8])) {
         let promised = self.ring.theirs.promise.made();
         self.ring.take(BUDGET, &mut self.into);
-        // If packets are left in the ring, they may arrive before the promised instant.
-        if self.into.packets.len() < BUDGET {
+        // Packets left in the ring may arrive sooner.
+        self.drained = self.into.packets.len() < BUDGET;
+        if self.drained {
             self.safe = promised;
         }
         if !self.into.packets.is_empty() {
@@ -147,6 +151,11 @@ impl Neighbour {
         } else {
             Instant::FAR_FUTURE
         }
+    }
+
+    /// Returns true if the last reception left no packet in the ring.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.drained
     }
 
     /// Returns true if the other engine has promised by now that no further packet arrives up to

@@ -3,12 +3,12 @@
 use std::net::Ipv4Addr;
 
 use timeloom_engine::Engine;
-use timeloom_net::{Frame, LARGE, LinkConfig, NetworkBuilder, Node, Offload, World};
+use timeloom_net::{Checksum, Frame, LARGE, LinkConfig, NetworkBuilder, Node, Offload, World};
 use timeloom_peering::Cut;
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// Frame that left the network: node, instant and bytes.
-type Out = (Node, Instant<Virtual>, Vec<u8>);
+/// A frame that came out: node, instant and bytes, and the place of a checksum that is open.
+type Out = (Node, Instant<Virtual>, Vec<u8>, Option<(u16, u16)>);
 
 /// Creates hosts a and b at two switches with 1 ms between them, and a modelled host at b's switch.
 fn lan() -> (World, Node, Node) {
@@ -33,21 +33,29 @@ fn lan() -> (World, Node, Node) {
     (world, a, b)
 }
 
-fn put(engine: &mut Engine<World>, node: Node, frame: &[u8]) {
+fn put(engine: &mut Engine<World>, node: Node, frame: &[u8], offload: Offload) {
     let mut buffer = frame.to_vec();
     buffer.resize(LARGE, 0);
     engine.with(|world, agenda| {
-        world.send_frame(node, &mut buffer, frame.len(), Offload::default(), agenda);
+        world.send_frame(node, &mut buffer, frame.len(), offload, agenda);
     });
 }
 
 fn take(engine: &mut Engine<World>, out: &mut Vec<Out>) {
-    let own = |node, frame: Frame<'_>| (node, frame.at, [frame.head, frame.rest].concat());
+    let own = |node, frame: Frame<'_>| {
+        let open = frame.offload.checksum.map(|it| (it.start, it.offset));
+        (node, frame.at, [frame.head, frame.rest].concat(), open)
+    };
     out.extend(std::iter::from_fn(|| engine.model.take_frame(own)));
 }
 
 /// Returns the frames that leave the network after `frames` were put in, with one engine or two.
 fn run(frames: &[(Node, Vec<u8>)], engines: usize) -> Vec<Out> {
+    run_with(frames, Offload::default(), engines)
+}
+
+/// Does the same with frames that leave this to the network card.
+fn run_with(frames: &[(Node, Vec<u8>)], offload: Offload, engines: usize) -> Vec<Out> {
     let owners = |world: &World| -> Vec<u16> {
         let names = (0..world.nodes() as u32).map(|node| world.name(Node(node)).to_owned());
         let left = ["left", "a"];
@@ -64,7 +72,8 @@ fn run(frames: &[(Node, Vec<u8>)], engines: usize) -> Vec<Out> {
         .collect();
     let owners = owners(&all[0].model);
     for (node, frame) in frames {
-        put(&mut all[usize::from(owners[node.0 as usize])], *node, frame);
+        let engine = &mut all[usize::from(owners[node.0 as usize])];
+        put(engine, *node, frame, offload);
     }
     let mut out = Vec::new();
     // Each window is as long as the delay of the cut cable, so that no frame is late.
@@ -133,7 +142,7 @@ fn frames_of_any_kind_cross_a_cut_as_they_are() {
     let whole = run(&frames, 1);
     let bytes = |node: Node| -> Vec<&[u8]> {
         let of = whole.iter().filter(|(at, ..)| *at == node);
-        of.map(|(_, _, bytes)| &bytes[..]).collect()
+        of.map(|(_, _, bytes, _)| &bytes[..]).collect()
     };
     assert_eq!(bytes(b), [&ptp[..], &ipv6], "in one engine");
     assert_eq!(bytes(a), [&back[..]]);
@@ -149,6 +158,42 @@ fn a_stranger_is_answered_across_a_cut() {
     let replies = whole.iter().filter(|(node, ..)| *node == a).count();
     assert_eq!(replies, 1, "{whole:?}");
     assert_eq!(sorted(run(&frames, 2)), sorted(whole));
+}
+
+/// A kernel that receives a segment behaves a little differently if its checksum is complete.
+#[test]
+fn a_checksum_that_a_kernel_left_open_is_open_behind_a_cut() {
+    let (world, a, b) = lan();
+    let mac = |node| world.mac(world.port_of(node).unwrap());
+    let segment = |kind: u16, mut ip: Vec<u8>, tcp: [u8; 23]| {
+        ip.extend(tcp);
+        ethernet(mac(b), mac(a), kind, &ip)
+    };
+    let mut tcp = [7; 23];
+    tcp[12] = 5 << 4;
+    let mut v4 = vec![0x45, 0, 0, 43, 0, 1, 0x40, 0, 64, 6, 0x26, 0xca];
+    v4.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+    // The sum over 10.0.0.1, 10.0.0.2, the protocol and the length.
+    tcp[16..18].copy_from_slice(&(0x0a00 + 1 + 0x0a00 + 2 + 6 + 23u16).to_be_bytes());
+    let v4 = segment(0x0800, v4, tcp);
+    let mut v6 = vec![0x60, 0, 0, 0, 0, 23, 6, 64];
+    v6.extend([[0xfd; 16], [0xfd; 16]].concat());
+    // Sixteen words 0xfdfd, the protocol and the length, folded.
+    let sum = 16 * 0xfdfd + 6 + 23u32;
+    let sum = (sum & 0xffff) + (sum >> 16);
+    tcp[16..18].copy_from_slice(&(sum as u16).to_be_bytes());
+    let v6 = segment(0x86dd, v6, tcp);
+    for (frame, start) in [(v4, 34), (v6, 54)] {
+        let offload = Offload {
+            train: None,
+            checksum: Some(Checksum { start, offset: 16 }),
+        };
+        let frames = [(a, frame.clone())];
+        let whole = run_with(&frames, offload, 1);
+        assert_eq!(whole.len(), 1);
+        assert_eq!((&whole[0].2, whole[0].3), (&frame, Some((start, 16))));
+        assert_eq!(run_with(&frames, offload, 2), whole);
+    }
 }
 
 fn sorted(mut out: Vec<Out>) -> Vec<Out> {

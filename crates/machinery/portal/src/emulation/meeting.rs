@@ -10,6 +10,8 @@ use timeloom_peering::{AdjacencyReport, Portal};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
 
+use super::group::Exchanged;
+
 /// Connection of a worker to the other engines.
 pub(super) struct Meeting {
     portal: Portal,
@@ -33,8 +35,12 @@ impl Meeting {
         engine: &mut Engine<World>,
         pace: Pace,
         now: Instant<Wall>,
+        floor: Option<Instant<Virtual>>,
     ) -> io::Result<Instant<Virtual>> {
         self.portal.follow(pace);
+        if let Some(floor) = floor {
+            self.portal.raise_floor(floor);
+        }
         self.portal.receive(engine, now)?;
         Ok(self.portal.safe_until())
     }
@@ -86,9 +92,26 @@ impl Meeting {
         wished.map_or(speak, |wished| wished.min(speak))
     }
 
+    /// Makes input wake the sleeping thread again after [`Meeting::wake`]; returns false if there is
+    /// some already.
+    pub(super) fn listen(&self) -> bool {
+        self.portal.doze()
+    }
+
     /// Ends what [`Meeting::doze`] prepared; see [`Portal::wake`].
     pub(super) fn wake(&self) {
         self.portal.wake();
+    }
+
+    /// Returns, for each other engine, the number of packets sent to it and of those received from
+    /// it.
+    pub(super) fn exchanged(&self) -> impl Iterator<Item = Exchanged> {
+        let peers = self.portal.peers();
+        peers.map(|(there, _, stats)| Exchanged {
+            there,
+            sent: stats.packets_sent,
+            received: stats.packets_received,
+        })
     }
 
     pub(super) fn report(&self) -> Vec<AdjacencyReport> {

@@ -1,8 +1,8 @@
 //! Tests of several engines that follow one clock: in exact mode they wait for one another, and the
 //! death of an engine is reported. The tests need no root.
 
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use timeloom_clock::RateError;
@@ -15,7 +15,7 @@ use timeloom_net::{
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Cut, Endpoint, Portal, Ring};
-use timeloom_portal::{Commanded, Emulation, Follow, Options, Portals, Timing};
+use timeloom_portal::{Commanded, Emulation, EngineGroup, Follow, Options, Portals, Timing};
 use timeloom_ptp::Profile;
 use timeloom_ptp_net::{ClockOptions, NodeOptions, PtpNode, Role, Tally, Transport};
 use timeloom_sys::wall_now;
@@ -64,9 +64,20 @@ impl Follow for Until {
 fn two(
     make: impl Fn() -> (World, Vec<Owner>),
     (waits, end): (bool, Instant<Virtual>),
-    mut prepare: impl FnMut(Owner, &mut World, &mut Options),
+    prepare: impl FnMut(Owner, &mut World, &mut Options),
 ) -> (Vec<Emulation>, Arc<Commanded>) {
     let clock = Arc::new(Commanded::new(Rate::STOPPED));
+    let follow = || Until(Arc::clone(&clock), end);
+    (two_by(make, waits, follow, prepare), clock)
+}
+
+/// Runs two engines of one network that follow such a clock.
+fn two_by<F: Follow + 'static>(
+    make: impl Fn() -> (World, Vec<Owner>),
+    waits: bool,
+    follow: impl Fn() -> F,
+    mut prepare: impl FnMut(Owner, &mut World, &mut Options),
+) -> Vec<Emulation> {
     let (left, right) = Ring::pair(Ring::PACKETS).unwrap();
     left.greet(wall_now());
     right.greet(wall_now());
@@ -89,11 +100,62 @@ fn two(
             ..Options::default()
         };
         prepare(here, &mut world, &mut options);
-        let timing = Timing::Follow(Box::new(Until(Arc::clone(&clock), end)));
+        let timing = Timing::Follow(Box::new(follow()));
         Emulation::start(world, Portals::new(), timing, options).unwrap()
     };
-    let engines = [(0, left), (1, right)].map(start).into_iter().collect();
-    (engines, clock)
+    [(0, left), (1, right)].map(start).into_iter().collect()
+}
+
+/// A clock that stands, except for moves, and what a group of engines has announced to it.
+#[derive(Clone, Default)]
+struct Standing(Arc<(Mutex<Announced>, Condvar)>);
+
+#[derive(Clone, Copy)]
+struct Announced {
+    now: Instant<Virtual>,
+    rests: bool,
+    next: Option<Instant<Virtual>>,
+}
+
+impl Default for Announced {
+    fn default() -> Self {
+        Self {
+            now: Instant::ZERO,
+            rests: false,
+            next: None,
+        }
+    }
+}
+
+impl Standing {
+    fn change(&self, act: impl FnOnce(&mut Announced)) {
+        act(&mut self.0.0.lock().unwrap());
+        self.0.1.notify_all();
+    }
+
+    /// Waits until the engines rest; returns their next event.
+    fn await_rest(&self) -> Option<Instant<Virtual>> {
+        let state = self.0.0.lock().unwrap();
+        let (state, late) = (self.0.1)
+            .wait_timeout_while(state, LONG, |state| !state.rests)
+            .unwrap();
+        assert!(!late.timed_out(), "they do not rest at {:?}", state.now);
+        state.next
+    }
+}
+
+impl Follow for Standing {
+    fn map(&self) -> ClockMap<Wall, Virtual> {
+        ClockMap::new(wall_now(), self.0.0.lock().unwrap().now, Rate::STOPPED)
+    }
+
+    fn asleep(&self, next: Option<Instant<Virtual>>) {
+        self.change(|state| (state.rests, state.next) = (true, next));
+    }
+
+    fn awake(&self) {
+        self.change(|state| state.rests = false);
+    }
 }
 
 fn set_rate(engines: &[Emulation], clock: &Arc<Commanded>, rate: Rate) {
@@ -145,6 +207,68 @@ fn engines_that_wait_have_every_packet_at_the_instant_of_one_engine() {
         assert_eq!((adjacent.late, adjacent.lost()), (0, 0), "{adjacent:?}");
     }
     assert_eq!(sorted(&found), expected);
+}
+
+/// Runs two engines of the network up to `end` by moves of a clock that stands in between: `go` gets
+/// the clock, a function that lets the engines run ahead of it, and their next event.
+fn by_moves(
+    end: Instant<Virtual>,
+    go: impl Fn(&Standing, &dyn Fn(Instant<Virtual>) -> Instant<Virtual>, Instant<Virtual>),
+) -> Vec<Arrival> {
+    let clock = Standing::default();
+    let group = EngineGroup::new(2, Box::new(clock.clone()));
+    let follow = || clock.clone();
+    let engines = two_by(network, true, follow, |here, world, options| {
+        world.note_arrivals();
+        options.group = Some(group.member(here));
+    });
+    let all: Vec<&Emulation> = engines.iter().collect();
+    let ahead = group.ahead(&all);
+    let wakers: Vec<_> = engines.iter().map(Emulation::waker).collect();
+    let reach = |limit| {
+        let (tell, reached) = channel();
+        let arrive = Box::new(move |at| tell.send(at).unwrap());
+        // An engine may be awake to show a sign of life.
+        match ahead(limit, arrive) {
+            true => reached.recv().unwrap(),
+            false => clock.await_rest().unwrap(),
+        }
+    };
+    loop {
+        let next = clock.await_rest().expect("there is traffic");
+        if next > end {
+            break;
+        }
+        go(&clock, &reach, next);
+        wakers.iter().for_each(|wake| wake());
+    }
+    let mut found = Vec::new();
+    for engine in &engines {
+        let adjacent = engine.report().unwrap().adjacencies.remove(0);
+        assert!(adjacent.lateness.events() > 100, "{adjacent:?}");
+        assert_eq!((adjacent.late, adjacent.lost()), (0, 0), "{adjacent:?}");
+        let arrivals = engine.with(|engine| engine.model.arrivals().to_vec());
+        found.extend(arrivals.unwrap());
+    }
+    found
+}
+
+/// The clock skips from event to event of the group, and further where the network runs ahead.
+#[test]
+fn where_the_clock_skips_engines_have_every_packet_at_the_instant_of_one_engine() {
+    let end = Instant::ZERO + Duration::from_ms(100);
+    let expected = sorted(one(network().0, end).arrivals());
+    assert!(expected.len() > 1_000, "{} packets", expected.len());
+    let to_next = by_moves(end, |clock, _, next| {
+        clock.change(|state| (state.now, state.rests) = (next, false));
+    });
+    assert_eq!(sorted(&to_next), expected);
+    let ahead = by_moves(end, |clock, reach, _| {
+        let now = clock.0.0.lock().unwrap().now;
+        let reached = reach((now + Duration::from_ms(7)).min(end));
+        clock.change(|state| (state.now, state.rests) = (reached, false));
+    });
+    assert_eq!(sorted(&ahead), expected);
 }
 
 fn sorted(arrivals: &[Arrival]) -> Vec<(Instant<Virtual>, u8, u32, u32)> {
@@ -280,4 +404,53 @@ fn an_engine_that_dies_is_told_of_and_the_other_goes_on() {
         let report = engines.pop().unwrap().stop().expect("it lives");
         assert!(report.events > 0);
     }
+}
+
+/// The thread that moves the clock meets the fault; the engine's own thread dies of it.
+#[test]
+fn an_engine_that_dies_ahead_of_the_clock_is_told_of_and_the_other_goes_on() {
+    let (told, deaths) = channel();
+    let clock = Standing::default();
+    let group = EngineGroup::new(2, Box::new(clock.clone()));
+    let follow = || clock.clone();
+    let engines = two_by(network, true, follow, |here, world, options| {
+        options.group = Some(group.member(here));
+        let told = told.clone();
+        options.died = Some(Box::new(move |what| {
+            told.send((here, what.to_owned())).unwrap();
+        }));
+        if here == 1 {
+            let mut nodes = (0..).map(Node);
+            let right = nodes.find(|node| world.name(*node) == "r0").unwrap();
+            let fault = Faulty(Instant::ZERO + Duration::from_ms(50));
+            assert!(world.attach(right, Box::new(fault)));
+        }
+    });
+    let all: Vec<&Emulation> = engines.iter().collect();
+    let ahead = group.ahead(&all);
+    let wake = |at| {
+        clock.change(|state| (state.now, state.rests) = (at, false));
+        engines.iter().for_each(Emulation::wake);
+    };
+    let mut has_died = false;
+    let end = Instant::ZERO + Duration::from_ms(200);
+    while clock.0.0.lock().unwrap().now < end {
+        let next = clock.await_rest().expect("there is traffic");
+        let (tell, reached) = channel();
+        let arrive = Box::new(move |at| tell.send(at).unwrap());
+        if ahead(end, arrive) {
+            wake(reached.recv().unwrap());
+            continue;
+        }
+        // As the owner of a clock does, it goes to the next event.
+        wake(next.min(end));
+        if let Ok(death) = deaths.recv_timeout(StdDuration::from_millis(20)) {
+            assert_eq!(death, (1, "the faulty one is due".to_owned()));
+            has_died = true;
+        }
+    }
+    assert!(has_died);
+    wait_until(&engines[0], end);
+    let adjacent = engines[0].report().unwrap().adjacencies.remove(0);
+    assert!(!adjacent.is_present, "{adjacent:?}");
 }

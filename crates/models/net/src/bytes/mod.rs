@@ -63,6 +63,21 @@ pub(crate) fn pseudo_sum(src_and_dst: &[u8], protocol: u8, length: u16) -> u16 {
     fold(u64::from(sum(src_and_dst)) + u64::from(protocol) + u64::from(length))
 }
 
+/// Returns the place of the checksum of TCP or UDP in an IP packet without extension headers: where
+/// the summed bytes start, and its position from there.
+pub(crate) fn transport_checksum(ip: &[u8]) -> Option<(u16, u16)> {
+    let (start, protocol) = match is_v6(ip) {
+        true => (V6_HEADER as u16, *ip.get(6)?),
+        false => (u16::from(*ip.first()? & 15) * 4, *ip.get(9)?),
+    };
+    let offset = match protocol {
+        TCP => 16,
+        UDP => 6,
+        _ => return None,
+    };
+    (usize::from(start + offset) + 2 <= ip.len()).then_some((start, offset))
+}
+
 /// Completes a checksum over the bytes from `start` on. The field `offset` bytes after `start`
 /// contains the sum over the pseudo header. Returns false if the field is outside of the packet.
 pub(crate) fn complete(bytes: &mut [u8], start: u16, offset: u16) -> bool {

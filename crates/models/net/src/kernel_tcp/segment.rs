@@ -64,6 +64,13 @@ impl Segment {
         let headers = usize::from(ip.header) + header;
         let payload = usize::from(length).checked_sub(headers)? as u32;
         let (skipped, each) = train.unwrap_or((0, payload));
+        // FIN and PSH are flags of a train's last segment.
+        let before = u64::from(skipped) * u64::from(each);
+        let is_last = before + u64::from(payload) >= packet.len().saturating_sub(headers) as u64;
+        let flags = match is_last {
+            true => fixed[13],
+            false => fixed[13] & !(Self::FIN | Self::PSH),
+        };
         let (sack, permits_sack) = SackBlocks::read(options);
         let stamps = Options(options).find(|(_, kind, value)| *kind == STAMPS && value.len() == 8);
         let end = |address: IpAddr, at| SocketAddr::new(address, be16(fixed, at));
@@ -75,7 +82,7 @@ impl Segment {
             seq: be32(fixed, 4).wrapping_add(skipped * each),
             payload,
             each: each.max(1),
-            flags: fixed[13],
+            flags,
             ack: be32(fixed, 8),
             window: be16(fixed, 14),
             sack,
@@ -273,6 +280,25 @@ mod tests {
         assert_eq!(renewed, last);
         for cut in 0..renewed.len() {
             news.renew(&mut renewed[..cut]);
+        }
+    }
+
+    #[test]
+    fn flags_of_the_end_of_a_train_are_those_of_its_last_segment() {
+        let mut packet = stamped(1);
+        packet[33] |= Segment::FIN;
+        let whole = Segment::read(&packet, 55, None).unwrap();
+        assert_eq!((whole.payload, whole.length()), (3, 4));
+        // Three segments of a byte each; and one of the first two.
+        let piece = |skipped, length| Segment::read(&packet, length, Some((skipped, 1))).unwrap();
+        for (skipped, length, is_last) in [(0, 53, false), (1, 53, false), (0, 54, false)]
+            .into_iter()
+            .chain([(2, 53, true), (1, 54, true)])
+        {
+            let piece = piece(skipped, length);
+            let flags = [Segment::FIN, Segment::PSH].map(|flag| piece.has(flag));
+            assert_eq!(flags, [is_last; 2], "{length} bytes after {skipped}");
+            assert!(piece.has(Segment::ACK));
         }
     }
 

@@ -179,6 +179,11 @@ impl World {
         &mut self.crossings
     }
 
+    /// Returns true if a packet has left for another engine and has not been cleared.
+    pub fn has_crossing(&self) -> bool {
+        !self.crossings.packets.is_empty()
+    }
+
     /// Moves a packet that leaves by the cut link `port` to the packets for other engines.
     #[inline]
     pub(crate) fn export(&mut self, port: PortId, id: PacketId) {
@@ -189,12 +194,16 @@ impl World {
         }
         packet.link = port;
         if packet.kind == Kind::Raw || is_known_here_only(&packet) {
+            let echo = self.echo_to_leave(&packet);
             // On a cut link trains are always divided, so the packet is a single segment.
             let bytes = self.bytes_to_leave(&mut packet);
             match u16::try_from(bytes.len()) {
                 Ok(size) => {
                     packet.size = size;
                     packet.set_segments(0, 1, 0);
+                    if let Some(echo) = echo {
+                        packet.put_echo(echo);
+                    }
                     self.crossings.push(packet, &bytes);
                 }
                 // The frame would be too long with its own header.

@@ -150,9 +150,25 @@ impl World {
         }
     }
 
+    /// Returns the echoed instant that a packet carries to another engine.
+    pub(super) fn echo_to_leave(&self, packet: &Packet) -> Option<Instant<Virtual>> {
+        if packet.kind != Kind::Raw {
+            return None;
+        }
+        let carried = self.packets.buffers.get(packet.flow).echo;
+        if carried.is_some() || self.kernel_timers.is_empty() {
+            return carried;
+        }
+        self.echo_of(packet, &self.segment_of(packet)?)
+    }
+
     /// Returns the instant at which the segment was sent that `segment` answers; `None` unless the
     /// network keeps the timers of the answering host too.
     fn echo_of(&self, packet: &Packet, segment: &Segment) -> Option<Instant<Virtual>> {
+        let carried = self.packets.buffers.get(packet.flow).echo;
+        if carried.is_some() {
+            return carried;
+        }
         let sender = self.ports.with_address(segment.connection.local.ip())?;
         let number = self.kernel_timers.at(self.ports[sender].node)?;
         let timers = &self.kernel_timers.get(number).tcp;
@@ -234,5 +250,91 @@ impl World {
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use timeloom_engine::Engine;
+
+    use super::*;
+    use crate::{LARGE, LinkConfig, NetworkBuilder, Owner};
+
+    /// Returns the part of a network of two hosts, 1 ms apart, that engine `here` has.
+    fn part(here: Owner) -> Engine<World> {
+        let mut network = NetworkBuilder::new(3);
+        let (a, b) = (network.host("a"), network.host("b"));
+        let link = LinkConfig::new(1_000_000_000, Duration::from_ms(1));
+        let (from_a, from_b) = network.connect(a, b, link);
+        network.set_address(from_a, IpAddr::from([10, 0, 0, 1]), 24);
+        network.set_address(from_b, IpAddr::from([10, 0, 0, 2]), 24);
+        let mut world = network.build().unwrap();
+        world.keep_only(&[0, 1].into(), here);
+        let own = [a, b][usize::from(here)];
+        world.open_frames(own);
+        world.keep_tcp_timers(own, Duration::from_ms(4));
+        Engine::new(world)
+    }
+
+    /// Returns a segment without payload, with a time stamp and an echo, between a and b.
+    fn segment(is_back: bool, flags: u8, stamps: [u8; 2]) -> Vec<u8> {
+        let ends = [[10, 0, 0, 1], [10, 0, 0, 2]];
+        let ports = [[0x9c, 0x40], [0, 80]];
+        let (from, to) = (usize::from(is_back), usize::from(!is_back));
+        let mac = |end: usize| [2, 0, 0, 0, 0, end as u8];
+        let mut frame = [&mac(to)[..], &mac(from), &[8, 0]].concat();
+        frame.extend([0x45, 0, 0, 52, 0, 0, 0x40, 0, 64, 6, 0, 0]);
+        frame.extend([ends[from], ends[to]].concat());
+        frame.extend([ports[from], ports[to]].concat());
+        frame.extend([0, 0, 0, 9, 0, 0, 0, 10, 0x80, flags, 1, 0, 0, 0, 0, 0]);
+        frame.extend([1, 1, 8, 10, 0, 0, 0, stamps[0], 0, 0, 0, stamps[1]]);
+        frame
+    }
+
+    fn send(engine: &mut Engine<World>, node: u32, frame: &[u8]) -> Vec<(Packet, Vec<u8>)> {
+        let mut buffer = frame.to_vec();
+        buffer.resize(LARGE, 0);
+        engine.with(|world, agenda| {
+            let none = Offload::default();
+            world.send_frame(Node(node), &mut buffer, frame.len(), none, agenda);
+        });
+        engine.run_until(engine.now() + Duration::from_us(1), 100);
+        let crossings = engine.model.crossings();
+        let packets = std::mem::take(&mut crossings.packets);
+        let mut bytes = &std::mem::take(&mut crossings.bytes)[..];
+        let mut one = |packet: Packet| {
+            let (own, rest) = bytes.split_at(packet.size.into());
+            bytes = rest;
+            (packet, own.to_vec())
+        };
+        packets.into_iter().map(&mut one).collect()
+    }
+
+    /// The kernel behind one engine measures its round trips by segments that return from another.
+    #[test]
+    fn a_segment_carries_the_echoed_instant_to_another_engine() {
+        let (mut one, mut other) = (part(0), part(1));
+        one.run_until(Instant::ZERO + Duration::from_us(7), 100);
+        let sent = send(&mut one, 0, &segment(false, Segment::SYN, [1, 0]));
+        let [(mut packet, bytes)] = <[_; 1]>::try_from(sent).unwrap();
+        assert_eq!(packet.take_echo(), None, "it answers nothing");
+        let late = other.with(|world, agenda| world.take_over(&packet, &bytes, agenda));
+        assert_eq!(late, Some(Duration::ZERO));
+        other.run_until(Instant::ZERO + Duration::from_ms(2), 100);
+        let back = send(
+            &mut other,
+            1,
+            &segment(true, Segment::SYN | Segment::ACK, [5, 1]),
+        );
+        let [(packet, bytes)] = <[_; 1]>::try_from(back).unwrap();
+        let echo = Some(Instant::ZERO + Duration::from_us(7));
+        assert_eq!({ packet }.take_echo(), echo);
+        // It is known where the segment arrives, and to a third engine.
+        let mut taken = packet;
+        let is_valid = one.model.take_over_bytes(&mut taken, &bytes);
+        assert!(is_valid);
+        assert_eq!(one.model.echo_to_leave(&taken), echo);
+        let segment = one.model.segment_of(&taken).unwrap();
+        assert_eq!(one.model.echo_of(&taken, &segment), echo);
     }
 }

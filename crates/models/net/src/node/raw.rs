@@ -94,6 +94,9 @@ impl World {
     pub(crate) fn bytes_to_leave(&mut self, packet: &mut Packet) -> Vec<u8> {
         let is_raw = packet.kind == Kind::Raw;
         let content = is_raw.then(|| self.packets.buffers.get(packet.flow).content);
+        if is_raw && self.packets.buffers.get(packet.flow).is_open() {
+            packet.flags |= Packet::OPEN;
+        }
         let here_only = is_known_here_only(packet);
         match content {
             Some(Content::Ip) if !here_only => return self.assemble(packet),
@@ -116,6 +119,23 @@ impl World {
 
     /// Stores the bytes of a real packet from another engine; returns false if they are invalid.
     pub(crate) fn take_over_bytes(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
+        let is_open = packet.flags & Packet::OPEN != 0;
+        packet.flags &= !Packet::OPEN;
+        let echo = packet.take_echo();
+        let echo = echo.filter(|echo| (Instant::ZERO..=packet.at).contains(echo));
+        if !self.store_bytes(packet, bytes) {
+            return false;
+        }
+        if is_open {
+            self.packets.buffers.reopen(packet.flow);
+        }
+        if let Some(echo) = echo {
+            self.packets.buffers.set_echo(packet.flow, echo);
+        }
+        true
+    }
+
+    fn store_bytes(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
         if packet.flags & Packet::FRAMED != 0 {
             return self.take_over_frame(packet, bytes);
         }

@@ -1,5 +1,7 @@
 //! Buffers for the bytes of real packets.
 
+use timeloom_time::{Instant, Virtual};
+
 use crate::bytes::{self, TCP, UDP, V6_HEADER};
 use crate::packet::Packet;
 
@@ -67,6 +69,9 @@ pub(crate) struct Buffer {
     /// Length of the headers of each segment, from `start` on.
     header: u16,
     offload: Offload,
+    /// Of a segment from another engine: the instant at which the segment was sent whose time stamp
+    /// it echoes.
+    pub(crate) echo: Option<Instant<Virtual>>,
 }
 
 /// Properties of a buffer's content.
@@ -131,6 +136,7 @@ impl Buffers {
                 start: 0,
                 header: 0,
                 offload: Offload::default(),
+                echo: None,
             });
             self.buffers.len() as u32 - 1
         });
@@ -140,7 +146,34 @@ impl Buffers {
         buffer.start = what.start;
         buffer.header = what.header;
         buffer.offload = what.offload;
+        buffer.echo = None;
         index
+    }
+
+    /// Records the instant that a segment from another engine carries.
+    pub(crate) fn set_echo(&mut self, index: u32, echo: Instant<Virtual>) {
+        self.buffers[index as usize].echo = Some(echo);
+    }
+
+    /// Leaves the transport's checksum of an IP packet open, as its sender's kernel has done.
+    pub(crate) fn reopen(&mut self, index: u32) {
+        let buffer = &mut self.buffers[index as usize];
+        if buffer.content != Content::Ip {
+            return;
+        }
+        let inner = usize::from(buffer.start)..buffer.used as usize;
+        let ip = &mut buffer.bytes[inner];
+        let Some((start, offset)) = bytes::transport_checksum(ip) else {
+            return;
+        };
+        let protocol = if offset == 16 { TCP } else { UDP };
+        let length = ip.len() - usize::from(start);
+        let partial = bytes::pseudo_sum(bytes::addresses(ip), protocol, length as u16);
+        bytes::put16(ip, usize::from(start + offset), partial);
+        buffer.offload.checksum = Some(Checksum {
+            start: buffer.start + start,
+            offset,
+        });
     }
 
     pub(crate) fn share(&mut self, index: u32) {
@@ -174,6 +207,17 @@ impl Buffer {
             Content::Arp => 0x0806,
             Content::Other => bytes::be16(&self.bytes, 12),
         }
+    }
+
+    /// Returns true if the checksum of the transport is open.
+    pub(crate) fn is_open(&self) -> bool {
+        let place = bytes::transport_checksum(self.inner());
+        let place = place.filter(|_| self.content == Content::Ip);
+        let place = place.map(|(start, offset)| Checksum {
+            start: self.start + start,
+            offset,
+        });
+        place.is_some() && place == self.offload.checksum
     }
 
     /// Returns the properties of the train in this buffer; `None` if it is a single packet.

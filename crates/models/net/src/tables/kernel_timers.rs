@@ -50,6 +50,12 @@ impl KernelTimers {
         });
     }
 
+    /// Returns true if no node's timers are kept.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// Returns the index of a node's timers; `None` if they are not kept.
     #[inline]
     pub(crate) fn at(&self, node: u32) -> Option<u32> {
