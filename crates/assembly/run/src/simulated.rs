@@ -174,8 +174,9 @@ impl Network {
             idle: Arc::clone(&self.idle),
         };
         let announces = plan.time.skips() || plan.time.mode == Mode::Stepped;
-        // An agent has one of the engines. Time does not skip there.
+        // An agent has one of the engines, which is a group of its own.
         let engines = several.map_or(1, |parts| parts.cut().engines());
+        let is_whole = several.is_some();
         let group = || EngineGroup::new(engines, Box::new(follow.clone()));
         self.group = announces.then(group);
         for (here, speaker) in speakers {
@@ -197,7 +198,7 @@ impl Network {
             };
             let group = self.group.as_ref();
             let pacing = Pacing {
-                member: group.map(|group| group.member(here)),
+                member: group.map(|group| group.member(if is_whole { here } else { 0 })),
                 clock: Box::new(follow.clone()),
                 civil_start: around.civil_start,
             };
