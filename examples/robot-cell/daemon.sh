@@ -18,6 +18,9 @@ if [ -n "$sntp" ]; then
     "$python" sntp.py "$how" &
 fi
 if [ -n "$daemon" ]; then
+    # The daemon continues its journal, which lies in the directory where it was started.
+    timeloom=$(realpath "$(command -v "$timeloom")")
+    cd "$TIMELOOM_TIMELINES"
     exec "$timeloom" timeline serve --config "$TIMELOOM_TIMELINES/timelines.toml" \
         --directory "$TIMELOOM_TIMELINES"
 fi
