@@ -138,8 +138,15 @@ pub(crate) fn record(
             })
         })
         .collect();
+    // No sample at the end of the run either: whether it were taken before the end would be a matter
+    // of chance.
+    let end = Instant::ZERO + plan.time.duration;
     while let Some(next) = watched.iter().map(|timeline| timeline.next).min() {
-        if !clock.wait_until_in_the_background(next, &over) {
+        let until = match next < end {
+            true => next,
+            false => Instant::FAR_FUTURE,
+        };
+        if !clock.wait_until_in_the_background(until, &over) {
             break;
         }
         for timeline in watched.iter_mut().filter(|timeline| timeline.next <= next) {
