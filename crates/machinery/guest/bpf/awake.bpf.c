@@ -10,7 +10,8 @@
 // woken or switched away from, so that a process which is moved into the cgroup needs no help.
 //
 // When a member blocks, its memory is still the current one. If it stands in the image's waiting
-// instruction, its deadline lies at the top of its stack and is copied here.
+// instruction, its deadline lies at the top of its stack and is copied here. A member whose deadline
+// has passed blocks until the kernel's timer of zero length ends its wait, and stays awake meanwhile.
 //
 // Compiled by `scripts/bpf`; the object is committed, so that users need no compiler for BPF.
 
@@ -242,8 +243,13 @@ int BPF_PROG(on_wakeup_new, struct task_struct *task) {
     return 0;
 }
 
-// Reads where a thread that blocks stands in its program, and until when it waits there.
-static __always_inline void look(struct member *thread, struct task_struct *task) {
+// Deadline of a wait that the kernel ends at once: its timeout is zero (timeloom_page::ENDS_AT_ONCE).
+#define ENDS_AT_ONCE (-0x7fffffffffffffffll - 1)
+
+// Reads where a thread that blocks stands in its program, and until when it waits there. Returns
+// false if the thread blocks for a moment only: until the kernel's timer has ended a wait whose
+// deadline has passed.
+static __always_inline bool look(struct member *thread, struct task_struct *task) {
     u64 at = 0, stack = 0;
     void *registers = (void *)bpf_task_pt_regs(task);
     thread->waits = 0;
@@ -257,17 +263,20 @@ static __always_inline void look(struct member *thread, struct task_struct *task
         stack = BPF_CORE_READ(own, sp);
     }
     if (at < wait_begin || at > wait_end)
-        return;
+        return 1;
     s64 deadline = 0;
     u32 host = 0;
     if (bpf_probe_read_user(&deadline, sizeof(deadline), (void *)stack) ||
         bpf_probe_read_user(&host, sizeof(host), (void *)host_at)) {
         lose();
-        return;
+        return 1;
     }
+    if (deadline == ENDS_AT_ONCE)
+        return 0;
     thread->deadline = deadline;
     thread->host = host;
     thread->waits = 1;
+    return 1;
 }
 
 SEC("tp_btf/sched_switch")
@@ -293,8 +302,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev) {
         // Its state is being changed by a thread that wakes it: it was going to sleep.
         if (!(thread->bits & WAKES) || state == 0)
             return 0;
-    if (thread->runs)
-        look(thread, prev);
+    if (thread->runs && !look(thread, prev))
+        return 0;
     write_down(thread, number);
     clear(thread, RUNS);
     return 0;

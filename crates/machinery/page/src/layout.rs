@@ -83,6 +83,14 @@ pub const ABI_VERSION: u32 = 9;
 /// Offset of [`ClockPage::host`] in the page, in bytes.
 pub const HOST_OFFSET: usize = 152;
 
+/// Deadline of a waiting thread whose wait has no deadline. While a thread waits, its deadline in
+/// nanoseconds of page time is at the top of its stack.
+pub const NO_DEADLINE: i64 = i64::MAX;
+
+/// Deadline of a waiting thread whose deadline has passed: the kernel is about to end the wait,
+/// whose timeout is zero. Until its timer has done so, the thread sleeps and yet is not idle.
+pub const ENDS_AT_ONCE: i64 = i64::MIN;
+
 /// Value of [`ClockPage::counter`], in place of a [`crate::CounterKind`], in a program that was
 /// released from its session. Its clocks are the machine's again.
 pub const RELEASED: u32 = 3;

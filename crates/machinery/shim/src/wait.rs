@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use timeloom_page::Shown;
+use timeloom_page::{ENDS_AT_ONCE, NO_DEADLINE, Shown};
 use timeloom_time::{Duration, Instant};
 
 use crate::abi::Timespec;
@@ -68,8 +68,8 @@ pub(crate) struct Turn {
     pub(crate) wall: Option<Timespec>,
     /// The same timeout in wall nanoseconds.
     pub(crate) wall_ns: i64,
-    /// Deadline in page time, which the supervisor reads from the thread's stack.
-    deadline: Instant<Shown>,
+    /// Deadline in nanoseconds of page time, which the supervisor reads from the thread's stack.
+    deadline_ns: i64,
     epoch: u32,
 }
 
@@ -90,7 +90,7 @@ impl Turn {
                 &raw const call,
                 &raw const page().epoch,
                 self.epoch,
-                self.deadline.as_ns(),
+                self.deadline_ns,
             )
         }
     }
@@ -118,24 +118,27 @@ pub(crate) fn until(
     loop {
         let epoch = page().epoch.load(Acquire);
         let (now, wall_per_shown) = read(|copy| copy.wall_per_shown_32_32.load(Relaxed));
-        let (wall, wall_ns, deadline) = match deadline.at() {
-            None => (None, i64::MAX, Instant::FAR_FUTURE),
+        let (wall, wall_ns, deadline_ns) = match deadline.at() {
+            None => (None, i64::MAX, NO_DEADLINE),
             Some(at) => {
                 let whole_ns = to_wall_ns(at - now, wall_per_shown);
                 let mut wall_ns = one_turn_ns(whole_ns);
+                let mut deadline_ns = at.as_ns();
                 if wall_ns == 0 {
                     passed = passed.min(now);
                     if is_signal_due(passed) {
                         wall_ns = to_wall_ns(lengthen(&mut short), wall_per_shown);
+                    } else {
+                        deadline_ns = ENDS_AT_ONCE;
                     }
                 }
-                (Some(Timespec::from_ns(wall_ns)), wall_ns, at)
+                (Some(Timespec::from_ns(wall_ns)), wall_ns, deadline_ns)
             }
         };
         let result = turn(&Turn {
             wall,
             wall_ns,
-            deadline,
+            deadline_ns,
             epoch,
         });
         if result == KICKED || (result == timed_out && wall_ns > 0 && wall.is_some()) {
@@ -152,7 +155,7 @@ pub(crate) fn at_each_rate(mut turn: impl FnMut(&Turn) -> isize) -> isize {
         let result = turn(&Turn {
             wall: None,
             wall_ns: i64::MAX,
-            deadline: Instant::FAR_FUTURE,
+            deadline_ns: NO_DEADLINE,
             epoch: page().epoch.load(Acquire),
         });
         if result != KICKED {
@@ -177,7 +180,7 @@ pub(crate) fn for_due_signals() {
         let turn = Turn {
             wall: Some(wall),
             wall_ns,
-            deadline: now,
+            deadline_ns: now.as_ns(),
             epoch: page().epoch.load(Acquire),
         };
         // The wait is a `futex` that no thread wakes, since filters of confined programs usually

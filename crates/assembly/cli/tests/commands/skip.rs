@@ -86,3 +86,32 @@ fn a_program_may_begin_with_no_dilation_or_a_boundless_one() {
         .unwrap();
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
+
+/// When a wait's deadline has passed, the kernel ends the wait after the thread's timer slack of
+/// real time, here 20 ms. Time must not advance meanwhile, however the supervisor finds out that
+/// all threads sleep.
+#[test]
+fn a_wait_ends_at_its_deadline_however_late_the_kernels_timer_is() {
+    let program = "
+import ctypes, threading, time
+PR_SET_TIMERSLACK = 29
+assert ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 20_000_000, 0, 0, 0) == 0
+lock = threading.Lock()
+lock.acquire()
+for _ in range(20):
+    begin = time.monotonic_ns()
+    lock.acquire(timeout=0.005)
+    print(time.monotonic_ns() - begin)
+";
+    for bpf in ["on", "off"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+            .args(["exec", "--quiet", "--skip", "--compute", "none", "--"])
+            .args(["python3", "-c", program])
+            .env("TIMELOOM_BPF", bpf)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let took = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(took, "5000000\n".repeat(20), "with BPF {bpf}");
+    }
+}

@@ -28,7 +28,10 @@ pub(crate) fn next_deadline(supervisor: &Supervisor) -> Option<Instant<Virtual>>
                 return Some(now);
             };
             if thread_state.is_waiting(wait) {
-                deadlines.extend(thread_state.deadline(thread).flatten());
+                let Some(deadline) = thread_state.deadline(thread) else {
+                    return Some(now);
+                };
+                deadlines.extend(deadline);
             } else if thread_state.call.is_none_or(|call| !waits_for_others(call)) {
                 return Some(now);
             }

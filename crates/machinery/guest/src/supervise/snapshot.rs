@@ -101,7 +101,7 @@ impl Snapshot {
                 .then(|| state.deadline(thread))
                 .map_or(Some(None), |deadline| deadline.map(Some))
         }) else {
-            // The thread has woken meanwhile.
+            // The thread has woken meanwhile, or is about to.
             self.counts.pop();
             return None;
         };

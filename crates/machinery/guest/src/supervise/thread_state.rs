@@ -7,7 +7,7 @@
 use std::fs;
 use std::ops::RangeInclusive;
 
-use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS, Shown};
+use timeloom_page::{ENDS_AT_ONCE, HOST_OFFSET, NO_DEADLINE, PAGE_ADDRESS, Shown};
 use timeloom_time::Instant;
 
 use crate::clock::HostInstant;
@@ -66,14 +66,13 @@ impl ThreadState {
     }
 
     /// Returns the deadline of a thread in the waiting instruction: `Some(None)` if the wait has no
-    /// deadline, `None` if the thread has ended.
+    /// deadline, `None` if the thread has ended or its wait ends at once.
     pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant<Shown>>> {
         let ns = Alleged::<i64>::at(self.stack).read(thread)?;
         let host = Alleged::<u32>::at(PAGE_ADDRESS + HOST_OFFSET as u64).read(thread)?;
-        Some((ns != i64::MAX).then_some(HostInstant {
-            host: host as usize,
-            at: Instant::from_ns(ns),
-        }))
+        let at = Instant::from_ns(ns);
+        let host = host as usize;
+        (ns != ENDS_AT_ONCE).then(|| (ns != NO_DEADLINE).then_some(HostInstant { host, at }))
     }
 }
 
