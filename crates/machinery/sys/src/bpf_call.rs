@@ -24,6 +24,28 @@ pub(crate) struct LinkCreate {
     pub(crate) flags: u32,
 }
 
+/// union bpf_attr, as BPF_MAP_CREATE reads it; bytes beyond it count as zero.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct MapCreate {
+    pub(crate) kind: u32,
+    pub(crate) key_size: u32,
+    pub(crate) value_size: u32,
+    pub(crate) entries: u32,
+    pub(crate) flags: u32,
+    /// Inner map, and node of the memory.
+    pub(crate) unused: [u32; 2],
+    pub(crate) name: [u8; 16],
+    pub(crate) interface: u32,
+    /// Descriptor of BTF, and types of key and value in it.
+    pub(crate) types: u32,
+    pub(crate) none: [u32; 2],
+    /// Type of the value in the kernel's own BTF.
+    pub(crate) value_kind: u32,
+}
+
+const _: () = assert!(std::mem::offset_of!(MapCreate, value_kind) == 60);
+
 /// Executes a command; returns a descriptor or another nonnegative number.
 ///
 /// # Safety

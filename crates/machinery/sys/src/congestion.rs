@@ -1,80 +1,16 @@
-//! Congestion controls of the kernel's TCP as BPF programs (`struct_ops`), and a word of memory
-//! that such programs read.
+//! Congestion controls of the kernel's TCP as BPF programs (`struct_ops`).
 //!
 //! Linux, Documentation/bpf/map_struct_ops: each program is loaded as a member of `struct
 //! tcp_congestion_ops`. A map of type STRUCT_OPS holds one such structure, and a link registers it
 //! until the link's descriptor is closed (Linux 6.4).
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::bpf_call::{
     BPF_BTF_LOAD, BPF_LINK_CREATE, BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM, BPF_PROG_LOAD, LICENCE,
-    LinkCreate, bpf,
+    LinkCreate, MapCreate, bpf,
 };
-
-/// Word that BPF programs read from a map of type ARRAY, and that this process writes.
-#[derive(Debug)]
-pub struct SharedWord {
-    map: OwnedFd,
-    address: *mut AtomicU64,
-}
-
-// SAFETY: the mapping is one atomic word, which lives as long as `self`.
-unsafe impl Send for SharedWord {}
-// SAFETY: as above.
-unsafe impl Sync for SharedWord {}
-
-impl SharedWord {
-    /// Creates a map with one word, which is 0.
-    ///
-    /// # Errors
-    /// Fails if the kernel has no BPF, or if this process may not use it (CAP_BPF).
-    pub fn new() -> io::Result<Self> {
-        let create = MapCreate {
-            kind: BPF_MAP_TYPE_ARRAY,
-            key_size: size_of::<u32>() as u32,
-            value_size: size_of::<u64>() as u32,
-            entries: 1,
-            flags: BPF_F_MMAPABLE,
-            ..MapCreate::default()
-        };
-        // SAFETY: the command reads its attributes, and returns a descriptor that is ours.
-        let map = unsafe { OwnedFd::from_raw_fd(bpf(BPF_MAP_CREATE, &create)?) };
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        let length = rustix::param::page_size();
-        let anywhere = std::ptr::null_mut();
-        // SAFETY: a new shared mapping; the kernel keeps the map as long as the mapping exists.
-        let address = unsafe { mmap(anywhere, length, access, MapFlags::SHARED, &map, 0)? };
-        Ok(Self {
-            map,
-            address: address.cast(),
-        })
-    }
-
-    /// Stores a value; programs that start afterwards read it.
-    pub fn store(&self, value: u64) {
-        // SAFETY: within the page that stays mapped as long as `self`.
-        unsafe { &*self.address }.store(value, Ordering::Release);
-    }
-}
-
-impl AsFd for SharedWord {
-    /// Returns the map's descriptor.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.map.as_fd()
-    }
-}
-
-impl Drop for SharedWord {
-    fn drop(&mut self) {
-        // SAFETY: mapped by this type; `store` borrows from `self`.
-        let _ = unsafe { munmap(self.address.cast(), rustix::param::page_size()) };
-    }
-}
 
 /// Loads a program as member number `member` of the kernel's structure with the type number
 /// `structure`. An instruction has the 8 bytes of `struct bpf_insn`.
@@ -204,34 +140,12 @@ const REPORT: usize = 1 << 20;
 const REPORT_LINES: usize = 4;
 
 // Linux, include/uapi/linux/bpf.h.
-const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_MAP_TYPE_STRUCT_OPS: u32 = 26;
 const BPF_PROG_TYPE_STRUCT_OPS: u32 = 27;
 const BPF_STRUCT_OPS: u32 = 44;
 const BTF_MAGIC: u32 = 0xeb9f;
 const BTF_KIND_PTR: u32 = 2;
-const BPF_F_MMAPABLE: u32 = 1 << 10;
 const BPF_F_LINK: u32 = 1 << 13;
-
-/// union bpf_attr, as BPF_MAP_CREATE reads it; bytes beyond it count as zero.
-#[repr(C)]
-#[derive(Default)]
-struct MapCreate {
-    kind: u32,
-    key_size: u32,
-    value_size: u32,
-    entries: u32,
-    flags: u32,
-    /// Inner map, and node of the memory.
-    unused: [u32; 2],
-    name: [u8; 16],
-    interface: u32,
-    /// Descriptor of BTF, and types of key and value in it.
-    types: u32,
-    none: [u32; 2],
-    /// Type of the value in the kernel's own BTF.
-    value_kind: u32,
-}
 
 /// union bpf_attr, as BPF_BTF_LOAD reads it.
 #[repr(C)]
@@ -285,4 +199,3 @@ struct ProgramLoad {
 
 const _: () = assert!(std::mem::offset_of!(ProgramLoad, member) == 68);
 const _: () = assert!(std::mem::offset_of!(ProgramLoad, structure) == 108);
-const _: () = assert!(std::mem::offset_of!(MapCreate, value_kind) == 60);

@@ -2,19 +2,18 @@
 
 use std::io;
 use std::ops::RangeInclusive;
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aya::maps::{HashMap, Map, MapData, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader, Pod, include_bytes_aligned};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, clock_gettime};
-use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS, PAGE_SIZE};
+use timeloom_page::{HOST_OFFSET, NO_DEADLINE, PAGE_ADDRESS};
+use timeloom_sys::shared_words::SharedWords;
 use timeloom_time::Instant;
 
 use super::waiting::Wait;
@@ -84,7 +83,7 @@ const CHANGED: u64 = 1 << 24;
 
 /// Loaded and attached BPF programs. Dropping this value detaches them.
 pub(super) struct Kernel {
-    words: Words,
+    words: SharedWords,
     members: HashMap<MapData, u32, Member>,
     works: HashMap<MapData, u64, u64>,
     ran: RingBuf<MapData>,
@@ -109,7 +108,7 @@ impl Kernel {
             .override_global("host_at", &host_at, true)
             .load(OBJECT)
             .map_err(io::Error::other)?;
-        let words = Words::of(&mut programs)?;
+        let words = words(&programs)?;
         for (name, tracepoint) in PROGRAMS {
             let program = programs.program_mut(name).ok_or_else(|| lacks(name))?;
             let program: &mut BtfTracePoint = program.try_into().map_err(io::Error::other)?;
@@ -174,7 +173,7 @@ impl Kernel {
     /// or has ended.
     pub(super) fn wait_of(&self, thread: i32) -> Option<Wait> {
         let member = self.members.get(&(thread as u32), 0).ok()?;
-        let deadline = (member.deadline != i64::MAX).then_some(HostInstant {
+        let deadline = (member.deadline != NO_DEADLINE).then_some(HostInstant {
             host: member.host as usize,
             at: Instant::from_ns(member.deadline),
         });
@@ -222,44 +221,11 @@ struct Member {
 // SAFETY: plain integers without padding.
 unsafe impl Pod for Member {}
 
-/// Equivalent of `struct words` in the BPF programs, in shared memory.
-struct Words {
-    address: *mut AtomicU64,
-    _map: Map,
-}
-
-// SAFETY: the mapping consists of atomics and exists as long as `self`.
-unsafe impl Send for Words {}
-
-impl Words {
-    fn of(programs: &mut Ebpf) -> io::Result<Self> {
-        let map = programs.take_map("words").ok_or_else(|| lacks("words"))?;
-        let Map::Array(data) = &map else {
-            return Err(lacks("words"));
-        };
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let file = data.fd().as_fd();
-        let anywhere = std::ptr::null_mut();
-        // SAFETY: creates a new shared mapping; the kernel keeps the map as long as the mapping
-        // exists.
-        let address = unsafe { mmap(anywhere, PAGE_SIZE, protection, MapFlags::SHARED, file, 0)? };
-        Ok(Self {
-            address: address.cast(),
-            _map: map,
-        })
-    }
-
-    fn get(&self, index: usize) -> &AtomicU64 {
-        assert!(index < PAGE_SIZE / size_of::<AtomicU64>());
-        // SAFETY: the address is within the page, which is mapped as long as `self`.
-        unsafe { &*self.address.add(index) }
-    }
-}
-
-impl Drop for Words {
-    fn drop(&mut self) {
-        // SAFETY: this type has created the mapping; `get` borrows from `self`.
-        let _ = unsafe { munmap(self.address.cast(), PAGE_SIZE) };
+/// Maps `struct words` of the BPF programs.
+fn words(programs: &Ebpf) -> io::Result<SharedWords> {
+    match programs.map("words") {
+        Some(Map::Array(data)) => SharedWords::of(data.fd()),
+        _ => Err(lacks("words")),
     }
 }
 
