@@ -1,10 +1,11 @@
 //! Asker: a thread of a guest that is blocked in a system call and waits for the supervisor's
 //! answer.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::clock::Host;
+use crate::linux::pidfd::Pidfd;
 use crate::linux::processes;
 use crate::linux::remote::{Alleged, Memory, Plain};
 use crate::supervise::notify::{Answer, Listener, Notification};
@@ -139,6 +140,21 @@ impl Asker<'_> {
         let memory = Memory::of(self.thread());
         self.still_waits()?;
         memory.map_err(|_| libc::EFAULT)
+    }
+
+    /// Returns a duplicate of a descriptor of the thread, which may have a descriptor table of its
+    /// own (Linux 6.9; before, the process's is used).
+    ///
+    /// # Errors
+    /// Fails with EBADF if there is no such descriptor; with EINTR, like [`Self::owner`]; with the
+    /// error of the system if this process has no descriptor left.
+    pub(crate) fn descriptor(&self, number: i32) -> Result<OwnedFd, i32> {
+        let thread = Pidfd::of_thread(self.thread());
+        let duplicate = thread
+            .or_else(|_| Pidfd::of_process(self.process()))
+            .and_then(|owner| owner.duplicate(number));
+        self.still_waits()?;
+        duplicate.map_err(|error| error.raw_os_error().unwrap_or(libc::EBADF))
     }
 
     fn still_waits(&self) -> Result<(), i32> {

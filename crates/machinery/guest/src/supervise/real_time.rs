@@ -4,12 +4,10 @@
 //! They start an activity that continues without a call that could be trapped: a counter, a stream
 //! of a device's, a limit that the kernel enforces.
 
-use std::io;
-
+use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
 use timeloom_calls::{IOCTLS, SOCKET_OPTIONS, TCP_CONGESTION};
 
-use crate::linux::pidfd::Pidfd;
 use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
 use crate::supervise::notify::Answer;
@@ -104,18 +102,25 @@ impl RealTime {
                     return None;
                 };
                 asker.host().note_congestion_request();
-                let outcome = match name {
+                let (outcome, answer) = match name {
                     Some(SELF_CLOCKING) => return None,
                     Some(CUBIC) => match cubic.map(|cubic| select(asker, socket, cubic)) {
-                        Some(Ok(())) => None,
-                        _ => Some(PACED_ALIKE),
+                        Some(Ok(())) => (None, Answer::Value(0)),
+                        // As natively: no descriptor, no socket, or not one of TCP.
+                        Some(Err(
+                            error @ (libc::EBADF
+                            | libc::ENOTSOCK
+                            | libc::ENOPROTOOPT
+                            | libc::EOPNOTSUPP),
+                        )) => (None, Answer::Error(error)),
+                        _ => (Some(PACED_ALIKE), Answer::Value(0)),
                     },
-                    _ => Some(PACED_OTHERWISE),
+                    _ => (Some(PACED_OTHERWISE), Answer::Value(0)),
                 };
                 Some(Verdict {
+                    name: option.name,
                     outcome,
-                    answer: Answer::Value(0),
-                    ..done(option.name)
+                    answer,
                 })
             }
             Self::CpuLimit { limit } => {
@@ -132,14 +137,10 @@ impl RealTime {
     }
 }
 
-/// Selects a congestion control for a socket of the asking process.
-fn select(asker: &Asker<'_>, socket: i32, name: &str) -> io::Result<()> {
-    let interrupted = |_| io::ErrorKind::Interrupted;
-    let process = Pidfd::of_process(asker.known_process().map_err(interrupted)?)?;
-    let socket = process.duplicate(socket)?;
-    // Its number was still that of the asking process.
-    asker.known_process().map_err(interrupted)?;
-    Ok(set_tcp_congestion(&socket, name)?)
+/// Selects a congestion control for a socket of the asking thread. The error is a number.
+fn select(asker: &Asker<'_>, socket: i32, name: &str) -> Result<(), i32> {
+    let socket = asker.descriptor(socket)?;
+    set_tcp_congestion(&socket, name).map_err(Errno::raw_os_error)
 }
 
 fn done(name: &'static str) -> Verdict {
