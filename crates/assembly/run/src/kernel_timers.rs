@@ -6,6 +6,7 @@ mod overtaken;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use timeloom_fabric::{
     Fabric, FabricError, KernelError, NetworkSpec, StationDilation, StationTimers, VirtualCubic,
@@ -21,13 +22,14 @@ use crate::verdict::Reporter;
 use connecting::FirstTimeouts;
 use overtaken::Overtaken;
 
-/// Registers CUBIC in virtual time, for hosts at a simulated network over whose time a run skips.
-/// Returns `None` for any other run, and where the kernel cannot do it: connections then have Reno.
-pub(crate) fn virtual_cubic(plan: &Plan) -> Option<Arc<VirtualCubic>> {
+/// Starts to register CUBIC in virtual time, for hosts at a simulated network over whose time a run
+/// skips. Registration takes as long as the construction of a small network, and runs beside it.
+/// The thread returns `None` if the kernel cannot do it; connections then have Reno.
+pub(crate) fn start_cubic(plan: &Plan) -> Option<JoinHandle<Option<Arc<VirtualCubic>>>> {
     let network = plan.network.as_ref().filter(|_| plan.time.skips())?;
+    // An engine in a process of its own does not share the time that the kernel's programs read.
     let has_processes = network.engines.as_ref().is_some_and(|it| it.processes);
-    let cubic = (!has_processes).then(VirtualCubic::register)?;
-    cubic.ok().map(Arc::new)
+    (!has_processes).then(|| thread::spawn(|| VirtualCubic::register().ok().map(Arc::new)))
 }
 
 /// Keeps the kernel timers of all stations adjusted while it lives.

@@ -6,12 +6,14 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 use aya_obj::btf::Btf;
 use aya_obj::generated::bpf_insn;
 use aya_obj::{Object, Program};
-use timeloom_sys::congestion::{Registered, SharedWord, load_member, register};
+use timeloom_sys::congestion::{Registered, load_member, register};
+use timeloom_sys::shared_words::SharedWords;
 use timeloom_time::{Instant, Virtual};
 
 use crate::btf::Structure;
@@ -21,7 +23,7 @@ use crate::error::KernelError;
 #[derive(Debug)]
 pub struct VirtualCubic {
     name: String,
-    clock: SharedWord,
+    clock: SharedWords,
     _registered: Registered,
 }
 
@@ -37,11 +39,12 @@ impl VirtualCubic {
     }
 
     fn registered() -> io::Result<Self> {
-        let clock = SharedWord::new()?;
+        let map = SharedWords::create_map()?;
+        let clock = SharedWords::of(&map)?;
         let types = std::fs::read(BTF)?;
         let find = |name| Structure::find(&types, name).ok_or_else(|| lacks(name));
         let (outer, inner) = (find(VALUE)?, find(STRUCTURE)?);
-        let programs = programs(&clock, &inner)?;
+        let programs = programs(&types, &map, &inner)?;
         let name = name();
         let bytes = filled(&outer, &inner, &name, &programs).ok_or_else(|| lacks("this shape"))?;
         let registered = register(outer.id, &bytes)?;
@@ -59,17 +62,23 @@ impl VirtualCubic {
 
     /// Sets its time: that of the acknowledgements which are delivered next.
     pub fn set_time(&self, now: Instant<Virtual>) {
-        self.clock.store(now.as_ns().max(0) as u64);
+        let now_ns = now.as_ns().max(0) as u64;
+        self.clock.get(0).store(now_ns, Ordering::Release);
     }
 }
 
-/// Loads the programs; returns each with the name of its member.
-fn programs(clock: &SharedWord, structure: &Structure) -> io::Result<Vec<(String, OwnedFd)>> {
+/// Loads the programs for a kernel with these `types`, the map `clock` for their time; returns each
+/// with the name of its member.
+fn programs(
+    types: &[u8],
+    clock: &OwnedFd,
+    structure: &Structure,
+) -> io::Result<Vec<(String, OwnedFd)>> {
     let mut object = Object::parse(&OBJECT.0).map_err(io::Error::other)?;
-    let btf = Btf::from_sys_fs().map_err(io::Error::other)?;
+    let btf = Btf::parse(types, object.endianness).map_err(io::Error::other)?;
     object.relocate_btf(&btf).map_err(io::Error::other)?;
     let maps: Vec<_> = object.maps.drain().collect();
-    let clock = clock.as_fd().as_raw_fd();
+    let clock = clock.as_raw_fd();
     let maps = maps.iter().map(|(name, map)| (name.as_str(), clock, map));
     let texts: HashSet<usize> = object.functions.keys().map(|(text, _)| *text).collect();
     object

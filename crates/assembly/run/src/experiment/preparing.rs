@@ -111,6 +111,7 @@ impl<'a> Run<'a> {
                 station.mac = macs.get(&station.name).copied();
             }
         }
+        let cubic = kernel_timers::start_cubic(plan);
         let fabric = Fabric::build(&spec)?;
         let simulated = built(whole.simulated())?;
         let names = names::Directory::of(whole, simulated.as_ref());
@@ -129,7 +130,7 @@ impl<'a> Run<'a> {
         let places = options.places.as_ref();
         let plants = plants::start(plan, places, &session, &logs, &bus, &scribe, &reporter)?;
         let clock = session.clock();
-        let cubic = kernel_timers::virtual_cubic(plan);
+        let cubic = cubic.and_then(|registering| registering.join().ok().flatten());
         let around = Surroundings {
             fabric: &fabric,
             directory,

@@ -1,12 +1,12 @@
 //! Tests of CUBIC in virtual time.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 
-use timeloom_fabric::VirtualCubic;
+use timeloom_fabric::{Namespace, VirtualCubic};
 use timeloom_time::Instant;
 
-use crate::world::{H2, build, host, inside, line};
+use crate::world::{H1, H2, build, host, inside, line};
 
 #[test]
 fn connections_have_cubic_in_virtual_time_until_it_is_dropped() {
@@ -22,16 +22,7 @@ fn connections_have_cubic_in_virtual_time_until_it_is_dropped() {
     );
     inside(h2, &select);
 
-    let listener = h1
-        .run(|| TcpListener::bind((crate::world::H1, 7000)))
-        .expect("a namespace")
-        .expect("a free port");
-    let mut sender = h2
-        .run(|| TcpStream::connect((crate::world::H1, 7000)))
-        .expect("a namespace")
-        .expect("a listener");
-    let (mut receiver, from) = listener.accept().expect("a connection");
-    assert_eq!(from.ip(), std::net::IpAddr::from(H2));
+    let (mut sender, mut receiver) = connected(h1, h2);
     // More than the socket buffers hold, and so that the time moves on in the middle of it.
     let sending = std::thread::spawn(move || {
         sender.write_all(&[7; 8_000_000]).expect("all is sent");
@@ -57,4 +48,15 @@ fn connections_have_cubic_in_virtual_time_until_it_is_dropped() {
         "cat /proc/sys/net/ipv4/tcp_available_congestion_control",
     );
     assert!(!there.split_whitespace().any(|it| it == name), "{there}");
+}
+
+/// Returns a connection from `h2` to `h1`.
+fn connected(h1: &Namespace, h2: &Namespace) -> (TcpStream, TcpStream) {
+    let listener = h1.run(|| TcpListener::bind((H1, 7000)));
+    let listener = listener.expect("a namespace").expect("a free port");
+    let sender = h2.run(|| TcpStream::connect((H1, 7000)));
+    let sender = sender.expect("a namespace").expect("a listener");
+    let (receiver, from) = listener.accept().expect("a connection");
+    assert_eq!(from.ip(), IpAddr::from(H2));
+    (sender, receiver)
 }
