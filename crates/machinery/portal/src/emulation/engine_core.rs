@@ -375,7 +375,7 @@ impl Core {
     pub(super) fn report(&self) -> Report {
         let engine = &self.paced.engine;
         let ports = self.attachments.iter().map(|attachment| PortReport {
-            tcp_timers: engine.model.tcp_timer_stats(attachment.node),
+            tcp_timers: engine.model.tcp_timer_stats(attachment.node, engine.now()),
             dropped_before: attachment.port.dropped_before(),
             ..attachment.report.clone()
         });

@@ -31,7 +31,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 pub(crate) use neighbours::{Neighbours, Word};
 pub(crate) use receiving::Fate;
 use receiving::Receiving;
-use segment::Connection;
+use segment::{Connection, before, window_bytes};
 pub(crate) use segment::{News, Segment};
 use sending::Sending;
 use ticks::Ticks;
@@ -56,6 +56,13 @@ pub struct TcpTimerStats {
     pub given_up: u64,
     /// Number of acknowledgements for data that the host has never sent.
     pub foreign: u64,
+    /// Number of connections with more losses than were compared with a kernel's, or with more
+    /// collapses of the congestion window than the means hide.
+    pub lossy: u64,
+    /// Number of connections on which the host has sent something to acknowledge.
+    pub connections: u64,
+    /// Longest time for which an open connection carried no segment.
+    pub longest_idle: Duration,
     /// Number of neighbours that did not answer Linux's maximum number of solicitations.
     pub unresolved: u64,
 }
@@ -70,6 +77,9 @@ impl TcpTimerStats {
         self.probes += other.probes;
         self.given_up += other.given_up;
         self.foreign += other.foreign;
+        self.lossy += other.lossy;
+        self.connections += other.connections;
+        self.longest_idle = self.longest_idle.max(other.longest_idle);
         self.unresolved += other.unresolved;
     }
 }
@@ -104,6 +114,8 @@ pub(crate) struct TcpTimers<C> {
     due: BTreeSet<(Instant<Virtual>, Connection)>,
     /// Activity of connections that have been closed.
     ended: TcpTimerStats,
+    /// Longest time between two segments of a connection.
+    longest_idle: Duration,
     seen: TcpSeen,
 }
 
@@ -114,19 +126,25 @@ struct Flow<C> {
     receiving: Receiving<C>,
     /// Header fields of the last segment that the host has sent.
     news: Option<News>,
+    /// Exponent of the host's window scale, if its SYN was seen.
+    scale: Option<u8>,
     has_sent_fin: bool,
     has_received_fin: bool,
+    /// Instant of the last segment in either direction.
+    used: Instant<Virtual>,
     due: Option<Instant<Virtual>>,
 }
 
 impl<C: Copy> Flow<C> {
-    fn new() -> Self {
+    fn new(now: Instant<Virtual>) -> Self {
         Self {
             sending: None,
             receiving: Receiving::new(),
             news: None,
+            scale: None,
             has_sent_fin: false,
             has_received_fin: false,
+            used: now,
             due: None,
         }
     }
@@ -134,6 +152,38 @@ impl<C: Copy> Flow<C> {
     fn next_wake(&self) -> Option<Instant<Virtual>> {
         let sending = self.sending.as_ref().and_then(Sending::next_wake);
         sending.into_iter().chain(self.receiving.next_wake()).min()
+    }
+
+    /// Records a segment of the connection. A connection that one end has closed is not idle.
+    fn use_at(&mut self, now: Instant<Virtual>, longest_idle: &mut Duration) {
+        if !self.has_sent_fin && !self.has_received_fin {
+            *longest_idle = (*longest_idle).max(now - self.used);
+        }
+        self.used = now;
+    }
+
+    /// Returns true if the kernel processes a received segment: it overlaps the window that the host
+    /// has offered (`tcp_sequence`). The kernel answers all others and does nothing else, so that
+    /// forged segments have no effect.
+    fn admits(&self, segment: &Segment) -> bool {
+        let Some(from) = self.receiving.acknowledged() else {
+            return true;
+        };
+        let offered = self.news.zip(self.scale);
+        let window = offered.map_or(GREATEST_WINDOW, |(news, scale)| {
+            window_bytes(news.window, scale)
+        });
+        segment.has(Segment::SYN)
+            || !before(segment.end(), from) && !before(from.wrapping_add(window), segment.seq)
+    }
+
+    /// Returns true if the kernel ends the connection at a received RST. A host that has sent no
+    /// more than a SYN obeys the answer to that SYN.
+    fn obeys(&self, reset: &Segment) -> bool {
+        match (self.receiving.acknowledged(), &self.sending) {
+            (None, Some(sending)) => sending.is_answered_by(reset),
+            _ => self.receiving.expects(reset.seq),
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -150,6 +200,7 @@ impl<C: Copy> TcpTimers<C> {
             connections: BTreeMap::new(),
             due: BTreeSet::new(),
             ended: TcpTimerStats::default(),
+            longest_idle: Duration::ZERO,
             seen: TcpSeen::default(),
         }
     }
@@ -179,16 +230,20 @@ impl<C: Copy> TcpTimers<C> {
             return Fate::Pass; // a late segment of a closed connection
         }
         let flow = self.connections.entry(connection);
-        let flow = flow.or_insert_with(Flow::new);
+        let flow = flow.or_insert_with(|| Flow::new(now));
+        flow.use_at(now, &mut self.longest_idle);
         flow.news = Some(segment.news());
+        if segment.has(Segment::SYN) {
+            flow.scale = Some(segment.scale.unwrap_or(0));
+        }
         flow.has_sent_fin |= segment.has(Segment::FIN);
         let fate = flow.receiving.handle_sent(now, segment, out);
         if let Some(copy) = copy {
             let sending = flow.sending.get_or_insert_with(|| Sending::new(segment));
-            let before = sending.stats.resent;
+            let resent = sending.resent();
             sending.handle_sent(now, segment, copy, &mut self.ticks, out);
-            self.seen.openings += u64::from(segment.is_opening());
-            self.seen.retransmissions += u64::from(sending.stats.resent > before);
+            self.seen.openings += u64::from(segment.has(Segment::SYN));
+            self.seen.retransmissions += u64::from(sending.resent() > resent);
         }
         self.set_due(connection, out);
         fate
@@ -221,16 +276,25 @@ impl<C: Copy> TcpTimers<C> {
     ) {
         let connection = segment.connection.reversed();
         if segment.has(Segment::RST) {
-            return self.forget(connection, out);
+            if self
+                .connections
+                .get(&connection)
+                .is_some_and(|it| it.obeys(segment))
+            {
+                self.forget(connection, out);
+            }
+            return;
         }
         if segment.is_opening() {
             // The host's answer will echo the time stamp of this segment.
             let flow = self.connections.entry(connection);
-            flow.or_insert_with(Flow::new);
+            flow.or_insert_with(|| Flow::new(now));
         }
-        let Some(flow) = self.connections.get_mut(&connection) else {
+        let flow = self.connections.get_mut(&connection);
+        let Some(flow) = flow.filter(|flow| flow.admits(segment)) else {
             return;
         };
+        flow.use_at(now, &mut self.longest_idle);
         flow.has_received_fin |= segment.has(Segment::FIN);
         flow.receiving.handle_received(now, segment, stamps.0);
         if let Some(sending) = flow.sending.as_mut().filter(|_| segment.has(Segment::ACK)) {
@@ -283,14 +347,20 @@ impl<C: Copy> TcpTimers<C> {
         self.seen
     }
 
-    /// Returns the activity of all connections together.
-    pub(crate) fn stats(&self) -> TcpTimerStats {
+    /// Returns the activity of all connections together, until `now`.
+    pub(crate) fn stats(&self, now: Instant<Virtual>) -> TcpTimerStats {
         let mut all = self.ended;
+        let open = self
+            .connections
+            .values()
+            .filter(|it| !it.has_sent_fin && !it.has_received_fin);
+        let idle = open.map(|flow| now - flow.used).max();
+        all.longest_idle = self.longest_idle.max(idle.unwrap_or(Duration::ZERO));
         let sending = self
             .connections
             .values()
             .filter_map(|it| it.sending.as_ref());
-        sending.for_each(|sending| all.add(&sending.stats));
+        sending.for_each(|sending| all.add(&sending.stats()));
         all
     }
 
@@ -318,7 +388,10 @@ impl<C: Copy> TcpTimers<C> {
         flow.receiving.clear(out);
         if let Some(mut sending) = flow.sending {
             sending.clear(out);
-            self.ended.add(&sending.stats);
+            self.ended.add(&sending.stats());
         }
     }
 }
+
+/// Bytes of the largest window (RFC 7323, section 2.3).
+const GREATEST_WINDOW: u32 = 1 << 30;

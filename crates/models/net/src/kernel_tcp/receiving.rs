@@ -14,6 +14,8 @@ use super::ticks::Ticks;
 pub(super) struct Receiving<C> {
     /// Acknowledgement number that was sent last.
     acknowledged: Option<u32>,
+    /// End of the latest data that has arrived.
+    arrived: Option<u32>,
     had_gap: bool,
     held: Option<Held<C>>,
     /// Payload of the largest segment received so far, in bytes.
@@ -59,6 +61,7 @@ impl<C: Copy> Receiving<C> {
     pub(super) fn new() -> Self {
         Self {
             acknowledged: None,
+            arrived: None,
             had_gap: false,
             held: None,
             largest: 0,
@@ -93,6 +96,21 @@ impl<C: Copy> Receiving<C> {
         self.echoes.push_back((now, sent));
     }
 
+    /// Returns the acknowledgement number that was sent last; `None` before the first.
+    pub(super) fn acknowledged(&self) -> Option<u32> {
+        self.acknowledged
+    }
+
+    /// Returns true if the kernel obeys a RST with this sequence number: it must be the next one
+    /// that the kernel expects (RFC 5961, section 3.2). The kernel may have received data that it
+    /// has not acknowledged yet.
+    pub(super) fn expects(&self, seq: u32) -> bool {
+        self.acknowledged.is_none_or(|from| {
+            let to = self.arrived.filter(|to| before(from, *to)).unwrap_or(from);
+            !before(seq, from) && !before(to, seq)
+        })
+    }
+
     /// Processes a segment for the host, which arrives at `now` and was sent at `sent`.
     pub(super) fn handle_received(
         &mut self,
@@ -101,6 +119,11 @@ impl<C: Copy> Receiving<C> {
         sent: Instant<Virtual>,
     ) {
         self.note_stamp(now, segment, sent);
+        let end = segment.end();
+        self.arrived = Some(match self.arrived {
+            Some(arrived) if before(end, arrived) => arrived,
+            _ => end,
+        });
         if segment.has(Segment::FIN) {
             self.answers = true;
         }

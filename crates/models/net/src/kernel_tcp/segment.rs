@@ -38,6 +38,8 @@ pub(crate) struct Segment {
     pub(crate) sack: SackBlocks,
     /// True if the SACK-permitted option is present, which only a SYN has.
     pub(crate) permits_sack: bool,
+    /// Exponent of the window scale option, which only a SYN has (RFC 7323, section 2).
+    pub(crate) scale: Option<u8>,
     /// Time stamp of the sender, and the stamp of the peer that it echoes (RFC 7323).
     pub(crate) stamps: Option<(u32, u32)>,
 }
@@ -73,6 +75,7 @@ impl Segment {
         };
         let (sack, permits_sack) = SackBlocks::read(options);
         let stamps = Options(options).find(|(_, kind, value)| *kind == STAMPS && value.len() == 8);
+        let scale = Options(options).find(|(_, kind, value)| *kind == SCALE && value.len() == 1);
         let end = |address: IpAddr, at| SocketAddr::new(address, be16(fixed, at));
         Some(Self {
             connection: Connection {
@@ -87,6 +90,7 @@ impl Segment {
             window: be16(fixed, 14),
             sack,
             permits_sack,
+            scale: scale.map(|(_, _, value)| value[0].min(GREATEST_SCALE)),
             stamps: stamps.map(|(_, _, value)| (be32(value, 0), be32(value, 4))),
         })
     }
@@ -186,13 +190,21 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
+/// Largest exponent of a window scale; greater values count as this one.
+const GREATEST_SCALE: u8 = 14;
+
+/// Returns the bytes of a segment's window, given the exponent of its sender.
+pub(super) fn window_bytes(window: u16, scale: u8) -> u32 {
+    u32::from(window) << scale
+}
+
 /// Acknowledgement number, window and time stamps of the last segment that a host has sent. The
 /// network writes them into retransmissions: a receiver may regard a segment with an older time
 /// stamp as a delayed duplicate, and drop it (RFC 7323, section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct News {
     ack: u32,
-    window: u16,
+    pub(super) window: u16,
     stamps: Option<(u32, u32)>,
 }
 
@@ -230,6 +242,7 @@ impl News {
 
 const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
+const SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const STAMPS: u8 = 8;

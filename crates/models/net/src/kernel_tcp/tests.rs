@@ -35,9 +35,10 @@ fn segment(seq: u32, payload: u32, flags: u8, ack: u32) -> Segment {
         each: payload.max(1),
         flags,
         ack,
-        window: 500,
+        window: 60_000,
         sack: SackBlocks::default(),
         permits_sack: true,
+        scale: Some(0),
         stamps: None,
     }
 }
@@ -145,7 +146,7 @@ fn a_syn_is_sent_again_after_a_second_each_and_then_ever_more_rarely() {
     let (ms, out) = host.next();
     about(ms, 4_000, 260);
     assert_eq!(out, [], "the program would be told");
-    assert_eq!(host.timers.stats().given_up, 1);
+    assert_eq!(host.timers.stats(host.now).given_up, 1);
     assert_eq!(host.timers.next_wake(), None);
 }
 
@@ -183,7 +184,7 @@ fn a_lost_request_is_probed_for_and_then_times_out() {
     host.hear(segment(9000, 0, Segment::ACK, 1012));
     assert_eq!(host.timers.next_wake(), None);
     assert_eq!(host.forgotten, [0, 1]);
-    let stats = host.timers.stats();
+    let stats = host.timers.stats(host.now);
     assert_eq!((stats.probes, stats.timeouts, stats.collapses), (1, 3, 0));
 }
 
@@ -295,7 +296,7 @@ fn what_the_kernel_sends_again_sets_the_timer_anew() {
     let (ms, out) = host.next_act();
     about(ms, 220, 8);
     assert_eq!(out, [Action::Again(1, 0)]);
-    assert_eq!(host.timers.stats().probes, 0);
+    assert_eq!(host.timers.stats(host.now).probes, 0);
 }
 
 /// A whole flight of segments is lost. Once the first has arrived, the rest follows by slow start,
@@ -317,7 +318,7 @@ fn after_a_timeout_the_rest_of_the_flight_follows() {
     host.pass_ms(20);
     host.hear(segment(9000, 0, Segment::ACK, 1300));
     assert_eq!(host.next().1.len(), 4);
-    assert_eq!(host.timers.stats().collapses, 1);
+    assert_eq!(host.timers.stats(host.now).collapses, 1);
 }
 
 #[test]
@@ -424,11 +425,97 @@ fn another_connection_of_the_same_ends_begins_anew() {
     );
 }
 
+/// A RST is obeyed only if it has the next expected number; an acknowledgement counts only if its
+/// segment overlaps the offered window.
+#[test]
+fn forged_segments_end_no_connection_and_acknowledge_nothing() {
+    let mut host = Host::connected();
+    host.send(segment(1000, 100, DATA, 9000));
+    host.hear(segment(123_456, 0, Segment::RST, 0));
+    host.hear(segment(8_999, 0, Segment::RST, 0));
+    host.hear(segment(9_001, 0, Segment::RST | Segment::ACK, 1100));
+    host.hear(segment(69_001, 0, Segment::ACK, 1100));
+    host.hear(segment(8_000, 0, Segment::ACK | Segment::FIN, 1100));
+    assert_eq!(
+        (host.forgotten.len(), host.timers.stats(host.now).foreign),
+        (1, 0)
+    );
+    assert_eq!(host.next_act().1, [Action::Again(1, 0)]);
+    // Data has arrived that the kernel has not acknowledged yet.
+    host.hear(segment(9_000, 50, DATA, 1000));
+    host.hear(segment(9_050, 0, Segment::RST, 0));
+    assert_eq!(
+        (host.timers.next_wake(), &*host.forgotten),
+        (None, &[0, 1][..])
+    );
+}
+
+/// A kernel stops sending also when the window has less room than a segment, and its own timer for
+/// window probes is too late.
+#[test]
+fn a_window_smaller_than_a_segment_is_asked_about() {
+    let mut host = Host::new();
+    host.send(segment(999, 0, Segment::SYN, 0));
+    let mut answer = segment(8999, 0, Segment::SYN | Segment::ACK, 1000);
+    answer.scale = Some(4);
+    host.pass_ms(20);
+    host.hear(answer);
+    host.send(segment(1000, 1_000, DATA, 9000));
+    host.pass_ms(20);
+    let mut small = segment(9000, 0, Segment::ACK, 2000);
+    small.window = 62; // 992 bytes
+    host.hear(small);
+    assert_eq!(host.next().1, [Action::Again(1, 0)]);
+    small.window = 63;
+    host.hear(small);
+    assert_eq!(host.timers.next_wake(), None);
+}
+
+/// Lossless traffic of other connections does not hide one with many losses.
+#[test]
+fn a_lossy_connection_counts_by_itself() {
+    let mut host = Host::connected();
+    let mut seq = 1000;
+    for number in 0..140 {
+        host.send(segment(seq, 100, DATA, 9000));
+        if number % 5 == 0 {
+            host.send(segment(seq, 100, DATA, 9000));
+        }
+        seq += 100;
+        host.pass_ms(1);
+        host.hear(segment(9000, 0, Segment::ACK, seq));
+    }
+    let stats = host.timers.stats(host.now);
+    assert_eq!((stats.resent, stats.lossy, stats.connections), (28, 1, 1));
+}
+
+#[test]
+fn idle_time_counts_while_both_ends_are_open() {
+    let mut host = Host::connected();
+    host.pass_ms(5_000);
+    host.send(segment(1000, 0, Segment::FIN | Segment::ACK, 9000));
+    host.pass_ms(70_000);
+    let stats = host.timers.stats(host.now);
+    assert_eq!(stats.longest_idle, Duration::from_ms(5_000));
+}
+
+#[test]
+fn both_kinds_of_opening_are_seen() {
+    let mut host = Host::connected();
+    assert_eq!(host.timers.seen().openings, 1);
+    let mut other = Host::new();
+    other.hear(segment(8999, 0, Segment::SYN, 0));
+    other.send(segment(999, 0, Segment::SYN | Segment::ACK, 9000));
+    assert_eq!(other.timers.seen().openings, 1);
+    host.send(segment(1000, 10, DATA, 9000));
+    assert_eq!(host.timers.seen().openings, 1);
+}
+
 #[test]
 fn acknowledgements_of_what_was_never_sent_are_counted() {
     let mut host = Host::connected();
     host.hear(segment(9000, 0, Segment::ACK, 4000));
-    assert_eq!(host.timers.stats().foreign, 1);
+    assert_eq!(host.timers.stats(host.now).foreign, 1);
 }
 
 #[test]

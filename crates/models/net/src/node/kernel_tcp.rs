@@ -23,10 +23,11 @@ impl World {
         self.kernel_timers.keep(node.0, self.roles.len(), tick);
     }
 
-    /// Returns the activity of a host's TCP timers; `None` if the network does not keep them.
-    pub fn tcp_timer_stats(&self, node: Node) -> Option<TcpTimerStats> {
+    /// Returns the activity of a host's TCP timers until `now`; `None` if the network does not keep
+    /// them.
+    pub fn tcp_timer_stats(&self, node: Node, now: Instant<Virtual>) -> Option<TcpTimerStats> {
         let number = self.kernel_timers.at(node.0)?;
-        Some(self.kernel_timers.get(number).stats())
+        Some(self.kernel_timers.get(number).stats(now))
     }
 
     /// Returns how many segments of each kind a host's kernel has sent or received; zeros if its

@@ -26,10 +26,10 @@ pub(crate) struct OfHost {
 
 impl OfHost {
     /// Returns the activity of all hosts' timers together.
-    pub(crate) fn stats(&self) -> TcpTimerStats {
+    pub(crate) fn stats(&self, now: Instant<Virtual>) -> TcpTimerStats {
         TcpTimerStats {
             unresolved: self.neighbours.unresolved,
-            ..self.tcp.stats()
+            ..self.tcp.stats(now)
         }
     }
 }

@@ -347,7 +347,7 @@ fn answers_of_the_model_end_the_questions_of_a_host_whose_timers_are_kept() {
             .iter()
             .filter(|out| out.node == b && out.bytes[20..22] == [0, 1]);
         assert_eq!(heard.count(), times, "{asked}");
-        let stats = engine.model.tcp_timer_stats(a).unwrap();
+        let stats = engine.model.tcp_timer_stats(a, engine.now()).unwrap();
         assert_eq!(stats.unresolved, unresolved, "{asked}");
     }
 }
@@ -538,6 +538,6 @@ fn what_was_lost_comes_again_where_the_timers_of_a_host_are_kept() {
             "the checksum of TCP"
         );
     }
-    let stats = engine.model.tcp_timer_stats(ends[0]).unwrap();
+    let stats = engine.model.tcp_timer_stats(ends[0], engine.now()).unwrap();
     assert_eq!((stats.segments, stats.probes, stats.timeouts), (4, 1, 1));
 }
