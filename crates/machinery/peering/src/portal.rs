@@ -27,6 +27,8 @@ pub(crate) struct Adjacency {
     /// Lateness of packets from the other engine, and the number of late ones.
     lateness: Lateness,
     late: u64,
+    /// Number of packets from the other engine that were refused.
+    refused: u64,
     absence: Absence,
 }
 
@@ -53,6 +55,9 @@ pub struct AdjacencyReport {
     pub lateness: Lateness,
     /// Number of packets that arrived after their instant, by any amount.
     pub late: u64,
+    /// Number of packets refused because they arrive too far in the future or because the
+    /// simulation holds too many.
+    pub refused: u64,
     /// Maximum difference between the two engines' clocks. `lateness` and `late` include it
     /// ([`PeerConfig`]).
     pub clocks_apart: Duration,
@@ -62,10 +67,11 @@ pub struct AdjacencyReport {
 
 impl AdjacencyReport {
     /// Returns the number of packets that were lost outside the simulated network: packets for
-    /// which there was no room, packets that were too large, and packets to an engine that vanished
-    /// without a farewell.
+    /// which there was no room, packets that were too large, packets to an engine that vanished
+    /// without a farewell, and packets that were refused.
     pub fn lost(&self) -> u64 {
-        self.stats.dropped_full + self.stats.dropped_away + self.stats.too_large
+        let sent = self.stats.dropped_full + self.stats.dropped_away + self.stats.too_large;
+        sent + self.refused
     }
 
     /// Returns the number of datagrams that the other engine sent and that never arrived. A
@@ -172,6 +178,7 @@ impl Portal {
             ahead: ahead.unwrap_or(Duration::MAX),
             lateness: Lateness::new(self.limit),
             late: 0,
+            refused: 0,
             absence: Absence::default(),
         });
     }
@@ -226,9 +233,11 @@ impl Portal {
             let horizon = engine.now() + adjacency.transport.config().horizon;
             let apart = adjacency.transport.config().clocks_apart;
             let (late_here, lateness_here) = (&mut adjacency.late, &mut adjacency.lateness);
+            let refused_here = &mut adjacency.refused;
             let mut take = |packet: &Packet, bytes: &[u8]| {
                 if packet.at > horizon || engine.model.packets_alive() > MOST_PACKETS {
                     stats.refused += 1;
+                    *refused_here += 1;
                     return;
                 }
                 let now = engine.now();
@@ -385,6 +394,7 @@ impl Portal {
                 stats,
                 lateness: adjacency.lateness.clone(),
                 late: adjacency.late,
+                refused: adjacency.refused,
                 clocks_apart: adjacency.transport.config().clocks_apart,
                 dropped_meanwhile: adjacency.absence.dropped,
             }

@@ -166,14 +166,19 @@ fn near_enough(
 }
 
 /// Returns the settings of a peer whose death its launcher reports. A peer that is silent for less
-/// than `silence` counts as waiting for a processor, not as lost.
+/// than `silence` counts as waiting for a processor, not as lost. While engines run ahead of the
+/// clock, one of them may be at the start of an idle period of any length, and receive a packet of
+/// the end.
 pub(super) fn patient(silence: Duration) -> PeerConfig {
     PeerConfig {
         silence,
-        horizon: Duration::from_s(3_600),
+        horizon: Duration::from_s(ALL_TIME_S),
         ..PeerConfig::default()
     }
 }
+
+/// A hundred years, longer than any run.
+const ALL_TIME_S: i64 = 3_155_760_000;
 
 /// Silence, in wall time, after which the links to an engine in another process are down.
 pub(super) const SILENCE: Duration = Duration::from_s(5);
