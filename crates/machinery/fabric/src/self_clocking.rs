@@ -12,7 +12,7 @@
 use netlink_packet_route::route::RouteMetric;
 
 use crate::congestion::VirtualCubic;
-use crate::metrics::{RTAX_RTO_MIN, set_metrics};
+use crate::metrics::{RTAX_RTO_MIN, routes_without, set_metrics};
 use crate::settings::Settings;
 use crate::station::STATION_INTERFACE;
 use crate::{KernelError, Namespace};
@@ -78,6 +78,65 @@ pub fn make_self_clocking(
         }
         Ok(())
     })?
+}
+
+/// Settings of a station's TCP on which its behaviour in skipping time depends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpSettings {
+    /// Congestion control of connections whose program requests none.
+    default_control: Option<String>,
+    /// Values of [`TIMERLESS`], in the same order.
+    timerless: Vec<Option<String>>,
+    /// Number of routes to other hosts on which acknowledgements are delayed.
+    delaying_routes: usize,
+}
+
+impl TcpSettings {
+    /// Reads the settings of `station`.
+    ///
+    /// # Errors
+    /// Fails if the namespace cannot be entered or its routes cannot be listed.
+    pub fn of(station: &Namespace) -> Result<Self, KernelError> {
+        station.run(|| {
+            let settings = Settings::here()?;
+            Ok(Self {
+                default_control: settings.text("tcp_congestion_control"),
+                timerless: TIMERLESS
+                    .iter()
+                    .map(|(key, _)| settings.text(key))
+                    .collect(),
+                delaying_routes: routes_without(station, &RouteMetric::QuickAck(1))?,
+            })
+        })?
+    }
+
+    /// Returns descriptions of what programs have changed since `before`.
+    pub fn changes_since(&self, before: &Self) -> Vec<String> {
+        let mut changes = Vec::new();
+        let mut compare = |key: &str, before: &Option<String>, now: &Option<String>| {
+            if before != now {
+                let text = |value: &Option<String>| value.clone().unwrap_or_default();
+                changes.push(format!(
+                    "net.ipv4.{key} from {} to {}",
+                    text(before),
+                    text(now)
+                ));
+            }
+        };
+        compare(
+            "tcp_congestion_control",
+            &before.default_control,
+            &self.default_control,
+        );
+        for (number, (key, _)) in TIMERLESS.iter().enumerate() {
+            compare(key, &before.timerless[number], &self.timerless[number]);
+        }
+        if self.delaying_routes > before.delaying_routes {
+            let added = self.delaying_routes - before.delaying_routes;
+            changes.push(format!("{added} routes without the metric `quickack 1`"));
+        }
+        changes
+    }
 }
 
 /// Returns the congestion control of connections whose program requests none, `None` if the kernel

@@ -2,6 +2,7 @@
 //! running.
 
 use std::fs::read_to_string;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use crate::{KernelError, Namespace};
@@ -15,7 +16,12 @@ pub struct TcpState {
     /// (`TCPLossProbeRecovery`) only if more data follows, so probes that the peer has not reported
     /// as duplicates count as well.
     pub repaired: u64,
-    /// Number of connections whose retransmission timer is running, because data is unacknowledged.
+    /// Number of probes of a closed window that a timer sent (`TCPWinProbe`).
+    pub window_probes: u64,
+    /// Number of acknowledgements that were sent after a delay (`DelayedACKs`).
+    pub delayed: u64,
+    /// Number of connections whose timer for retransmissions or window probes is running, because
+    /// data is unacknowledged or cannot be sent.
     pub pending: u64,
 }
 
@@ -45,9 +51,19 @@ impl TcpState {
             timeouts: count("TCPTimeouts"),
             repaired: count("TCPLossProbeRecovery")
                 .max(count("TCPLossProbes").saturating_sub(count("TCPDSACKRecv"))),
+            window_probes: count("TCPWinProbe"),
+            delayed: count("DelayedACKs"),
             pending: sockets.iter().map(|table| waiting(table)).sum(),
         })
     }
+}
+
+/// Returns the number of the network namespace of a process, and the number of TCP segments that
+/// the namespace has sent; `None` if the process has ended.
+pub fn namespace_traffic(pid: i32) -> Option<(u64, u64)> {
+    let inode = std::fs::metadata(format!("/proc/{pid}/ns/net")).ok()?.ino();
+    let counters = read_to_string(format!("/proc/{pid}/net/snmp")).ok()?;
+    Some((inode, counter(&counters, "Tcp:", "OutSegs")?))
 }
 
 /// Time in which delayed acknowledgements arrive. It is longer than Linux's first delay of an
@@ -68,17 +84,18 @@ fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     values.split_whitespace().nth(place)?.parse().ok()
 }
 
-/// Counts the sockets in `/proc/net/tcp` whose retransmission timer is running.
+/// Counts the sockets in `/proc/net/tcp` whose timer for retransmissions or window probes is running.
 fn waiting(table: &str) -> u64 {
     let waits = |line: &&str| {
         // The columns are sl, local, remote, state, queues, and the kind of timer with its expiry.
         let timer = line.split_whitespace().nth(5);
-        timer.is_some_and(|timer| timer.starts_with(RETRANSMISSION))
+        timer.is_some_and(|timer| SENDING.iter().any(|kind| timer.starts_with(kind)))
     };
     table.lines().skip(1).filter(waits).count() as u64
 }
 
-const RETRANSMISSION: &str = "01:";
+/// Kinds of timers of a socket that has something to send: retransmission, window probe.
+const SENDING: [&str; 2] = ["01:", "04:"];
 
 #[cfg(test)]
 mod tests {
@@ -97,9 +114,18 @@ mod tests {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when\n   \
             0: 0100000A:1388 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 1\n   \
             1: 0100000A:1388 0200000A:D431 01 0000000C:00000000 01:00000014 00000002 0 0 2\n   \
-            2: 0100000A:1388 0200000A:D432 01 00000000:00000000 02:0000AB14 00000000 0 0 3\n";
-        assert_eq!(waiting(table), 1);
+            2: 0100000A:1388 0200000A:D432 01 00000000:00000000 02:0000AB14 00000000 0 0 3\n   \
+            3: 0100000A:1388 0200000A:D433 01 00000400:00000000 04:00000014 00000000 0 0 4\n";
+        assert_eq!(waiting(table), 2);
         assert_eq!(waiting(""), 0);
+    }
+
+    #[test]
+    fn the_traffic_of_a_namespace_is_that_of_its_processes() {
+        let (inode, _) = namespace_traffic(std::process::id() as i32).unwrap();
+        let own = std::fs::read_link("/proc/self/ns/net").unwrap();
+        assert_eq!(own.to_str(), Some(&*format!("net:[{inode}]")));
+        assert_eq!(namespace_traffic(i32::MAX), None);
     }
 
     #[test]

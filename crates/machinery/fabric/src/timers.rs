@@ -27,6 +27,7 @@ pub struct StationTimers {
     station: Namespace,
     /// True if the TCP timers are left to the network ([`crate::make_timerless`]).
     without_tcp: bool,
+    acknowledges_at_once: bool,
     /// Original values of the timers; `None` until they are read before the first change.
     found: Option<Vec<(Timer, u64)>>,
 }
@@ -51,6 +52,7 @@ impl StationTimers {
         Ok(Self {
             station: station.try_clone()?,
             without_tcp: false,
+            acknowledges_at_once: false,
             found: None,
         })
     }
@@ -58,6 +60,12 @@ impl StationTimers {
     /// Excludes the TCP retransmission timeout from changes, because the network keeps that timer.
     pub fn leave_tcp(&mut self) {
         self.without_tcp = true;
+    }
+
+    /// Makes the station acknowledge every segment at once from the next change on: time skips over
+    /// the delay of an acknowledgement.
+    pub fn acknowledge_at_once(&mut self) {
+        self.acknowledges_at_once = true;
     }
 
     /// Changes the timers of all these stations, even if one change fails, and returns when all are
@@ -104,10 +112,13 @@ impl StationDilation<'_> {
         let least = dilated(Kind::Ms, LEAST_TIMEOUT_MS);
         let least = least.min(LONGEST_TIMEOUT_S * 1_000) as u32;
         // The kernel uses this metric only if it is locked.
-        let metrics = [
+        let mut metrics = vec![
             RouteMetric::Lock(1 << RTAX_RTO_MIN),
             RouteMetric::RtoMin(least),
         ];
+        if self.timers.acknowledges_at_once {
+            metrics.push(RouteMetric::QuickAck(1));
+        }
         set_metrics(station, &metrics)
     }
 }
