@@ -12,7 +12,7 @@ use timeloom_fabric::{
     Fabric, FabricError, KernelError, NetworkSpec, StationDilation, StationTimers, VirtualCubic,
     congestion_control, make_self_clocking, make_timerless,
 };
-use timeloom_guest::{ChangeKind, Session};
+use timeloom_guest::{ChangeKind, Process, Session};
 use timeloom_results::Caveat;
 use timeloom_scenario::{Compute, Plan};
 
@@ -26,10 +26,10 @@ use overtaken::Overtaken;
 /// skips. Registration takes as long as the construction of a small network, and runs beside it.
 /// The thread returns `None` if the kernel cannot do it; connections then have Reno.
 pub(crate) fn start_cubic(plan: &Plan) -> Option<JoinHandle<Option<Arc<VirtualCubic>>>> {
-    let network = plan.network.as_ref().filter(|_| plan.time.skips())?;
-    // An engine in a process of its own does not share the time that the kernel's programs read.
-    let has_processes = network.engines.as_ref().is_some_and(|it| it.processes);
-    (!has_processes).then(|| thread::spawn(|| VirtualCubic::register().ok().map(Arc::new)))
+    plan.network.as_ref().filter(|_| plan.time.skips())?;
+    Some(thread::spawn(|| {
+        VirtualCubic::register().ok().map(Arc::new)
+    }))
 }
 
 /// Keeps the kernel timers of all stations adjusted while it lives.
@@ -51,7 +51,7 @@ impl KernelTimers {
     ) -> Result<Self, RunError> {
         let stations = spec.stations.iter();
         let stations = stations.filter_map(|station| fabric.station(&station.name));
-        let overtaken = Overtaken::of(plan, stations)
+        let mut overtaken = Overtaken::of(plan, stations)
             .map_err(|error| RunError::Start(format!("namespaces of the stations: {error}")))?;
         let stations = spec.stations.iter();
         let mut stations = stations.filter_map(|station| fabric.station(&station.name));
@@ -75,6 +75,7 @@ impl KernelTimers {
         if plan.time.compute == Compute::None {
             let settled = stations.try_for_each(|it| make_self_clocking(it, by_default));
             settled.map_err(FabricError::from)?;
+            overtaken.note_settings().map_err(FabricError::from)?;
             all.first.outlast_computing();
             let all = Arc::new(Mutex::new(all));
             return Ok(Self {
@@ -95,6 +96,8 @@ impl KernelTimers {
             if are_simulated {
                 make_timerless(station, by_default).map_err(FabricError::from)?;
                 timers.leave_tcp();
+            } else if plan.time.skips() {
+                timers.acknowledge_at_once();
             }
             let own = OwnTime {
                 timers,
@@ -103,7 +106,10 @@ impl KernelTimers {
             };
             all.all.insert(station.name().to_owned(), own);
         }
-        if dilation != 1.0 {
+        if are_simulated {
+            overtaken.note_settings().map_err(FabricError::from)?;
+        }
+        if dilation != 1.0 || plan.time.skips() {
             all.dilate().map_err(FabricError::from)?;
         }
         let all = Arc::new(Mutex::new(all));
@@ -121,9 +127,9 @@ impl KernelTimers {
     }
 
     /// Returns reasons why the results cannot be trusted. Call at the end of a run, with its clock
-    /// stopped and its programs still alive.
-    pub(crate) fn doubts(&self) -> Vec<Caveat> {
-        self.overtaken.doubts()
+    /// stopped and its programs, which are `processes`, still alive.
+    pub(crate) fn doubts(&self, processes: &[Process]) -> Vec<Caveat> {
+        self.overtaken.doubts(processes)
     }
 
     /// Returns a caveat about settings that this machine's kernel refused.

@@ -37,7 +37,8 @@ pub use lookup::{
     rows,
 };
 pub use named::{
-    IOCTLS, Ioctl, SOCKET_OPTIONS, SocketOption, TCP_CONGESTION, TERMINAL_INPUT, TerminalWait,
+    IOCTLS, Ioctl, SOCKET_OPTIONS, SocketOption, TCP_CONGESTION, TCP_KEEPIDLE, TERMINAL_INPUT,
+    TerminalWait,
 };
 pub use service::Service;
 pub use table::{CALLS, NEWEST};

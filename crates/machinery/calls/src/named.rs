@@ -66,7 +66,9 @@ pub const TERMINAL_INPUT: [u32; 2] = [0x5412, 0x541c];
 pub const SOCKET_OPTIONS: &[SocketOption] = &[
     option("setsockopt(SO_TXTIME)", SOL_SOCKET, 61),
     option("setsockopt(TCP_USER_TIMEOUT)", IPPROTO_TCP, 18),
+    option("setsockopt(TCP_SYNCNT)", IPPROTO_TCP, 7),
     TCP_CONGESTION,
+    TCP_KEEPIDLE,
     option("setsockopt(PACKET_RX_RING)", SOL_PACKET, 5),
     option("setsockopt(PACKET_TX_RING)", SOL_PACKET, 13),
 ];
@@ -74,6 +76,10 @@ pub const SOCKET_OPTIONS: &[SocketOption] = &[
 /// Option that selects a connection's congestion control, and thereby its pacing. It is reported
 /// only in sessions in which computing takes no virtual time.
 pub const TCP_CONGESTION: SocketOption = option("setsockopt(TCP_CONGESTION)", IPPROTO_TCP, 13);
+
+/// Option that sets the idle time before keep-alive probes. It is not reported: most programs that
+/// set it have no connection that is idle for so long.
+pub const TCP_KEEPIDLE: SocketOption = option("setsockopt(TCP_KEEPIDLE)", IPPROTO_TCP, 4);
 
 const SOL_SOCKET: u32 = 1;
 const IPPROTO_TCP: u32 = 6;

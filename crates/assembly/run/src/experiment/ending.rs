@@ -1,10 +1,13 @@
 //! End of a run: clock and programs stop for good, and the results are completed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
-use timeloom_guest::{Order, PACED_ALIKE, PACED_OTHERWISE, Reckoning, UnhandledCall, end_grants};
+use timeloom_guest::{
+    Host, Order, PACED_ALIKE, PACED_OTHERWISE, Reckoning, UnhandledCall, end_grants,
+};
 use timeloom_results::{
     Caveat, Check, ClockAction, CutRows, Failure, GrantsMade, Manifest, Recorder, Remedy,
     RunDirectory,
@@ -62,7 +65,8 @@ impl Run<'_> {
         }
         self.scribe.clock_edge(ClockAction::End);
         // The kernel's timers are read first, because the exit of a program closes its connections.
-        let doubts = self.kernel_timers.doubts();
+        let processes = self.session.processes().unwrap_or_default();
+        let doubts = self.kernel_timers.doubts(&processes);
         end_grants(&*self.keyboard, end == End::Reached);
         self.session.kill_all();
         for (name, plant) in &self.plants {
@@ -112,10 +116,11 @@ impl Run<'_> {
         if let Some(network) = self.network {
             let calls = self.session.unhandled_calls();
             let asked = AskedOfTcp {
-                limits: callers(&calls, |it| it.call == TCP_USER_TIMEOUT),
+                limits: callers(&calls, |it| LIMITS.contains(&it.call)),
+                keep_alive: keep_alive_times(&self.hosts),
                 cubic: callers(&calls, |it| it.outcome == PACED_ALIKE),
                 default: self.kernel_timers.replaced_default().map(str::to_owned),
-                chosen: choosing_hosts(&self.hosts),
+                chosen: congestion_requests(&self.hosts),
             };
             manifest
                 .untrusted
@@ -223,12 +228,16 @@ impl Run<'_> {
     }
 }
 
-/// Returns the names of the hosts on which a program requested a congestion control.
-fn choosing_hosts(hosts: &Hosts) -> BTreeSet<String> {
-    let chosen = hosts
-        .values()
-        .filter(|host| host.has_requested_congestion_control());
-    chosen.map(|host| host.name().to_owned()).collect()
+/// Returns the number of requests for a congestion control, by host.
+fn congestion_requests(hosts: &Hosts) -> BTreeMap<String, u64> {
+    let named = |host: &Arc<Host>| (host.name().to_owned(), host.congestion_requests());
+    hosts.values().map(named).collect()
+}
+
+/// Returns the shortest idle time after which a program wants keep-alive probes, by host.
+fn keep_alive_times(hosts: &Hosts) -> BTreeMap<String, Duration> {
+    let named = |host: &Arc<Host>| Some((host.name().to_owned(), host.keep_alive_after()?));
+    hosts.values().filter_map(named).collect()
 }
 
 /// Returns the names of the programs that made the calls for which `are_meant` returns true.
@@ -252,8 +261,8 @@ fn paced_otherwise(calls: &[UnhandledCall]) -> Option<Caveat> {
     })
 }
 
-/// Name of this call in the table of calls.
-const TCP_USER_TIMEOUT: &str = "setsockopt(TCP_USER_TIMEOUT)";
+/// Names, in the table of calls, of those that limit how long the kernel waits for acknowledgements.
+const LIMITS: [&str; 2] = ["setsockopt(TCP_USER_TIMEOUT)", "setsockopt(TCP_SYNCNT)"];
 
 fn told_cut(cut: &CutRows) -> Caveat {
     let since = Duration::from_ns(cut.since.as_ns());

@@ -18,9 +18,10 @@ use crate::record::Scribe;
 pub(super) struct Closing {
     events: Vec<(String, String)>,
     doubts: Vec<Caveat>,
-    /// Numbers of segments, retransmitted segments and timeouts, by host. Only hosts whose kernel
-    /// leaves its TCP timers to the network are listed.
-    tcp_timers: Vec<(String, [u64; 3])>,
+    /// Numbers of connections, segments, retransmitted segments and timeouts, and nanoseconds
+    /// of the longest idle time, by host. Only hosts whose kernel leaves its TCP timers
+    /// to the network are listed.
+    tcp_timers: Vec<(String, [u64; 5])>,
 }
 
 impl Closing {
@@ -47,7 +48,13 @@ impl Closing {
         }
         let of_ports = report.ports.iter().filter_map(|port| {
             let timers = port.tcp_timers?;
-            let counts = [timers.segments, timers.resent, timers.timeouts];
+            let counts = [
+                timers.connections,
+                timers.segments,
+                timers.resent,
+                timers.timeouts,
+                timers.longest_idle.as_ns().unsigned_abs(),
+            ];
             Some((port.name.clone(), counts))
         });
         Self {
@@ -57,15 +64,17 @@ impl Closing {
         }
     }
 
-    /// Returns the numbers of segments, retransmissions and timeouts for the hosts whose kernel
-    /// leaves its TCP timers to the network.
+    /// Returns connections, segments, retransmissions, timeouts and the longest idle time of the
+    /// hosts whose kernel leaves its TCP timers to the network.
     pub(super) fn tcp_timers(&self) -> impl Iterator<Item = (String, TcpTimerStats)> {
         self.tcp_timers.iter().map(|(name, counts)| {
-            let [segments, resent, timeouts] = *counts;
+            let [connections, segments, resent, timeouts, idle_ns] = *counts;
             let timers = TcpTimerStats {
+                connections,
                 segments,
                 resent,
                 timeouts,
+                longest_idle: Duration::from_ns(i64::try_from(idle_ns).unwrap_or(i64::MAX)),
                 ..TcpTimerStats::default()
             };
             (name.clone(), timers)

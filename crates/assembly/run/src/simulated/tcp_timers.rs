@@ -1,10 +1,11 @@
 //! Reports about the TCP timers that a simulated network keeps for a host's kernel where time
 //! skips.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use timeloom_net::TcpTimerStats;
 use timeloom_results::{Caveat, Remedy};
+use timeloom_time::Duration;
 
 /// Returns the activity of the timers of host `name` as an event; `None` if there was none.
 pub(super) fn event(name: &str, timers: &TcpTimerStats) -> Option<(String, String)> {
@@ -38,6 +39,10 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
         timers.foreign,
         "acknowledgements came of what it never sent (are segments forged?)",
     );
+    because(
+        timers.lossy,
+        "connections lost more segments than were compared with a kernel's",
+    );
     if timers.collapses * COLLAPSES_OF > timers.segments {
         because(
             timers.collapses,
@@ -58,14 +63,17 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
 /// Programs that asked the kernel's TCP for behaviour that depends on its clock.
 #[derive(Debug, Default)]
 pub(crate) struct AskedOfTcp {
-    /// Programs that limit the time that data may stay unacknowledged (TCP_USER_TIMEOUT).
+    /// Programs that limit the time or the number of attempts for which the kernel waits for
+    /// acknowledgements (TCP_USER_TIMEOUT, TCP_SYNCNT).
     pub(crate) limits: Vec<String>,
+    /// Idle time after which a host's programs want keep-alive probes (TCP_KEEPIDLE), by host.
+    pub(crate) keep_alive: BTreeMap<String, Duration>,
     /// Programs that requested CUBIC and have Reno.
     pub(crate) cubic: Vec<String>,
     /// Default congestion control of the machine, in whose place connections have Reno.
     pub(crate) default: Option<String>,
-    /// Hosts with a program that requested a congestion control.
-    pub(crate) chosen: BTreeSet<String>,
+    /// Number of requests for a congestion control, by host.
+    pub(crate) chosen: BTreeMap<String, u64>,
 }
 
 impl AskedOfTcp {
@@ -75,39 +83,55 @@ impl AskedOfTcp {
         let timers = sum(of_hosts.iter());
         if timers.timeouts > 0 && !self.limits.is_empty() {
             let reason = format!(
-                "Connections of {} end when data is not acknowledged for some real time \
-                 (TCP_USER_TIMEOUT), over which this run skips; {} timeouts may have reached that \
-                 limit, so the results are not to be trusted.",
+                "Connections of {} end when data is not acknowledged for some real time, or some \
+                 attempts (TCP_USER_TIMEOUT, TCP_SYNCNT), over which this run skips; {} timeouts may \
+                 have reached that limit, so the results are not to be trusted.",
                 self.limits.join(", "),
                 timers.timeouts
             );
             doubts.push(Caveat::new(reason, Remedy::NO_SKIPPING));
         }
-        if timers.resent * LOSSES_OF > timers.segments && !self.cubic.is_empty() {
+        for (name, of_host) in of_hosts {
+            let after = self
+                .keep_alive
+                .get(name)
+                .copied()
+                .unwrap_or(KEEP_ALIVE_AFTER);
+            let idle = of_host.longest_idle;
+            if idle >= after {
+                let reason = format!(
+                    "A connection of {name} was idle for {idle}, and keep-alive probes, which programs \
+                     may have requested after {after}, are not sent in virtual time, so the results \
+                     are not to be trusted."
+                );
+                doubts.push(Caveat::new(reason, Remedy::NO_SKIPPING));
+            }
+        }
+        let again = timers.resent;
+        if again > 0 && !self.cubic.is_empty() {
             let reason = format!(
-                "Connections of {} have Reno where they asked for CUBIC, which is slower at such \
-                 losses ({} of {} segments were sent again), so the results are not to be trusted.",
+                "Connections of {} have Reno where they asked for CUBIC, which differs under losses \
+                 ({again} of {} segments were sent again), so the results are not to be trusted.",
                 self.cubic.join(", "),
-                timers.resent,
                 timers.segments
             );
             doubts.push(Caveat::new(reason, ALL_RENO));
         }
         if let Some(default) = &self.default {
-            let others = of_hosts
-                .iter()
-                .filter(|(name, _)| !self.chosen.contains(name));
+            // A host whose programs requested as many as it has connections needs no default.
+            let others = of_hosts.iter().filter(|(name, timers)| {
+                self.chosen
+                    .get(name)
+                    .is_none_or(|&chosen| chosen < timers.connections)
+            });
             let timers = sum(others);
-            let has_lost = match default.as_str() {
-                "cubic" => timers.resent * LOSSES_OF > timers.segments,
-                _ => timers.resent > 0,
-            };
-            if has_lost {
+            let again = timers.resent;
+            if again > 0 {
                 let reason = format!(
                     "Connections have Reno where this machine's default congestion control is \
-                     {default}, which differs under losses ({} of {} segments were sent again), so \
-                     the results are not to be trusted.",
-                    timers.resent, timers.segments
+                     {default}, which differs under losses ({again} of {} segments were sent again), \
+                     so the results are not to be trusted.",
+                    timers.segments
                 );
                 doubts.push(Caveat::new(reason, DEFAULT_RENO));
             }
@@ -122,9 +146,8 @@ fn sum<'a>(of_hosts: impl Iterator<Item = &'a (String, TcpTimerStats)>) -> TcpTi
     all
 }
 
-/// Threshold for CUBIC requests. Linux's CUBIC takes 15 % longer than its Reno at 1 retransmission
-/// in 20 segments, and equally long at 1 in 100 (docs/skip-loss.md).
-const LOSSES_OF: u64 = 50;
+/// Linux's default idle time before keep-alive probes (tcp_keepalive_time).
+const KEEP_ALIVE_AFTER: Duration = Duration::from_s(7_200);
 
 /// Threshold beyond the comparison in docs/skip-loss.md: at a loss of 10 % in both directions a
 /// timer retransmits a fifth of all requests.
@@ -144,12 +167,13 @@ fn caveat(name: &str, reason: &str) -> Caveat {
 }
 
 const ALL_RENO: Remedy = Remedy::new(
-    "Let the programs use Reno (TCP_CONGESTION), or run it in real time (`time.mode = \"virtual\"`).",
+    "Make CUBIC in virtual time available (see `timeloom doctor`), or let the programs use Reno \
+     (TCP_CONGESTION), or run it in real time (`time.mode = \"virtual\"`).",
 );
 
 const DEFAULT_RENO: Remedy = Remedy::new(
-    "Make Reno the default (`sysctl net.ipv4.tcp_congestion_control=reno`), for runs in real time as \
-     well, or run it in real time (`time.mode = \"virtual\"`).",
+    "Make CUBIC in virtual time available (see `timeloom doctor`), or make Reno the default (`sysctl \
+     net.ipv4.tcp_congestion_control=reno`), or run it in real time (`time.mode = \"virtual\"`).",
 );
 
 #[cfg(test)]
@@ -190,6 +214,7 @@ mod tests {
         };
         let timers = |resent, timeouts| {
             let timers = TcpTimerStats {
+                connections: 2,
                 segments: 100,
                 resent,
                 timeouts,
@@ -198,20 +223,47 @@ mod tests {
             [("a".to_owned(), timers)]
         };
         assert!(none.doubts(&timers(50, 50)).is_empty());
-        assert!(by_default("cubic").doubts(&timers(2, 0)).is_empty());
-        assert_eq!(by_default("cubic").doubts(&timers(3, 0)).len(), 1);
+        assert!(by_default("cubic").doubts(&timers(0, 0)).is_empty());
+        assert_eq!(by_default("cubic").doubts(&timers(1, 0)).len(), 1);
         assert_eq!(by_default("bbr").doubts(&timers(1, 0)).len(), 1);
+        // A program that waits for an answer sends no faster by another congestion control.
         assert!(by_default("bbr").doubts(&timers(0, 9)).is_empty());
-        let mut chosen = by_default("bbr");
-        chosen.chosen.insert("a".to_owned());
-        assert!(chosen.doubts(&timers(9, 0)).is_empty());
-        assert!(some.doubts(&timers(2, 0)).is_empty());
+        let chosen = |requests| {
+            let mut chosen = by_default("bbr");
+            chosen.chosen.insert("a".to_owned(), requests);
+            chosen.doubts(&timers(9, 0)).len()
+        };
+        assert_eq!([chosen(1), chosen(2)], [1, 0], "of two connections");
         let names = |timers: [_; 1]| {
             let doubts = some.doubts(&timers).into_iter();
             doubts.map(|doubt| doubt.to_string()).collect::<String>()
         };
+        assert_eq!(names(timers(0, 0)), "");
         assert!(names(timers(0, 1)).contains("grpc") && !names(timers(0, 1)).contains("iperf3"));
         assert!(names(timers(3, 0)).contains("iperf3") && !names(timers(3, 0)).contains("grpc"));
+    }
+
+    #[test]
+    fn an_idle_connection_with_keep_alive_probes_is_a_doubt() {
+        let idle = |s| {
+            let timers = TcpTimerStats {
+                longest_idle: Duration::from_s(s),
+                ..TcpTimerStats::default()
+            };
+            [("a".to_owned(), timers)]
+        };
+        let mut asked = AskedOfTcp::default();
+        assert_eq!(asked.doubts(&idle(7_199)).len(), 0);
+        assert_eq!(asked.doubts(&idle(7_200)).len(), 1);
+        asked
+            .keep_alive
+            .insert("a".to_owned(), Duration::from_s(60));
+        assert_eq!(asked.doubts(&idle(59)).len(), 0);
+        let doubts = asked.doubts(&idle(60));
+        assert!(
+            doubts[0].contains("60 s") && doubts[0].contains("time.mode"),
+            "{doubts:?}"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Public view of a host: its clocks, read from its clock page.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use timeloom_clock::counter::CycleOptions;
 use timeloom_clock::host::Crystal;
@@ -33,7 +33,8 @@ pub struct Host {
     pub(super) page: PageMapping<Shown>,
     pub(super) counter: Counter,
     /// True if a program has requested a TCP congestion control.
-    pub(super) has_requested_congestion_control: AtomicBool,
+    pub(super) congestion_requests: AtomicU64,
+    pub(super) keep_alive_after_s: AtomicU32,
 }
 
 impl std::fmt::Debug for Host {
@@ -69,17 +70,27 @@ pub struct Belief {
 }
 
 impl Host {
-    /// Returns true if a program of this host requested a congestion control (TCP_CONGESTION), in a
-    /// session whose connections are paced by acknowledgements alone. Such a program does not want
-    /// the machine's default.
-    pub fn has_requested_congestion_control(&self) -> bool {
-        self.has_requested_congestion_control
-            .load(Ordering::Relaxed)
+    /// Returns how often programs of this host requested a congestion control (TCP_CONGESTION) for a
+    /// connection, in a session whose connections are paced by acknowledgements alone.
+    pub fn congestion_requests(&self) -> u64 {
+        self.congestion_requests.load(Ordering::Relaxed)
     }
 
     pub(crate) fn note_congestion_request(&self) {
-        self.has_requested_congestion_control
-            .store(true, Ordering::Relaxed);
+        self.congestion_requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the shortest idle time after which a program of this host wants keep-alive probes on
+    /// a connection (TCP_KEEPIDLE), in a session whose time skips over the kernel's TCP timers;
+    /// `None` if no program has set it.
+    pub fn keep_alive_after(&self) -> Option<Duration> {
+        let seconds = self.keep_alive_after_s.load(Ordering::Relaxed);
+        (seconds != u32::MAX).then(|| Duration::from_s(seconds.into()))
+    }
+
+    pub(crate) fn note_keep_alive(&self, seconds: u32) {
+        self.keep_alive_after_s
+            .fetch_min(seconds, Ordering::Relaxed);
     }
 
     /// Returns the name of the host; empty for the only host of a session without named hosts.

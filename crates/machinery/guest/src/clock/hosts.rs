@@ -10,7 +10,7 @@
 //! ([`Shown`]). Deadlines of its guests are on that scale.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use timeloom_clock::Lived;
 use timeloom_clock::counter::Frequency;
@@ -40,7 +40,8 @@ impl Clock {
             index: state.hosts.len(),
             page,
             counter: self.counter,
-            has_requested_congestion_control: AtomicBool::new(false),
+            congestion_requests: AtomicU64::new(0),
+            keep_alive_after_s: AtomicU32::new(u32::MAX),
         });
         let mut added = HostState::new(Arc::clone(&host), options, state.offsets);
         let ticks = Instant::from_ticks(self.counter.ticks());

@@ -53,6 +53,11 @@ impl<T: Plain> Alleged<T> {
 }
 
 impl Alleged<u8> {
+    /// Returns the address `bytes` further on.
+    pub(crate) const fn after(self, bytes: usize) -> Self {
+        Self::at(self.address.wrapping_add(bytes as u64))
+    }
+
     /// Fills `into` with the bytes at this address in the process of `thread`. Returns true if all
     /// of them were readable.
     pub(crate) fn read_all(self, thread: i32, into: &mut [u8]) -> bool {

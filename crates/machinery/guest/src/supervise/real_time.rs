@@ -6,7 +6,7 @@
 
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
-use timeloom_calls::{IOCTLS, SOCKET_OPTIONS, TCP_CONGESTION};
+use timeloom_calls::{IOCTLS, SOCKET_OPTIONS, TCP_CONGESTION, TCP_KEEPIDLE};
 
 use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
@@ -91,37 +91,22 @@ impl RealTime {
                 length,
             } => {
                 let option = SOCKET_OPTIONS.iter().find(|option| option.place == place)?;
-                if *option != TCP_CONGESTION {
-                    return Some(done(option.name));
+                match (*option, pacing) {
+                    (TCP_CONGESTION, Pacing::ByAcknowledgements { cubic }) => {
+                        congestion(asker, cubic, (socket, value, length))
+                    }
+                    (TCP_KEEPIDLE, Pacing::ByAcknowledgements { .. }) => {
+                        let mut seconds = [0; 4];
+                        asker.read_all(value, &mut seconds).ok()?;
+                        let seconds = u32::from_ne_bytes(seconds);
+                        if seconds > 0 {
+                            asker.host().note_keep_alive(seconds);
+                        }
+                        None
+                    }
+                    (TCP_CONGESTION | TCP_KEEPIDLE, Pacing::ByTheKernel) => None,
+                    _ => Some(done(option.name)),
                 }
-                let mut text = [0; LONGEST_NAME];
-                let text = text.get_mut(..usize::try_from(length).ok()?.min(LONGEST_NAME))?;
-                asker.read_all(value, text).ok()?;
-                let name = text.split(|byte| *byte == 0).next();
-                let Pacing::ByAcknowledgements { cubic } = pacing else {
-                    return None;
-                };
-                asker.host().note_congestion_request();
-                let (outcome, answer) = match name {
-                    Some(SELF_CLOCKING) => return None,
-                    Some(CUBIC) => match cubic.map(|cubic| select(asker, socket, cubic)) {
-                        Some(Ok(())) => (None, Answer::Value(0)),
-                        // As natively: no descriptor, no socket, or not one of TCP.
-                        Some(Err(
-                            error @ (libc::EBADF
-                            | libc::ENOTSOCK
-                            | libc::ENOPROTOOPT
-                            | libc::EOPNOTSUPP),
-                        )) => (None, Answer::Error(error)),
-                        _ => (Some(PACED_ALIKE), Answer::Value(0)),
-                    },
-                    _ => (Some(PACED_OTHERWISE), Answer::Value(0)),
-                };
-                Some(Verdict {
-                    name: option.name,
-                    outcome,
-                    answer,
-                })
             }
             Self::CpuLimit { limit } => {
                 let limit = asker.read(limit).ok()?;
@@ -135,6 +120,57 @@ impl RealTime {
             }
         }
     }
+}
+
+/// Answers a request for a congestion control where connections are paced by acknowledgements alone.
+/// Returns `None` if the kernel is to execute it.
+fn congestion(
+    asker: &Asker<'_>,
+    cubic: Option<&str>,
+    (socket, value, length): (i32, Alleged<u8>, u64),
+) -> Option<Verdict> {
+    let answered = |outcome, answer| {
+        Some(Verdict {
+            name: TCP_CONGESTION.name,
+            outcome,
+            answer,
+        })
+    };
+    // The kernel reads the length as an `int`, and the name up to its zero byte.
+    let length = usize::try_from(length as i32)
+        .ok()
+        .filter(|length| *length > 0)?;
+    let mut name = Vec::new();
+    while name.len() < length.min(LONGEST_NAME) && name.last() != Some(&0) {
+        let mut byte = [0];
+        asker.read_all(value.after(name.len()), &mut byte).ok()?;
+        name.extend(byte);
+    }
+    let name = name.strip_suffix(&[0]).unwrap_or(&name);
+    let wanted = match (name, cubic) {
+        (SELF_CLOCKING, _) => SELF_CLOCKING_NAME,
+        (CUBIC, Some(cubic)) => cubic,
+        // A program may copy the name that it has read from another connection.
+        (name, Some(cubic)) if name == cubic.as_bytes() => cubic,
+        // Reno takes its place, so that a wrong descriptor fails as natively.
+        _ => SELF_CLOCKING_NAME,
+    };
+    match select(asker, socket, wanted) {
+        Ok(()) => asker.host().note_congestion_request(),
+        Err(error @ (libc::EBADF | libc::ENOTSOCK | libc::ENOPROTOOPT | libc::EOPNOTSUPP)) => {
+            return answered(None, Answer::Error(error));
+        }
+        // The call was interrupted, and the program makes it again.
+        Err(libc::EINTR) => return answered(None, Answer::Error(libc::EINTR)),
+        Err(_) => return answered(Some(PACED_OTHERWISE), Answer::Value(0)),
+    }
+    let outcome = match name {
+        SELF_CLOCKING => None,
+        _ if wanted != SELF_CLOCKING_NAME => None,
+        CUBIC => Some(PACED_ALIKE),
+        _ => Some(PACED_OTHERWISE),
+    };
+    answered(outcome, Answer::Value(0))
 }
 
 /// Selects a congestion control for a socket of the asking thread. The error is a number.
@@ -168,9 +204,10 @@ const SCHED_DEADLINE: u32 = 6;
 
 /// Congestion control without time measurements, used on hosts where computing takes none or time
 /// skips; the one that exists in virtual time, too; and the kernel's limit for the length of a name.
-const SELF_CLOCKING: &[u8] = b"reno";
+const SELF_CLOCKING_NAME: &str = "reno";
+const SELF_CLOCKING: &[u8] = SELF_CLOCKING_NAME.as_bytes();
 const CUBIC: &[u8] = b"cubic";
-const LONGEST_NAME: usize = 16;
+const LONGEST_NAME: usize = 15;
 
 #[cfg(test)]
 mod tests {

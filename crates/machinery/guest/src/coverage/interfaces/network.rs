@@ -41,13 +41,25 @@ pub(super) const ROWS: &[Interface] = &[
         "scale it by the dilation, or leave it off",
     ),
     named(
+        "`TCP_SYNCNT`",
+        "how often the kernel tries to open a connection",
+        "connections are given up after that much real time",
+        "scale it by the dilation, or leave it off",
+    ),
+    named(
+        "`TCP_KEEPIDLE`",
+        "after how long an idle connection is probed",
+        "the kernel sends the probes in real time; where time skips over them, a connection that was idle for so long makes the run UNTRUSTED, and nothing else is reported",
+        "mode `virtual`",
+    ),
+    named(
         "`TCP_CONGESTION`",
         "what paces a connection: all but Reno measure time",
         "where computing takes no time (`compute = \"none\"`), and in mode `skip` with a simulated network, Reno is kept and CUBIC is selected in virtual time; a request for another is left undone, and named; elsewhere it is done, without a word",
         "`reno`",
     ),
     real(
-        "`TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_LINGER2`, `TCP_DEFER_ACCEPT`, `TCP_SYNCNT`, `TCP_RTO_MIN_US`, `TCP_RTO_MAX_MS`, `TCP_DELACK_MAX_US`, retransmission, delayed acknowledgements",
+        "`TCP_KEEPINTVL`, `TCP_LINGER2`, `TCP_DEFER_ACCEPT`, `TCP_RTO_MIN_US`, `TCP_RTO_MAX_MS`, `TCP_DELACK_MAX_US`, retransmission, delayed acknowledgements",
         "timers of the kernel's TCP",
         [
             "they run inside the kernel, and most connections set some: naming each would be noise",
