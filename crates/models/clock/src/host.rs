@@ -394,7 +394,7 @@ mod tests {
     /// With an oscillator that has an error, the time lost in frequency changes is added to that
     /// error.
     #[test]
-    fn a_host_that_counts_cycles_is_behind_its_crystal_by_what_changes_hide() {
+    fn a_host_that_counts_cycles_lags_its_oscillator_by_the_hidden_time() {
         use crate::counter::FrequencySource;
         let crystal = Crystal {
             frequency: RateError::from_ppb(50_000),

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_comes_out_in_order_each_kind_for_itself() {
+    fn waiting_packets_leave_in_order_by_kind() {
         let mut outside = Outside::new(2);
         for id in 0..3 {
             assert!(outside.push(Outbox::Packets, 1, PacketId(id), 100));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_closed_and_ports_unwatched_until_somebody_asks() {
+    fn nodes_are_closed_and_ports_unwatched_until_requested() {
         let mut outside = Outside::new(2);
         assert!(outside.opened(1) == Opened::No && !outside.is_watched(PortId(3)));
         outside.open(1, Opened::Frames);

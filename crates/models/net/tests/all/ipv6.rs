@@ -199,7 +199,7 @@ fn each_router_on_the_way_says_when_the_hops_are_up() {
 }
 
 #[test]
-fn what_is_too_long_is_refused_with_the_size_that_fits() {
+fn packets_beyond_the_mtu_are_refused_with_the_mtu() {
     let mut net = net();
     let (a, b) = (net.address(A), net.address(B));
     let long = packet(UDP, [a, b], 64, &[7; 1_261]);
@@ -210,7 +210,7 @@ fn what_is_too_long_is_refused_with_the_size_that_fits() {
 }
 
 #[test]
-fn addresses_of_nobody_are_refused() {
+fn unused_ipv6_addresses_are_refused() {
     let mut net = net();
     let a = net.address(A);
     let probe = |dst| packet(UDP, [a, dst], 64, &[0; 8]);
@@ -321,7 +321,7 @@ fn a_router_asks_real_programs_where_they_are_and_believes_them() {
 }
 
 #[test]
-fn who_asks_for_a_node_of_the_model_is_answered() {
+fn solicitations_for_nodes_of_the_model_are_answered() {
     let mut net = net();
     let (d, c) = (net.address(D), net.address(C));
     let world = &net.engine.model;

@@ -91,7 +91,7 @@ fn authenticated_offsets_are_those_of_plain_time() {
 }
 
 #[test]
-fn mixed_bounds_what_an_unaware_clock_adds_and_strict_refuses_it() {
+fn mixed_bounds_the_delay_of_an_unaware_clock_and_strict_refuses_it() {
     let mut path = Path::new(14, 3).signed(Suite::Ed25519, EntryForm::Full);
     path.unaware = vec![2];
     path.policy = Policy::Mixed {
