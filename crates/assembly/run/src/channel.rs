@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_another_key_is_not_heard() {
+    fn a_peer_with_another_key_is_not_heard() {
         for side in pair(&secret("a"), &secret("b")) {
             let error = side.expect_err("it must be refused");
             assert!(
@@ -373,7 +373,7 @@ mod tests {
     /// A replayed frame carries the wrong tag, whether from an earlier conversation or from this
     /// one.
     #[test]
-    fn what_was_said_before_is_not_heard_again() {
+    fn replayed_frames_are_refused() {
         let [run, agent] = pair(&secret("a"), &secret("a")).map(|side| side.expect("greeted"));
         let (mut say, _keep) = run;
         let (_, mut hear) = agent;

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn who_claims_the_address_of_another_is_named() {
+    fn a_sender_with_the_address_of_another_is_named() {
         let mut watch = watch(true);
         let at = Instant::ZERO;
         assert_eq!(watch.look(at, &arp(A, [10, 0, 0, 1])), None);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn so_is_who_claims_one_of_ipv6() {
+    fn a_sender_with_the_ipv6_address_of_another_is_named() {
         let mut watch = watch(true);
         let at = Instant::ZERO;
         assert_eq!(watch.look(at, &advertisement(A, 1)), None);

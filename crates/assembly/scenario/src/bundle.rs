@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_cannot_be_is_refused_with_what_to_do() {
+    fn unsupported_container_settings_are_refused_with_the_fix() {
         for (part, instead, message) in [
             (
                 r#"{ "type": "network" }"#,

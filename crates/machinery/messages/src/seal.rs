@@ -233,7 +233,7 @@ mod tests {
     const KEY: &[u8] = b"kkkkkkkkkkkkkkkk";
 
     #[test]
-    fn it_holds_against_another_key_a_change_a_replay_and_another_name() {
+    fn a_seal_refuses_another_key_a_change_a_replay_and_another_name() {
         let (here, there) = (Seal::new(KEY).unwrap(), Seal::new(KEY).unwrap());
         let first = here.seal("cell/move", b"one");
         let second = here.seal("cell/move", b"two");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_key_takes_a_bounded_memory_and_nothing_is_heard_twice_for_it() {
+    fn a_key_holder_takes_bounded_memory_and_cannot_cause_replays() {
         let (here, there) = (Seal::new(KEY).unwrap(), Seal::new(KEY).unwrap());
         let first = here.seal("cell/move", b"one");
         assert_eq!(there.open("cell/move", &first), Ok(&b"one"[..]));

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_gets_prepared_and_is_asked_for_again_when_it_is_used_up() {
+    fn requested_signatures_are_prepared_and_requested_again_after_use() {
         let (preparer, secret) = (Preparer::start().unwrap(), secret(Suite::Ed25519));
         let public = secret.public();
         // Nothing was prepared for this key. The prepared key below also signs without preparation
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_without_anything_to_prepare_wakes_nobody() {
+    fn a_suite_without_preparation_wakes_no_thread() {
         let (preparer, secret) = (Preparer::start().unwrap(), secret(Suite::Bls));
         preparer.top_up(&secret);
         assert!(!preparer.is_busy.load(Ordering::Acquire));

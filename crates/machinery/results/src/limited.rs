@@ -117,12 +117,12 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_kept_as_it_is() {
+    fn text_within_the_limit_is_kept_unchanged() {
         assert_eq!(written(8, &["one\n", "two\n"]), ("one\ntwo\n".into(), 0));
     }
 
     #[test]
-    fn what_does_not_fit_is_marked_once_and_counted() {
+    fn text_beyond_the_limit_is_marked_once_and_counted() {
         let marker = format!("{}\n", Marker(9));
         let pieces = ["one\n", "two\nthree\n", "four\n", "five\n"];
         let (text, out) = written(9, &pieces);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says_of_its_clock_is_what_it_shows() {
+    fn the_state_of_the_kernels_clock_agrees_with_its_readings() {
         let before_ns = realtime_ns();
         let state = civil_state().expect("reading needs no right");
         // Without STA_NANO the kernel counts microseconds.

@@ -132,7 +132,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     #[test]
-    fn what_is_made_is_for_one_user_and_may_be_made_again() {
+    fn directories_are_for_one_user_and_may_be_made_again() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("a/b");
         assert!(check(&path).unwrap_err().is_absent());

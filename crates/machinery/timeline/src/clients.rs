@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_his_share_loses_his_oldest_that_is_idle() {
+    fn a_client_at_its_share_loses_its_oldest_idle_connection() {
         let clients = Clients {
             most: 8,
             own: u32::MAX,

@@ -12,7 +12,7 @@ use crate::support::passed;
 use timeloom_results::RunDirectory;
 
 #[test]
-fn a_clock_made_of_cycles_increases_over_changes_and_is_behind_by_what_it_says() {
+fn a_clock_made_of_cycles_increases_over_changes_and_lags_as_reported() {
     let directory = std::env::temp_dir().join(format!("timeloom-dvfs-{}", std::process::id()));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))

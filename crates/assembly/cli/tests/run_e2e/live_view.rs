@@ -100,7 +100,7 @@ impl Drop for Serving {
 }
 
 #[test]
-fn what_a_page_does_reaches_the_run_and_is_an_event_of_it() {
+fn actions_of_a_page_reach_the_run_and_are_recorded_as_events() {
     let lab = Lab::new(&Scenario::lasting("600 s").plant("{}"));
     let mut run = lab.start(&[]);
     run.wait_until(0.2);

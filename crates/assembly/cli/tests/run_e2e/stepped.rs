@@ -145,7 +145,7 @@ fn held(lab: &Lab) {
 }
 
 #[test]
-fn what_cannot_be_granted_is_refused() {
+fn invalid_grants_are_refused() {
     let lab = Lab::new(&Scenario::lasting("2 s").program(
         'a',
         "ticks",
@@ -206,7 +206,7 @@ os.kill(os.getpid(), 9)
 }
 
 #[test]
-fn a_run_that_nobody_comes_to_move_names_the_missing_granter() {
+fn a_run_without_a_granter_names_the_missing_granter() {
     let lab = Lab::new(&ticking());
     let run = lab.run(&[STEPPED, "time.stepped.patience=\"500 ms\""]);
     run.blames(&["granter", "nobody has come to grant time"]);

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_timers_did_is_a_doubt_and_nothing_else() {
+    fn only_fired_timers_are_a_doubt() {
         let quiet = TcpState::default();
         for is_simulated in [false, true] {
             let stations = Vec::new();

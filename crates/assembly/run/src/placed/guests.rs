@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_of_the_address_with_the_most_goes_and_who_has_the_key_stays() {
+    fn the_oldest_of_the_address_with_the_most_leaves_and_key_holders_stay() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         let guests = Arc::new(Guests::default());

@@ -279,7 +279,7 @@ mod tests {
     /// An executable of the scenario is sent; an executable of the machine is not. A directory is
     /// sent with its whole content.
     #[test]
-    fn what_an_agent_lacks_is_packed() {
+    fn files_missing_on_an_agent_are_packed() {
         let temporary = tempfile::tempdir().expect("a directory");
         let folder = temporary.path().join("case");
         fs::create_dir_all(folder.join("data/deep")).expect("directories");

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_name_what_was_sent_lead_to_it() {
+    fn arguments_that_name_sent_files_are_rewritten() {
         let temporary = tempfile::tempdir().expect("a directory");
         let root = temporary.path();
         let entry = |name: &str| Entry {

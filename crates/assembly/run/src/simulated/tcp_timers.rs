@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_asked_for_is_a_doubt_only_where_it_would_have_mattered() {
+    fn tcp_settings_of_programs_are_a_doubt_only_if_they_had_an_effect() {
         let none = AskedOfTcp::default();
         let some = AskedOfTcp {
             limits: vec!["grpc".to_owned()],
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_would_have_been_told_is_a_doubt() {
+    fn errors_that_a_kernel_would_have_reported_are_a_doubt() {
         let timers = TcpTimerStats {
             given_up: 1,
             unresolved: 1,

@@ -130,7 +130,7 @@ fn a_simulated_network_has_an_engine_on_each_agent() {
 }
 
 #[test]
-fn what_cannot_be_spread_is_said() {
+fn invalid_placements_are_reported() {
     for (old, new, says) in [
         (
             "239.1.2.3:5501",

@@ -276,7 +276,7 @@ fn a_wire_beside_the_network_agrees_on_every_instant() {
 
 /// A machine that is connected by the wire alone pauses the others through the wire.
 #[test]
-fn who_has_the_wire_alone_holds_those_that_have_both() {
+fn a_machine_with_the_wire_alone_holds_machines_with_both() {
     let copper: Arc<Copper> = Arc::default();
     let both = Both::new(&copper, OnSilence::Release, NEVER);
     copper.sticks(true);

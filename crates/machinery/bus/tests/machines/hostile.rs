@@ -120,7 +120,7 @@ fn resident() -> u64 {
 
 /// A sender without the key can neither cause nor prevent a pause, and costs no memory.
 #[test]
-fn a_flood_of_who_has_no_key_pauses_nobody_and_keeps_nobody() {
+fn a_flood_without_the_key_neither_causes_nor_prevents_a_pause() {
     let addresses = [own_address(), own_address()];
     let tap = Tap::start(addresses[0]);
     let clocks = [Arc::new(Clock::default()), Arc::new(Clock::default())];
@@ -228,7 +228,7 @@ impl AgreedTestbed for Stubborn {
 /// An earlier run with the same key ended because `b` stopped all hosts. Replaying its datagrams
 /// before `b` has sent anything must not stop a host.
 #[test]
-fn what_an_earlier_run_said_stops_no_later_one() {
+fn replayed_datagrams_of_an_earlier_run_stop_no_later_run() {
     let addresses = [own_address(), own_address()];
     let tap = Tap::start(addresses[0]);
     let clock = Arc::new(Clock::default());
@@ -284,7 +284,7 @@ fn hasty() -> Settings {
 /// Hosts with different keys belong to different runs. They ignore each other, and each reports
 /// that.
 #[test]
-fn a_stranger_is_nobody() {
+fn a_host_with_another_key_is_ignored_and_reported() {
     let addresses = [own_address(), own_address()];
     let clocks = [Arc::new(Clock::default()), Arc::new(Clock::default())];
     let start = |here: usize, name| {

@@ -268,7 +268,7 @@ mod tests {
     use crate::clock::ClockOptions;
 
     #[test]
-    fn who_waits_is_told_when_the_clock_is_made_faster_and_only_then() {
+    fn waiters_are_notified_only_of_a_faster_clock() {
         let name = c"test-of-rates";
         let page = Arc::new(PageMapping::new(name).expect("a page"));
         let clock = Clock::new(page, &ClockOptions::default()).expect("a clock");

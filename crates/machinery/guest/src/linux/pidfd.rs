@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_ended_gets_no_signal() {
+    fn an_ended_process_gets_no_signal() {
         let mut child = std::process::Command::new("sleep")
             .arg("1000")
             .spawn()

@@ -502,7 +502,7 @@ mod tests {
 
     /// If another process has the reused identifier, it must not be affected.
     #[test]
-    fn what_is_not_meant_is_not_kept() {
+    fn a_process_with_a_reused_identifier_is_not_traced() {
         let mut child = Command::new("sleep").arg("600").spawn().expect("it starts");
         let pid = child.id() as i32;
         let refused = Tracee::seize(pid, || false).err().expect("it is another");

@@ -72,7 +72,7 @@ fn next_deadline_ns(status: &Value) -> Option<i64> {
 
 /// Grants time in small steps until a thread waits for an instant that has not been granted yet.
 /// Returns the present instant and the awaited one.
-fn until_somebody_waits(granter: &mut Granter, mut at_ns: i64) -> (i64, i64) {
+fn until_a_thread_waits(granter: &mut Granter, mut at_ns: i64) -> (i64, i64) {
     for _ in 0..5_000 {
         at_ns += 5 * MS;
         let status = granter.grant(at_ns);
@@ -150,7 +150,7 @@ while True:
     assert_eq!(first["virtual_ns"], 0, "it starts held: {first}");
     let mut at_ns = 0;
     for _ in 0..5 {
-        let (_, due_ns) = until_somebody_waits(&mut granter, at_ns);
+        let (_, due_ns) = until_a_thread_waits(&mut granter, at_ns);
         let before = line.output();
         let status = granter.grant(due_ns - 1);
         // The deadline is now if the sleeper was stopped on its way back to sleep.
@@ -232,7 +232,7 @@ fn one_grants_at_a_time() {
 }
 
 #[test]
-fn what_cannot_be_granted_is_refused_and_changes_nothing() {
+fn invalid_grants_are_refused_and_change_nothing() {
     let line = CommandLine::new("not-granted", User::Same);
     let mut running = line.exec(["--stepped", "--", "sleep", "3600"]);
     let mut granter = Granter::connect(&line.name);
@@ -410,7 +410,7 @@ fn a_session_whose_granter_dies_stands_says_so_and_ends() {
 }
 
 #[test]
-fn a_session_that_nobody_comes_to_move_ends() {
+fn a_session_without_a_granter_ends() {
     let line = CommandLine::new("nobody", User::Same);
     let mut running = stands_for_ever(&line, &["--patience", "500 ms"]);
     assert_eq!(running.wait(), 1);

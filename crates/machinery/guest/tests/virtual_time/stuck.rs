@@ -71,7 +71,7 @@ fn a_stopped_supervisor_keeps_no_command_waiting() {
 /// A program that was being started when its supervisor was killed may still have the control
 /// socket.
 #[test]
-fn who_inherited_a_dead_sessions_socket_is_found_and_ended() {
+fn a_process_that_inherited_a_dead_sessions_socket_is_found_and_ended() {
     const HEIR: &str = r#"
 import os, socket, sys
 listener = socket.socket(socket.AF_UNIX)
@@ -220,7 +220,7 @@ fn sessions_are_not_looked_for_where_others_could_put_them() {
 
 /// A process that maps a file with the name of a clock page is not a guest.
 #[test]
-fn clean_ends_nobody_for_the_name_of_a_file() {
+fn clean_ends_no_process_for_the_name_of_a_file() {
     const MAPS: &str = r#"
 import mmap, sys
 file = open(sys.argv[1], "wb+")

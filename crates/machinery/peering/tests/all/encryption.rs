@@ -28,7 +28,7 @@ fn has(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 #[test]
-fn who_has_no_key_reads_nothing_of_it() {
+fn encrypted_content_is_unreadable_without_the_key() {
     let (sealing, encrypting) = (Key::new([3; 32]), Key::encrypting([3; 32]));
     assert!(has(&written(HEADER, &sealing), b"nobody"));
     let out = written(HEADER, &encrypting);
@@ -63,7 +63,7 @@ fn who_has_no_key_reads_nothing_of_it() {
 }
 
 #[test]
-fn what_was_changed_or_is_not_encrypted_is_refused() {
+fn altered_or_unencrypted_datagrams_are_refused() {
     let key = Key::encrypting([3; 32]);
     let out = written(HEADER, &key);
     let mut plain = Vec::new();

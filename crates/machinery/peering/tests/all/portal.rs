@@ -297,7 +297,7 @@ fn may_go_first() -> bool {
 }
 
 #[test]
-fn a_thread_goes_first_while_it_runs_an_engine_and_is_then_what_it_was() {
+fn a_thread_has_priority_while_it_runs_an_engine_and_then_its_old_policy() {
     let allowed = may_go_first();
     for first in [true, false] {
         let [a, _b] = Endpoint::udp_pair().unwrap();

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_waits_for_its_instant_and_comes_once() {
+    fn frames_wait_for_their_instant_and_are_delivered_once() {
         let mut line = Incoming::default();
         line.arrive(1, at(10), &[1]);
         line.arrive(1, at(10), &[1]);

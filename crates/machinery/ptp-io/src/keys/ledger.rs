@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reserved_stays_so_when_the_file_is_read_again() {
+    fn reservations_remain_after_the_file_is_read_again() {
         let scratch = tempfile::tempdir().unwrap();
         make(scratch.path(), 3).unwrap();
         let gm = stream(1, 3);

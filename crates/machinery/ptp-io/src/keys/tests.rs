@@ -197,7 +197,7 @@ fn rotation_goes_in_two_steps_and_old_rings_do_not_come_back() {
 }
 
 #[test]
-fn nothing_is_overwritten_and_nobody_is_invented() {
+fn nothing_is_overwritten_and_unknown_nodes_are_refused() {
     let world = World::new("overwrite", Suite::Ed25519);
     assert!(make_node(&world.at("gm"), "gm", "02544c.fffe.000001", Suite::Bls, 4).is_err());
     assert!(make_authority(&world.0).is_err());

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_each_time_is_counted_and_not_kept_beyond_a_bound() {
+    fn events_that_differ_each_time_are_counted_and_kept_up_to_a_bound() {
         let mut summary = EventSummary::default();
         let count = 3 * MOST;
         for number in 0..count {

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn each_loss_stands_beside_its_attack_and_who_never_knew_is_named() {
+    fn each_loss_stands_beside_its_attack_and_unaffected_hosts_are_named() {
         let mut run = RunData::default();
         let events = [
             status("a", 6_000, "disrupted → ok"),

@@ -98,7 +98,7 @@ fn accepted_syncs_make_time_and_silence_ends_it() {
 }
 
 #[test]
-fn time_that_nobody_vouches_for_is_none() {
+fn unauthenticated_time_gives_no_interval() {
     for verdict in ["unsigned", "rejected", "incomplete"] {
         let place = tempfile::tempdir().unwrap();
         // This timeline does not demand authentication of its sources; a `ptp` source always needs

@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fix_is_by_what_keeps_the_freezer_away() {
+    fn the_fix_depends_on_the_obstacle_to_the_freezer() {
         const SYS: &str = "166 163 0:40 / /sys rw,relatime - sysfs lab rw\n";
         const WRITABLE: &str = "41 31 0:38 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
         let fix = |mounts: &str, part: &str| {
