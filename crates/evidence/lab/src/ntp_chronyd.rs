@@ -385,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn corrections_are_found_in_what_chronyd_prints() {
+    fn corrections_are_found_in_the_output_of_chronyd() {
         let once =
             "[  602.544494] 2024-01-01T00:10:02Z System clock wrong by -0.009752 seconds (step)";
         assert_eq!(correction(once), Some((602.544494, -0.009752)));
