@@ -38,7 +38,7 @@ pub(crate) fn build(
     }
     bus.records(ClockSink(scribe.clone()))
         .watch(LONG_STAND, move |stand: LongStand| {
-            let who: Vec<String> = stand
+            let holders: Vec<String> = stand
                 .holders
                 .iter()
                 .map(|holder| format!("{} ({})", holder.requester, holder.reason))
@@ -46,7 +46,7 @@ pub(crate) fn build(
             warn(format!(
                 "the testbed has stood still for {}; held by {}",
                 stand.stood_for,
-                who.join(", ")
+                holders.join(", ")
             ));
         })
         .on_failure(move |error| reporter.failed("pause bus", error.to_string()))

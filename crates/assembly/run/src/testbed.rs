@@ -228,7 +228,7 @@ impl Stepped for Keyboard {
         let granter = self.granter();
         let mut hold = granter.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if hold.is_none() {
-            let held = self.bus.hold("granter", &granter.grants.who());
+            let held = self.bus.hold("granter", &granter.grants.granter());
             *hold = Some(held.map_err(HoldError::other)?);
         }
         Ok(())
@@ -338,9 +338,9 @@ impl Controlled for Keyboard {
         }
     }
 
-    fn acted(&self, who: &str, effect: &str) {
+    fn acted(&self, requester: &str, effect: &str) {
         if let Some(door) = self.door.get() {
-            let text = format!("by {who}: {effect}");
+            let text = format!("by {requester}: {effect}");
             door.scribe.event(LOCAL, "clock", "control", &text);
         }
     }

@@ -183,8 +183,8 @@ impl Seal {
 
 impl LastCounts {
     fn remember(&mut self, name: &str, proved: &Proved<'_>) -> Result<(), Unproved> {
-        let who = (proved.sender, name.to_owned());
-        if let Some(before) = self.last.get_mut(&who) {
+        let key = (proved.sender, name.to_owned());
+        if let Some(before) = self.last.get_mut(&key) {
             if proved.count <= *before {
                 return Err(Unproved::Again);
             }
@@ -195,7 +195,7 @@ impl LastCounts {
             return Err(Unproved::Crowded);
         }
         self.bytes += cost(name);
-        self.last.insert(who, proved.count);
+        self.last.insert(key, proved.count);
         Ok(())
     }
 }

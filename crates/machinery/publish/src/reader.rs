@@ -496,9 +496,9 @@ fn check_header(page: &TimelinePage, here: Domain) -> Result<PageCounter, Refusa
     }
     let counter = page.counter.load(Relaxed);
     let counter = PageCounter::from_number(counter).ok_or(Refusal::Counter(counter))?;
-    let whose = domain_of(page, counter);
-    match (whose, here) {
-        _ if whose == here => Ok(counter),
+    let domain = domain_of(page, counter);
+    match (domain, here) {
+        _ if domain == here => Ok(counter),
         (Domain::Machine { .. }, Domain::Machine { .. }) => Err(Refusal::Machine),
         (Domain::Machine { .. }, Domain::Host { .. }) => Err(Refusal::OutsideSession),
         (page, Domain::Machine { .. }) => Err(Refusal::InSession { page }),

@@ -63,7 +63,7 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let mut sets = self.sets;
-        sets.extend(self.file_times.map(|whose| match whose {
+        sets.extend(self.file_times.map(|source| match source {
             FilesChoice::Machine => "time.files=\"machine\"".to_owned(),
             FilesChoice::Virtual => "time.files=\"virtual\"".to_owned(),
         }));

@@ -209,7 +209,7 @@ os.kill(os.getpid(), 9)
 fn a_run_without_a_granter_names_the_missing_granter() {
     let lab = Lab::new(&ticking());
     let run = lab.run(&[STEPPED, "time.stepped.patience=\"500 ms\""]);
-    run.blames(&["granter", "nobody has come to grant time"]);
+    run.blames(&["granter", "no granter has connected"]);
     lab.assert_nothing_left();
 }
 

@@ -180,7 +180,7 @@ pub(super) const SILENCE: Duration = Duration::from_s(5);
 
 /// Returns the callback that is called when an engine dies.
 pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> Died {
-    let who = match engine.name() {
+    let culprit = match engine.name() {
         Some(name) => format!("engine {name} of the simulated network"),
         None => "the simulated network".to_owned(),
     };
@@ -191,10 +191,10 @@ pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> 
     Box::new(move |what| match failure {
         // An engine that may be restarted has then died too often, and ends the run as well.
         EngineFailure::Stop | EngineFailure::Restart => {
-            reporter.failed(&who, format!("died: {what}"));
+            reporter.failed(&culprit, format!("died: {what}"));
         }
         EngineFailure::Continue => {
-            let text = format!("{who} has died; the rest goes on without it: {what}");
+            let text = format!("{culprit} has died; the rest goes on without it: {what}");
             scribe.event("local", "network", "died", &text);
         }
     })

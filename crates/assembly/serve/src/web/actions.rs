@@ -103,7 +103,7 @@ fn send(watchers: &Watchers, run: &str, request: Request) -> Result<StatusText, 
     let run = watchers.library.run(run)?;
     let (watching, _) = find_session(&run).ok_or(ActError::NoSession)?;
     let request = Request::By {
-        who: "the live view".to_owned(),
+        requester: "the live view".to_owned(),
         request: Box::new(request),
     };
     Ok(connect(Some(watching.session()), &request)?)

@@ -416,7 +416,7 @@ fn a_session_without_a_granter_ends() {
     assert_eq!(running.wait(), 1);
     let said = line.output();
     assert!(
-        said.contains("granter: nobody has come to grant time"),
+        said.contains("granter: no granter has connected"),
         "{said}"
     );
     line.assert_nothing_left();

@@ -356,8 +356,8 @@ mod tests {
         let mut group = fine.clone();
         group[24] = 0xff;
         assert!(!up(&group) && may(&group, Refusal::TooBig(1_280)));
-        let mut nobody = fine;
-        nobody[8..24].fill(0);
-        assert!(!up(&nobody));
+        let mut unspecified = fine;
+        unspecified[8..24].fill(0);
+        assert!(!up(&unspecified));
     }
 }

@@ -196,11 +196,11 @@ impl Company {
         lock(&self.lines).push(Arc::downgrade(line));
     }
 
-    /// Tells all other engines that a process of the engine `who` has ended.
-    pub(super) fn lost(&self, who: &Arc<Line>) {
-        let lost = who.lost();
+    /// Tells all other engines that a process of the engine `ended` has ended.
+    pub(super) fn lost(&self, ended: &Arc<Line>) {
+        let lost = ended.lost();
         let lines = self.lines();
-        for line in lines.iter().filter(|line| !Arc::ptr_eq(line, who)) {
+        for line in lines.iter().filter(|line| !Arc::ptr_eq(line, ended)) {
             // Sending fails if that engine is gone as well.
             let _ = line.say(&lost);
         }
