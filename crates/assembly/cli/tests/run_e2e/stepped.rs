@@ -200,7 +200,7 @@ os.kill(os.getpid(), 9)
         "{}",
         run.output()
     );
-    let run = run.blames(&["granter", "has left", &pid, "250 ms"]);
+    let run = run.blames(&["granter", "has disconnected", &pid, "250 ms"]);
     assert_eq!(run.manifest().virtual_duration.as_ns(), 250 * MS);
     lab.assert_nothing_left();
 }

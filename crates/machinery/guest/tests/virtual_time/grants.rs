@@ -391,7 +391,7 @@ fn a_session_whose_granter_dies_stands_says_so_and_ends() {
             writeln!(granter.stream, "{request}").expect("the session listens");
         }
         drop(granter);
-        eventually("it to say so", || line.output().contains("has left"));
+        eventually("it to say so", || line.output().contains("has disconnected"));
         let output = line.try_ask(&["query"]);
         // On a very busy machine the session may have ended already. Then its output is checked
         // instead.
