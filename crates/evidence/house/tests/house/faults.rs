@@ -25,7 +25,7 @@ fn named(table: &str) -> BTreeSet<Named> {
 }
 
 /// Returns the names of the tests in a file.
-fn tests_in(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn tests_in(text: &str) -> impl Iterator<Item = &str> {
     let after = text.split("#[test]").skip(1);
     after.filter_map(|rest| {
         rest.split_once("fn ")?
