@@ -56,7 +56,7 @@ def test_truth_values_and_giants_are_no_numbers():
     assert is_number(-3) and is_number(2.5)
 
 
-def test_lines_are_cut_at_newlines_however_they_arrive():
+def test_lines_are_cut_at_newlines_for_any_arrival_of_bytes():
     assert lines_of(b"a\nbb\n\nccc\n") == [b"a", b"bb", b"", b"ccc"]
 
 

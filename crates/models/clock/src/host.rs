@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_stands_for_one_restless_crystal_however_often_it_is_looked_at() {
+    fn a_seed_defines_one_wander_for_any_number_of_readings() {
         let crystal = Crystal {
             frequency: RateError::from_ppb(-20_000),
             drift_per_day: RateError::from_ppb(100),
@@ -432,7 +432,7 @@ mod tests {
     /// The page that readers map is always rewritten too late: no reader sees the clock go back,
     /// and in the end the clock has the value that it would have had without the delay.
     #[test]
-    fn a_clock_whose_changes_are_noticed_late_gives_back_what_readers_saw() {
+    fn a_clock_whose_changes_are_noticed_late_gives_back_its_excess() {
         use crate::counter::FrequencySource;
         let trace = "0 s 800 MHz\n1 s 400 MHz\n2 s 800 MHz".parse();
         let mut options = options(Crystal::default());

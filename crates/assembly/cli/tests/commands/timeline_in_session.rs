@@ -54,7 +54,7 @@ fn check(printed: &str) -> Vec<i64> {
 }
 
 #[test]
-fn a_timeline_advances_with_the_date_however_time_passes() {
+fn a_timeline_advances_with_the_date_in_every_time_mode() {
     for (name, options) in [
         ("slow", ["--dilate", "4"]),
         ("fast", ["--dilate", "0.25"]),
