@@ -160,7 +160,9 @@ impl Worlds {
         next.stations[host] = outcome.next;
         next.crashes -= u8::from(is_gone);
         if outcome.local.closed && !self.facts(&next).iter().any(|it| it.asks) {
-            return Err(format!("host {host} pauses and nobody holds or wants to"));
+            return Err(format!(
+                "host {host} pauses although no host holds or requests a hold"
+            ));
         }
         if let Some(record) = outcome.local.record {
             for other in (0..HOSTS).filter(|other| *other != host) {
@@ -320,19 +322,19 @@ impl Worlds {
             let all = alive().all(|host| host.stopped);
             return match (all, usize::from(world.crashes) < self.scope().crashes) {
                 (true, true) => Ok(()),
-                (true, false) => Err("all have stopped, and nobody is gone".to_owned()),
+                (true, false) => Err("all have stopped, and no host has crashed".to_owned()),
                 (false, _) => Err("some have stopped, some have not".to_owned()),
             };
         }
         if alive().any(|host| host.holds) {
             return match alive().all(|host| host.holds || !host.asks) {
                 true => Ok(()),
-                false => Err("somebody waits for another to let go".to_owned()),
+                false => Err("a host waits for another to release its hold".to_owned()),
             };
         }
         match alive().all(|host| host.waits || (host.runs && !host.asks)) {
             true => Ok(()),
-            false => Err("it stands, and nobody holds".to_owned()),
+            false => Err("it is paused, and no host holds".to_owned()),
         }
     }
 }

@@ -203,7 +203,7 @@ fn unproven_time_ends_nothing_and_begins_nothing() {
         .handle_exchange(at(1.0), SourceId(0), &heard)
         .unwrap();
     let before = keeper.read(&at(1.5));
-    assert_eq!(unproven(&mut keeper, 1.5), before, "nobody can end it");
+    assert_eq!(unproven(&mut keeper, 1.5), before, "it does not end");
     let late = 2.0 + config().time_to_live.as_ns() as f64 * 1e-9;
     keeper.handle_tick(at(late));
     let ended = keeper.read(&at(late));

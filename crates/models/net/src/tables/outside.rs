@@ -6,7 +6,7 @@ use crate::packet::PortId;
 use crate::tables::macs::Macs;
 use crate::tables::slab::PacketId;
 
-/// How a host is open to real programs.
+/// Access of real programs to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
     /// Not open: the model answers for the host.
@@ -31,7 +31,7 @@ pub(crate) enum Outbox {
 /// Hosts that are open to real programs, and packets that wait for these programs.
 #[derive(Debug)]
 pub(crate) struct Outside {
-    /// How each node is open to real programs.
+    /// Access of real programs, by node.
     opened: Vec<Opened>,
     outboxes: [Waiting; 3],
     /// By port: true if packets on the link out of this port are watched. Empty if no port is

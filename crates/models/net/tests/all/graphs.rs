@@ -7,7 +7,7 @@ use timeloom_net::{NetworkBuilder, Node, TrafficConfig};
 use timeloom_time::Duration;
 
 const FILE: &str = r#"
-Creator "somebody"   # as in the Topology Zoo
+Creator "an author"   # as in the Topology Zoo
 graph [
   directed 0
   node [ id 0 label "Here" type "host" graphics [ x 1.0 y 2.0 ] ]

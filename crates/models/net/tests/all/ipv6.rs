@@ -219,7 +219,7 @@ fn unused_ipv6_addresses_are_refused() {
     let (_, what, ..) = net.refused(&probe(v6("fd00:9::77")));
     assert_eq!(what, [1, 3], "no such station");
     let (_, what, ..) = net.refused(&probe(net.address(D)));
-    assert_eq!(what, [1, 3], "nobody answers there");
+    assert_eq!(what, [1, 3], "no node answers there");
     let (from, what, ..) = net.refused(&probe(net.address(C)));
     assert_eq!((from, what), (net.address(C), [1, 4]), "no such port");
     // There are no errors about multicast packets, packets from the unspecified address, and
@@ -288,7 +288,7 @@ fn a_router_asks_real_programs_where_they_are_and_believes_them() {
     assert_eq!(
         asked[..6],
         [0x33, 0x33, 0xff, 0, 0, 0x12],
-        "the group of who has it"
+        "the group of its owner"
     );
     let router: [u8; 6] = asked[6..12].try_into().unwrap();
     let asks = neighbour(135, [gateway, v6("ff02::1:ff00:12")], d, router);
@@ -346,7 +346,11 @@ fn solicitations_for_nodes_of_the_model_are_answered() {
     let (_, frames) = net.pass();
     assert_eq!(frames.len(), 1);
     assert_eq!(frames[0][..6], [0x33, 0x33, 0, 0, 0, 1], "all nodes");
-    assert_eq!(frames[0][14 + 44], 0x20, "nobody had asked from an address");
+    assert_eq!(
+        frames[0][14 + 44],
+        0x20,
+        "the solicitation had no source address"
+    );
     // The message is invalid if it has passed a router, or if its checksum is wrong.
     let mut far = neighbour(135, [d, to], c, own);
     far[7] = 254;

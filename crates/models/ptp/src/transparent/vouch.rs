@@ -209,8 +209,8 @@ impl TransparentClock {
     }
 
     /// Handles a failed verification. The Follow_Up is forwarded as a chain that broke here, unless
-    /// an upstream clock has reported this already. Only the signatures of an Ed25519 chain show
-    /// where the chain broke.
+    /// an upstream clock has reported this already. Only the signatures of an Ed25519 chain
+    /// show where the chain broke.
     fn not_accepted(&mut self, failure: Failure, pending: Pending) {
         self.out.alarm(failure);
         let (Purpose::Hold(packet), Some(first)) = (pending.purpose, pending.slots.first()) else {

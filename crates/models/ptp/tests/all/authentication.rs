@@ -37,7 +37,7 @@ fn every_suite_and_form_is_accepted_over_sixteen_hops() {
         assert!(offsets.len() >= 2, "{suite:?} {form:?}: {}", offsets.len());
         assert!(offsets.iter().all(|(_, authenticated)| *authenticated));
         if suite == Suite::BlsOnce {
-            // When a clock verifies its first Sync, nothing is prepared yet.
+            // Before a clock has verified its first Sync, nothing is prepared.
             let (once, ordinary) = (world.once.once, world.once.ordinary);
             assert!(once >= 2 * 17 && ordinary >= 17, "{once}, {ordinary}");
         }

@@ -250,7 +250,7 @@ fn stripped_for_good_means_holdover_not_plain_time() {
     world.run_for(10.0);
     assert!(
         offsets(&world, slave).len() - used <= 1,
-        "no time is used that nobody answers for"
+        "no unverified time is used"
     );
     assert!(
         world.error_ns(slave, GRANDMASTER).abs() < 2_000,

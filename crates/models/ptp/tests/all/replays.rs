@@ -107,7 +107,7 @@ fn replayed_after_the_wrap(mut path: Path) {
     assert_eq!(
         noticed.len(),
         named.count(),
-        "nobody else is accused: {noticed:?}"
+        "no other clock is accused: {noticed:?}"
     );
     assert!(offsets(&world, path.slave()).len() <= used + 1);
     assert!(world.error_ns(path.slave(), GRANDMASTER).abs() < 2_000);
