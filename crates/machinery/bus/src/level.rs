@@ -23,7 +23,7 @@ pub(crate) enum Phase {
     Broken,
 }
 
-/// What a claimant must do next.
+/// Next action of a claimant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The claim is granted: the testbed is paused at this virtual instant.

@@ -109,10 +109,7 @@ fn the_testbed_is_paused_exactly_while_there_is_a_hold() {
             });
         }
     });
-    assert!(
-        !testbed.standing.load(SeqCst),
-        "standing with nobody holding"
-    );
+    assert!(!testbed.standing.load(SeqCst), "paused without a hold");
     assert!(bus.holders().is_empty());
     drop(bus);
     check_records(&records.iter().collect::<Vec<_>>(), THREADS * ROUNDS);

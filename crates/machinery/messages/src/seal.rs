@@ -59,17 +59,17 @@ pub enum Unproved {
     #[error("not sealed")]
     Unsealed,
     /// The message was sealed with another key or under another name, or was modified.
-    #[error("another key or name, or changed on the way")]
+    #[error("the key or name differs, or the message was altered")]
     Forged,
     /// This message, or a later one of the same sender, was received before.
     #[error("said before")]
     Again,
     /// The message was certainly sent before its receiver started, or it does not state when it was
     /// sent.
-    #[error("not certainly said since we began to listen")]
+    #[error("possibly sent before this receiver began to listen")]
     Old,
     /// The memory limit for senders and names is reached, so this sender cannot be remembered.
-    #[error("one sender or name more than are remembered")]
+    #[error("too many senders and names to remember")]
     Crowded,
 }
 

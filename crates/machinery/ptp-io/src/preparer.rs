@@ -103,7 +103,7 @@ mod tests {
             // On a busy machine, a thread of idle priority may wait long for a processor.
             let patience = Instant::now() + Duration::from_secs(120);
             while secret.wants_preparing() {
-                assert!(Instant::now() < patience, "nobody prepares");
+                assert!(Instant::now() < patience, "nothing is prepared");
                 preparer.top_up(&secret);
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -129,7 +129,7 @@ mod tests {
             secret.expect(&moment(n), std::iter::once(2));
             let patience = Instant::now() + Duration::from_secs(120);
             while !(n + 1..n + 25).all(|n| secret.is_prepared_for(&moment(n), 2)) {
-                assert!(Instant::now() < patience, "nobody prepares");
+                assert!(Instant::now() < patience, "nothing is prepared");
                 preparer.top_up(&secret);
                 std::thread::sleep(Duration::from_millis(1));
                 // Values are prepared only after the thread's lock was found free once.

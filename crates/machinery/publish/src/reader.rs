@@ -383,8 +383,8 @@ impl PageReader {
     }
 
     /// Returns the present disruption marker, and the counter value until which the daemon is known
-    /// to be alive. On a host's page the marker also differs while the host's oscillator is not
-    /// what the daemon assumed. For a truncated page the daemon counts as dead.
+    /// to be alive. On a host's page the marker also differs while the host's oscillator is
+    /// not what the daemon assumed. For a truncated page the daemon counts as dead.
     pub(crate) fn beside(&self) -> (u64, u64) {
         let Ok(page) = self.fresh() else {
             return (u64::MAX, 0);

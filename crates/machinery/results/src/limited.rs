@@ -1,6 +1,6 @@
 //! Log with a size limit, because a program's output may be unbounded and the disk is not.
 //!
-//! When the limit is reached, a line in the log says so. Further bytes are counted and discarded.
+//! At the limit, a line in the log says so. Further bytes are counted and discarded.
 
 use std::fmt;
 use std::io::{self, Write};

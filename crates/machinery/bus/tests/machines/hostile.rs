@@ -294,7 +294,7 @@ fn a_host_with_another_key_is_ignored_and_reported() {
     let ends = [start(0, "a"), start(1, "b")];
     for ((end, clock), other) in ends.iter().zip(&clocks).zip(["b", "a"]) {
         let why = end.wait_for_start().expect_err("it is alone").to_string();
-        let nothing = format!("hears nothing from {other}: what comes from its address is sealed");
+        let nothing = format!("hears nothing from {other}: datagrams from its address are sealed");
         assert!(why.contains(&nothing), "{why}");
         assert!(end.refused() > 0, "the other was there");
         assert!(end.raise(CAUSE).is_err(), "it stays so");
@@ -319,8 +319,8 @@ fn clocks_that_differ_by_more_than_they_say_are_said_to() {
         why
     });
     let [by_a, by_b] = [
-        "b: what came last was sent 3",
-        "a: what came last was sent in 3",
+        "b: its last datagram was sent 3",
+        "a: its last datagram was sent 3",
     ];
     assert!(said[0].contains(by_a), "{said:?}");
     assert!(said[0].contains("before a began"), "{said:?}");

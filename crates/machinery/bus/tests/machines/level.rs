@@ -259,7 +259,10 @@ fn a_short_pulse_whose_end_is_told_late_is_over_at_once() {
         at: fell,
         number: 1,
     });
-    assert!(bench.line.next_wake() <= bench.now, "nobody waits for that");
+    assert!(
+        bench.line.next_wake() <= bench.now,
+        "the next wake is in the future"
+    );
     bench.look();
     assert_eq!(bench.events, [LineEvent::Rose(rose), LineEvent::Fell(fell)]);
 }

@@ -241,8 +241,8 @@ impl Clock {
     }
 
     /// Applies `change` to these hosts and publishes their clocks, all at one instant, which is
-    /// passed to `change`. No other page changes: neither the session's nor those of other hosts,
-    /// whose waiting threads are not disturbed.
+    /// passed to `change`. No other page changes: neither the session's nor those of other
+    /// hosts, whose waiting threads are not disturbed.
     pub(super) fn publish_hosts(
         &self,
         state: &mut State,

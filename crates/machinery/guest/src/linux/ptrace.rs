@@ -553,7 +553,7 @@ threading.Event().wait()";
             .find(|thread| *thread != process)
             .expect("two threads");
 
-        let mut tracee = Tracee::seize(thread, || true).expect("nobody else traces it");
+        let mut tracee = Tracee::seize(thread, || true).expect("it has no other tracer");
         child
             .stdin
             .take()

@@ -263,7 +263,7 @@ mod tests {
         assert!(rest.has_spent(8, counted(1_001, 0, 0), 1_000_000));
         assert!(!rest.has_spent(9, counted(1_001, 0, 0), 1_000_000));
         assert!(rest.lasts(at, &asleep("once")));
-        assert!(!rest.lasts(at, &asleep("twice")), "somebody ran");
+        assert!(!rest.lasts(at, &asleep("twice")), "another thread ran");
         assert!(!rest.lasts(Instant::from_ns(6), &asleep("once")));
     }
 

@@ -199,7 +199,7 @@ fn is_let_go(theme: &str, path: std::path::PathBuf, paused: bool) {
         .session
         .register(ward.pid)
         .expect_err("once is enough");
-    assert!(refused.to_string().contains("let go"), "{refused}");
+    assert!(refused.to_string().contains("released"), "{refused}");
     // The session ends, which must not affect the program.
     drop(world);
     lives_in_real_time(&mut ward);

@@ -140,7 +140,7 @@ fn steal_device(supervisor: i32) -> Option<File> {
     }
 }
 
-/// When no process has the device of `/proc/uptime` and `/proc/stat` open any more, the kernel ends
+/// After the last process has closed the device of `/proc/uptime` and `/proc/stat`, the kernel ends
 /// their file system. If a process still has it open, the reaper does so.
 #[test]
 fn an_inherited_device_keeps_no_reader_waiting() {
@@ -177,8 +177,8 @@ fn an_inherited_device_keeps_no_reader_waiting() {
     let answer = told.recv_timeout(PATIENCE.min(Duration::from_secs(30)));
     drop(device); // releases a waiting reader
     let error = answer
-        .expect("nobody waits for the dead")
-        .expect_err("nobody serves the files");
+        .expect("the open ends without the dead server")
+        .expect_err("the server of the files is dead");
     assert_eq!(error.raw_os_error(), Some(libc::ENOTCONN), "{error}");
     let _ = reader.join();
     drop(mounts);

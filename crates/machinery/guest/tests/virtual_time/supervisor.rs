@@ -60,7 +60,7 @@ fn clean_removes_the_remains_of_a_killed_keeper() {
     std::thread::sleep(Duration::from_millis(300));
     assert!(
         !line.left_behind().is_empty(),
-        "nobody was there to remove anything"
+        "no process was left to remove anything"
     );
 
     let output = line

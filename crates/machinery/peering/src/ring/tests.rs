@@ -26,7 +26,7 @@ fn pair(packets: usize) -> (Neighbour, Neighbour) {
     let (a, b) = Ring::pair(packets).unwrap();
     let config = PeerConfig::default();
     let (mut a, mut b) = (Neighbour::new(1, a, config), Neighbour::new(0, b, config));
-    assert_eq!(a.poll(NOW), None, "nobody has shown itself");
+    assert_eq!(a.poll(NOW), None, "the neighbour has not appeared");
     assert_eq!(b.poll(NOW), Some(PeerEvent::Joined));
     assert_eq!(a.poll(NOW), Some(PeerEvent::Joined));
     (a, b)

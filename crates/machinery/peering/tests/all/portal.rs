@@ -92,7 +92,10 @@ impl Instance {
                 .poll(&mut self.paced.engine, wall_now())
                 .unwrap();
             std::thread::sleep(StdDuration::from_millis(1));
-            assert!(wall_now() - begun < Duration::from_s(120), "nobody came");
+            assert!(
+                wall_now() - begun < Duration::from_s(120),
+                "the other engine did not come"
+            );
         }
         self.paced.set_pace(Pace::real(wall_now(), Instant::ZERO));
     }

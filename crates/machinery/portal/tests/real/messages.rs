@@ -102,7 +102,7 @@ fn hear(socket: &UdpSocket) -> IcmpError {
         tv_sec: 20,
         tv_nsec: 0,
     };
-    assert_eq!(poll(&mut ready, Some(&patience)), Ok(1), "nobody answers");
+    assert_eq!(poll(&mut ready, Some(&patience)), Ok(1), "no answer");
     let mut control = Control::default();
     receive(socket, &mut [], &mut control, RecvFlags::ERRQUEUE).unwrap();
     for message in control.messages() {

@@ -49,7 +49,7 @@ pub(super) fn section(
     draw(out, &lanes, &marks, run, x);
     figures.end(
         out,
-        &format!("What was done in the run “{}”, and what moved.", run.label),
+        &format!("Actions in the run “{}”, and signals that changed.", run.label),
         "Bars are attacks as the scenario labels them; each stroke is an event: a frame that lied about its sender (told \
          once a second while it goes on), an alarm, a write to a device, an action on the clock by hand. Below, on the same axis, the signals that \
          changed most after the onset.",

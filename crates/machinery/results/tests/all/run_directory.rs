@@ -212,7 +212,7 @@ fn only_a_run_is_overwritten() {
     fs::write(path.join("thesis.tex"), "years of work").unwrap();
     fs::write(
         path.join("manifest.json"),
-        "{\"name\": \"somebody else's\"}",
+        "{\"name\": \"another program's\"}",
     )
     .unwrap();
     assert!(matches!(

@@ -295,7 +295,7 @@ fn the_way_out_and_back_with_its_reasons() {
     assert_eq!(
         machine.reason(),
         Reason::DaemonDead,
-        "narrow, and yet nobody renews it"
+        "narrow, but no longer renewed"
     );
 }
 

@@ -23,7 +23,7 @@ fn a_session_whose_cgroup_was_removed_says_so_and_ends_all() {
         .filter(|it| it.is_dir())
         .collect();
     assert_eq!(hosts.len(), 1, "{hosts:?}");
-    fs::remove_dir(&hosts[0]).expect("nobody is in it");
+    fs::remove_dir(&hosts[0]).expect("it has no processes");
 
     let asked = line.try_ask(&["query"]);
     assert!(
