@@ -44,7 +44,7 @@ pub(crate) fn build(
                 .map(|holder| format!("{} ({})", holder.requester, holder.reason))
                 .collect();
             warn(format!(
-                "the testbed has stood still for {}; held by {}",
+                "the testbed has been paused for {}; held by {}",
                 stand.stood_for,
                 holders.join(", ")
             ));

@@ -121,14 +121,17 @@ impl Bundle {
             Err(error) => {
                 let help = "it is described by the OCI runtime specification";
                 return fault(
-                    format!("config.json is none of a bundle: {}", unquoted(&error)),
+                    format!(
+                        "config.json does not describe a bundle: {}",
+                        unquoted(&error)
+                    ),
                     help,
                 );
             }
         };
         if config.hooks.values().any(|hooks| !hooks.is_empty()) {
             let help = "take `hooks` out: they are a runtime's, and there is none here";
-            return fault("the bundle has hooks, which nobody would run", help);
+            return fault("the bundle has hooks, which would not be executed", help);
         }
         for namespace in &config.linux.namespaces {
             match (namespace.kind.as_str(), &namespace.path) {

@@ -332,7 +332,7 @@ fn print(status: &StatusText, json: bool) {
         let next = match standing.next_deadline_ns {
             _ if standing.ended => "the session has ended".to_owned(),
             Some(ns) => format!("the next deadline is at {}", Duration::from_ns(ns)),
-            None => "all wait for others".to_owned(),
+            None => "all programs wait for data".to_owned(),
         };
         say!("  {} grants so far; {next}", standing.grants);
     }
@@ -354,10 +354,10 @@ fn print(status: &StatusText, json: bool) {
         let after_us = after_ns as f64 / 1e3;
         match status.paused {
             true => say!(
-                "  the clock stopped at {}; all processes stood {after_us:.0} µs later",
+                "  the clock stopped at {}; all processes were stopped {after_us:.0} µs later",
                 Duration::from_ns(status.virtual_ns),
             ),
-            false => say!("  all processes stood {after_us:.0} µs after their clock"),
+            false => say!("  all processes were stopped {after_us:.0} µs after their clock"),
         }
     }
 }

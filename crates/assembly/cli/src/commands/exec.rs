@@ -377,7 +377,7 @@ fn report_leaks(session: &Session, tsc: Tsc) {
     };
     eprintln!("timeloom: {} real-time paths used{unseen}", leaks.len());
     if let Some(reason) = session.machine_files() {
-        eprintln!("  whoever reads them: {reason}");
+        eprintln!("  readers of time files: {reason}");
     }
     for leak in leaks {
         eprintln!(

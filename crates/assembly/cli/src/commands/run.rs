@@ -168,12 +168,12 @@ fn verdict(first: &Made, second: &Made) -> Result<(String, serde_json::Value, u8
     text += &match &compared.difference {
         Some(difference) => format!("the runs DIFFER, first in {}", shown(difference)),
         None if finished => {
-            "the runs agree in every signal and event, and in when every line was printed".into()
+            "the runs agree in every signal and event, and in the time of every printed line".into()
         }
         None => "the second run was stopped; so far the runs agree".to_owned(),
     };
     if let Some(difference) = &compared.text {
-        text += &format!("\nwhat was printed differs first in {}", shown(difference));
+        text += &format!("\nthe printed text differs first in {}", shown(difference));
     }
     let json = serde_json::json!({
         "reproduces": reproduces,

@@ -130,7 +130,7 @@ fn a_killed_daemon_is_noticed_and_its_page_adopted() {
     assert_eq!(
         inode(&page),
         inode(&now),
-        "the page is the same, for those who have it mapped"
+        "the page is the same, for readers that have it mapped"
     );
     assert_eq!(page.metadata().unwrap().len(), 4096);
     let watched = timeline(
@@ -214,8 +214,8 @@ fn an_unknown_timeline_is_answered_with_the_known_ones() {
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stderr).unwrap()
     };
-    let nobody = refused("nope");
-    assert!(nobody.contains("there is none"), "{nobody}");
+    let without = refused("nope");
+    assert!(without.contains("there is none"), "{without}");
     let daemon = Daemon::start(place.path());
     read_until(place.path(), |reading| reading["status"] == "ok");
     let others = refused("nope");
@@ -237,7 +237,7 @@ fn a_timeline_that_never_synchronises_states_the_reason() {
     loop {
         let read = timeline(scratch.path(), &["read", "short"]);
         let why = String::from_utf8_lossy(&read.stderr);
-        if why.contains("has answered nothing yet") && why.contains("/nowhere") {
+        if why.contains("has not answered yet") && why.contains("/nowhere") {
             assert_eq!(read.status.code(), Some(1));
             return;
         }

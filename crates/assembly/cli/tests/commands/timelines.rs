@@ -1,5 +1,5 @@
-//! Timelines of hosts in scenarios. Real chronyd, real ptp4l and a peer are the sources of a host
-//! whose oscillator has a frequency error. Every interval must contain true time, however time
+//! Timelines of hosts in scenarios. Real chronyd, real ptp4l and a peer are the sources of a
+//! host whose oscillator has a frequency error. Every interval must contain true time, however time
 //! passes.
 
 use std::path::{Path, PathBuf};
@@ -198,7 +198,7 @@ fn check_seen(directory: &Path, between_s: (f64, f64)) {
         assert!(told, "{timeline} did not say so: {events:?}");
     }
     let report = std::fs::read_to_string(directory.join("report.html")).expect("a report");
-    assert!(report.contains("When did each host know"));
+    assert!(report.contains("Detection by the hosts' timelines"));
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
     for sample in &polled {
         assert!(
             frozen.contains(&sample.plant),
-            "nobody stood at {}",
+            "no request paused at {}",
             sample.plant
         );
     }
@@ -223,7 +223,11 @@ fn overlapping_requests_share_one_pause() {
     assert!(
         shared.iter().any(|stand| {
             let requesters = stand.requesters();
-            let from = |address: &str| requesters.iter().any(|who| who.contains(address));
+            let from = |address: &str| {
+                requesters
+                    .iter()
+                    .any(|requester| requester.contains(address))
+            };
             from("10.0.0.1") && from("10.0.0.2")
         }),
         "no pause was shared by both hosts: {:?}",

@@ -93,8 +93,8 @@ fn go(lab: &Lab) {
     std::fs::write(lab.path().join("go"), "").expect("it can be written");
 }
 
-fn said(lab: &Lab, who: &str) -> Vec<String> {
-    let lines = log_lines(&lab.run_path(), who).into_iter();
+fn said(lab: &Lab, program: &str) -> Vec<String> {
+    let lines = log_lines(&lab.run_path(), program).into_iter();
     lines.map(|(_, line)| line).collect()
 }
 

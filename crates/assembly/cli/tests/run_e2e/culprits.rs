@@ -191,7 +191,7 @@ fn a_plant_that_hangs_is_named_with_the_time_it_had() {
 
 #[test]
 fn a_plant_that_answers_nonsense_is_named_with_the_nonsense() {
-    misdeed("nonsense", &["world", "nonsense", "Loading model"]);
+    misdeed("nonsense", &["world", "malformed message", "Loading model"]);
 }
 
 #[test]

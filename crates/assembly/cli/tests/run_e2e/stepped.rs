@@ -157,7 +157,7 @@ fn invalid_grants_are_refused() {
     for (request, how_far, reason) in [
         ("run-until", "300 ms", "in the past"),
         ("run-until", "1 ms", "in the past"),
-        ("skip", "on", "not one that can skip"),
+        ("skip", "on", "cannot skip"),
     ] {
         let refused = grant(&lab, request, how_far).expect_err("it is refused");
         assert!(refused.contains(reason), "{request} {how_far}: {refused}");

@@ -340,7 +340,7 @@ fn a_command_enters_a_host_with_the_rights_of_its_programs() {
     expect_rights(&root, [0; 2], NONE);
 
     for (more, part) in [
-        (&[][..], "say with --user who this is"),
+        (&[][..], "choose a user with --user"),
         (
             &["--user", "timeloom-has-no-such-user"],
             "this machine has no user",
@@ -352,8 +352,8 @@ fn a_command_enters_a_host_with_the_rights_of_its_programs() {
         assert!(said.contains(part), "no `{part}` in {said}");
     }
     // The variables that identify a user must be those of the requested user.
-    let nobody = identity_inside(&lab, "a", &["--user", "nobody"]);
-    let printed = String::from_utf8_lossy(&nobody.stdout).into_owned();
+    let inside = identity_inside(&lab, "a", &["--user", "nobody"]);
+    let printed = String::from_utf8_lossy(&inside.stdout).into_owned();
     assert!(printed.ends_with("\n/nonexistent\n"), "{printed}");
     run.signal(libc::SIGINT);
     assert_eq!(run.wait().code, 1, "it was stopped from outside");

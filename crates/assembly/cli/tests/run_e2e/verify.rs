@@ -78,7 +78,7 @@ fn two_runs_that_differ_only_in_the_text_of_lines_have_their_own_exit_code() {
         "{said}"
     );
     assert!(
-        said.contains("what was printed differs first in texts of one at 0.2 s"),
+        said.contains("the printed text differs first in texts of one at 0.2 s"),
         "{said}"
     );
 }

@@ -82,7 +82,7 @@ impl Overtaken {
 
 fn unread(name: &str, error: &KernelError) -> Caveat {
     let reason = format!(
-        "Whether virtual time has jumped over timers of the TCP of {name} is unknown: {error}."
+        "It is unknown if virtual time has jumped over timers of the TCP of {name}: {error}."
     );
     Caveat::new(reason, Remedy::NO_SKIPPING)
 }

@@ -187,7 +187,7 @@ mod tests {
         };
         assert!(is_open(proved.number) && is_open(lone.number));
         assert_eq!(guests.lock().unproved().count(), MOST_UNPROVED);
-        assert!(lone.prove(), "there is room for who proves its key");
+        assert!(lone.prove(), "there is room for a peer with the key");
         // The agent closed the oldest connection of the address that opened too many.
         assert_eq!(far[2].read(&mut [0]).unwrap(), 0);
         guests.stop();

@@ -37,7 +37,7 @@ impl Scratch {
                 return Ok(Self { path, _lock: lock });
             }
         }
-        let what = format!("{}: no run's directory can be made", agents.display());
+        let what = format!("{}: cannot create a directory for a run", agents.display());
         Err(io::Error::other(what))
     }
 

@@ -28,15 +28,15 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
     };
     because(
         timers.given_up,
-        "connections were tried as often as Linux tries, and their programs were not told",
+        "connection attempts reached the limit of Linux, and their programs received no error",
     );
     because(
         timers.unresolved,
-        "neighbours did not answer, and programs were not told within three seconds",
+        "neighbours did not answer, and programs received no error within three seconds",
     );
     because(
         timers.foreign,
-        "acknowledgements came of what it never sent (are segments forged?)",
+        "acknowledgements of unsent data arrived (are segments forged?)",
     );
     if timers.collapses * COLLAPSES_OF > timers.segments {
         because(
@@ -48,8 +48,8 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
     if by_timers > FEW && by_timers * LOST_OF > timers.segments {
         because(
             by_timers,
-            "segments were sent again by timers, more than one of three, and such losses \
-             were not compared with a kernel's",
+            "segments were retransmitted by timers, more than a third, and the model was not \
+             compared with a kernel at such losses",
         );
     }
     reasons.iter().map(|reason| caveat(name, reason)).collect()
@@ -136,9 +136,8 @@ const COLLAPSES_OF: u64 = 50;
 
 fn caveat(name: &str, reason: &str) -> Caveat {
     let reason = format!(
-        "Time skips over the timers of the TCP of {name}, which the simulated network has in \
-         their place, and this it does not do as the kernel would: {reason}. The results are not \
-         to be trusted."
+        "Time skips over the timers of the TCP of {name}; the simulated network replaces them, and \
+         differs from the kernel here: {reason}. The results are not to be trusted."
     );
     Caveat::new(reason, Remedy::NO_SKIPPING)
 }

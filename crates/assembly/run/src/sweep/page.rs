@@ -59,7 +59,7 @@ pub fn not_passed(rows: &[Row]) -> Vec<Vec<String>> {
     let why = |row: &Row| {
         row.culprit
             .clone()
-            .unwrap_or_else(|| "it was not begun".to_owned())
+            .unwrap_or_else(|| "it was not started".to_owned())
     };
     let cells = |row: &Row| {
         vec![

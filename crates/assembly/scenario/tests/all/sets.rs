@@ -68,7 +68,7 @@ fn a_mistake_in_a_set_is_called_one() {
         ),
         (
             "seed.x=1",
-            "there is no `x` in `seed`; what stands there is a whole number",
+            "there is no `x` in `seed`; the value there is a whole number",
         ),
         (
             "time.duration=90",

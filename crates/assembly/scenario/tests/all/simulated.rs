@@ -78,13 +78,13 @@ fn each_fault_is_found_where_it_stands() {
             r#"kind = "reno""#,
             r#"kind = "reno", model = "fluid", ecn = true"#,
             "fluid",
-            "no marks of congestion",
+            "do not support congestion marks",
         ),
         (
             r#"kind = "reno""#,
             r#"kind = "bbr", model = "fluid""#,
             "fluid",
-            "there is no fluid of `bbr`",
+            "there is no fluid model of `bbr`",
         ),
         (
             r#"size = 3 }]
@@ -316,7 +316,7 @@ fn simulated_hosts_serve_where_there_is_room_for_them() {
             "port = 70",
             "port = 0",
             ":9:",
-            "nobody can connect to port 0",
+            "port 0 accepts no connections",
         ),
         ("port = 70", "port = 80", ":9:", "port 80 of `web` already"),
         ("port = 70", "bytes = 70", ":9:", "only `http` and `source`"),

@@ -170,11 +170,7 @@ fn invalid_placements_are_reported() {
         ),
         ("default = \"a\"\n", "", "`meter` is placed on no agent"),
         ("key_file = \"agents.key\"\n", "", "agents need a key"),
-        (
-            "10.9.0.2:5500",
-            "10.9.0.2",
-            "is not where an agent can be reached",
-        ),
+        ("10.9.0.2:5500", "10.9.0.2", "is not an address of an agent"),
     ] {
         let text = SPREAD.replace(old, new);
         assert_ne!(text, SPREAD);

@@ -11,7 +11,7 @@ pub(super) fn examine() -> Vec<Finding> {
         }
         let (state, consequence) = without(feature.name);
         let fix = if feature.detail.starts_with("not tried") {
-            "that of what it needs, above"
+            "fix the missing requirement above"
         } else if feature.name == "Open vSwitch" {
             "apt-get install openvswitch-switch"
         } else if feature.name == "CUBIC in virtual time" && is_root() {
