@@ -170,7 +170,7 @@ def test_mosaik_without_requests_is_noticed_and_the_awaited_simulator_named(tmp_
                 hangs.wait()
             said.seek(0)
             text = said.read()
-    assert "mosaik has asked nothing for 10.0 s; the run is connected with: Tank-0" in text, text
+    assert "mosaik has sent no request for 10.0 s; the run is connected with: Tank-0" in text, text
     assert code == 1 and "granter" in verdict["culprit"], (verdict, err)
 
 

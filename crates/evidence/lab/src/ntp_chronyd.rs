@@ -38,7 +38,7 @@ pub struct Chronyd {
     pub warn: Arc<dyn Fn(String) + Send + Sync>,
 }
 
-/// How chronyd runs on a host.
+/// Mode in which chronyd runs on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
     /// A new `chronyd -q` for each request, which sets the time and ends.
