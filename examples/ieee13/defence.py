@@ -166,7 +166,7 @@ class Defence(Controller):
 async def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--listen", default="127.0.0.1:6653", help="ADDRESS:PORT (default 127.0.0.1:6653)")
-    parser.add_argument("--protect", required=True, help="addresses that nobody else may claim, with commas between")
+    parser.add_argument("--protect", required=True, help="protected addresses, with commas between")
     parser.add_argument("--key", required=True, help="shared with the watch")
     options = parser.parse_args()
     address, port = options.listen.rsplit(":", 1)

@@ -102,7 +102,7 @@ def watch(options: argparse.Namespace) -> None:
         for ready in select.select(waiting, [], [])[0]:
             if switch and ready is switch.socket:
                 isolated = switch.answers() or isolated
-                print("the switch says: isolated" if isolated else "a datagram of somebody else", flush=True)
+                print("the switch says: isolated" if isolated else "a datagram of another sender", flush=True)
                 continue
             for powers_kva, loads_kw in reports.hear():
                 try:
@@ -122,16 +122,16 @@ def watch(options: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--interface", default="eth0")
-    parser.add_argument("--sensor", default="10.0.0.2", help="who reports (default 10.0.0.2)")
-    parser.add_argument("--port", type=int, default=5000, help="where the controller hears it (default 5000)")
+    parser.add_argument("--sensor", default="10.0.0.2", help="address of the sensor (default 10.0.0.2)")
+    parser.add_argument("--port", type=int, default=5000, help="port of the controller (default 5000)")
     parser.add_argument("--storage", default="10.0.0.11", help="the storage device (default 10.0.0.11)")
     parser.add_argument("--substation", default="10.0.0.13", help="meter at the feeder's head (default 10.0.0.13)")
-    parser.add_argument("--historian", default="10.0.0.14", help="where to write what is seen (default 10.0.0.14)")
+    parser.add_argument("--historian", default="10.0.0.14", help="server for the measurements (default 10.0.0.14)")
     parser.add_argument("--expected-kw", type=float, default=2735.0, help="the imbalance of truth (default 2735 kW)")
-    parser.add_argument("--band-kw", type=float, default=100.0, help="how far it may be off (default 100 kW)")
+    parser.add_argument("--band-kw", type=float, default=100.0, help="tolerated deviation (default 100 kW)")
     parser.add_argument("--strikes", type=int, default=5, help="reports outside in a row that are an alarm (default 5)")
-    parser.add_argument("--broadcast", default="10.0.0.255", help="where alarms are sent (default 10.0.0.255)")
-    parser.add_argument("--key", help="shared with the switch's controller; without it nobody is told")
+    parser.add_argument("--broadcast", default="10.0.0.255", help="destination of alarms (default 10.0.0.255)")
+    parser.add_argument("--key", help="shared with the switch's controller; without it no alarm is sent")
     watch(parser.parse_args())
 
 

@@ -134,7 +134,7 @@ def test_a_federate_that_does_not_answer_is_named_and_the_run_ends_by_its_grante
         ({"stride_s": 1}, "unknown keys: stride_s"),
     ],
 )
-def test_a_wrong_configuration_says_what_there_is(tmp_path, change, word):
+def test_a_wrong_configuration_is_answered_with_the_valid_names(tmp_path, change, word):
     with Run(tmp_path) as run:
         done = bridge(helics_config(run, tmp_path, free_port(), **change))
         assert done.returncode == 1 and word in done.stderr, done.stderr
@@ -157,7 +157,7 @@ def test_a_world_of_mosaik_grants_a_run_its_time_and_values_cross(tmp_path):
     assert all(later >= sooner - 0.001 for sooner, later in zip(seen, seen[1:], strict=False))
 
 
-def test_mosaik_that_does_not_ask_is_noticed_and_who_it_waits_for_is_named(tmp_path):
+def test_mosaik_without_requests_is_noticed_and_the_awaited_simulator_named(tmp_path):
     with Run(tmp_path, patience="15 s") as run:
         command = [sys.executable, str(CASE / "tank_mosaik.py"), binary()]
         command += ["--session", run.name, "--exchange", run.name, "--hang-at", "2", "--patience", "10"]
@@ -170,7 +170,7 @@ def test_mosaik_that_does_not_ask_is_noticed_and_who_it_waits_for_is_named(tmp_p
                 hangs.wait()
             said.seek(0)
             text = said.read()
-    assert "mosaik has asked nothing for 10.0 s; the run is connected with: Tank-0" in text, text
+    assert "mosaik has sent no request for 10.0 s; the run is connected with: Tank-0" in text, text
     assert code == 1 and "granter" in verdict["culprit"], (verdict, err)
 
 

@@ -119,7 +119,7 @@ def test_a_model_that_asks_to_end_says_when(library, tmp_path):
         ({"fmu": "THERE", "start": 7}, "config.start"),
     ],
 )
-def test_what_is_wrong_is_said(library, tmp_path, config, word):
+def test_wrong_configurations_are_refused_with_the_reason(library, tmp_path, config, word):
     if config.get("fmu") == "THERE":
         config = config | {"fmu": str(fmu(library, tmp_path, 2))}
     with pytest.raises(AssertionError, match=word):

@@ -101,7 +101,7 @@ def test_values_cross_and_the_federation_stands_with_the_run():
 
 
 @pytest.mark.parametrize("what", ["hangs", "dies"])
-def test_who_keeps_the_federation_waiting_is_named(what):
+def test_a_federate_that_keeps_the_federation_waiting_is_named(what):
     with Others(what) as others:
         engine = Engine(Federation(), config(others, 20.0))
         answer = engine.try_to("advance", to_ns=1_000_000_000)
@@ -109,6 +109,6 @@ def test_who_keeps_the_federation_waiting_is_named(what):
         assert "grid" in message, message
 
 
-def test_who_never_comes_is_waited_for_in_vain():
+def test_a_federate_that_never_joins_ends_the_wait():
     with Others(None) as others, pytest.raises(AssertionError, match="did not begin within 2.0 s"):
         Engine(Federation(), config(others, 2.0))

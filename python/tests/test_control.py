@@ -124,7 +124,7 @@ def test_a_session_that_is_gone_says_so(sleeper: Session) -> None:
 def test_a_session_that_runs_by_itself_needs_no_granter(tmp_path: Path) -> None:
     session = Session(tmp_path, "import time; time.sleep(1000)")
     try:
-        with pytest.raises(Refused, match="runs by itself"):
+        with pytest.raises(Refused, match="does not advance by grants"):
             Granter(session.name, wait_s=PATIENCE_S)
     finally:
         session.stop()

@@ -51,7 +51,7 @@ def test_a_station_switches_the_breaker_over_its_protocol(
     assert (ports == port).any(axis=1).sum() > 10, f"nothing went over port {port}"
 
 
-def test_a_device_tells_its_program_what_is_written_and_refuses_the_rest(
+def test_a_device_reports_writes_to_its_program_and_refuses_the_rest(
     modbus_server: tuple[int, list[tuple[str, float]]],
 ) -> None:
     port, told = modbus_server

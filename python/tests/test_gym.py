@@ -76,7 +76,7 @@ def test_gymnasium_finds_nothing_wrong(tank: Any) -> None:
     checked.step(tank.action_space.sample())
 
 
-def test_a_session_that_does_not_begin_says_why() -> None:
+def test_a_session_that_does_not_begin_reports_the_reason() -> None:
     class Env(VirtualTimeEnv):
         observation_space = action_space = gymnasium.spaces.Box(0.0, 1.0, (1,))
 

@@ -69,7 +69,7 @@ def test_a_group_address_is_never_learned():
     assert switch.port_of == {}
 
 
-def test_a_switch_that_floods_by_itself_is_asked_to_and_what_it_saw_is_learned_once():
+def test_a_switch_that_floods_by_itself_is_configured_and_its_stations_learned_once():
     switch = learning_switch.FloodingSwitch()
     features = struct.pack("!QIBB2xII", 7, 0, 1, 0, 0, 0)
     (_, asks), (_, floods) = messages(switch.handle(learning_switch.FEATURES_REPLY, 1, features))

@@ -31,7 +31,7 @@ def test_messages_come_back_as_they_were() -> None:
         assert write(None, "a", sent, body, at_ns) == data, seed
 
 
-def test_what_is_no_message_is_refused() -> None:
+def test_malformed_messages_are_refused() -> None:
     good = write(None, "a", Stamp(1, 2, Status.OK, 1, 2, 3), b"x", 4)
     assert good[:8] == b"TLMS\x01\x03\x01\x00" and len(good) == 57
     inverted = good[:24] + good[40:48] + good[32:40] + good[24:32] + good[48:]
@@ -138,7 +138,7 @@ def test_datagrams_between_two_of_python(daemon: Daemon) -> None:  # noqa: F811
         here.subscribe("cell/move", print)
 
 
-def test_a_channel_with_a_key_hears_nobody_without_it(daemon: Daemon) -> None:  # noqa: F811
+def test_a_channel_with_a_key_hears_no_sender_without_it(daemon: Daemon) -> None:  # noqa: F811
     timeline, endpoint, prefix = daemon.timeline, f"tcp/{own_address()}", f"test-{uuid.uuid4().hex}"
     got: queue.Queue[Message] = queue.Queue()
     key = b"0123456789abcdef"

@@ -30,7 +30,7 @@ def test_storage_energy_integrates_in_both_directions():
         assert after_kwh - before_kwh == pytest.approx(-p_kw * 0.01 * efficiency, rel=0.03)
 
 
-def test_the_energy_does_not_depend_on_how_often_the_engine_stops():
+def test_the_energy_does_not_depend_on_the_number_of_stops():
     stored = []
     for piece_ns in (7 * MS, 90 * MS, 1800 * MS):
         here = without_profiles()
@@ -120,13 +120,13 @@ def radial(tmp_path):
     return Here(OpenDss(), config=config, step_ns=500 * MS)
 
 
-def test_what_was_written_is_read_back_to_the_last_bit(radial):
+def test_written_values_are_read_back_to_the_last_bit(radial):
     written = {"storage.s.kw": 51.8885498046875 / 3, "load.far.kw": 75.3741455078125, "generator.g.kw": 1e-7 / 3}
     radial.ask("write", values=written)
     assert radial.read(list(written)) == list(written.values())
 
 
-def test_a_set_point_is_read_from_the_model_whoever_changed_it(radial):
+def test_a_set_point_is_read_from_the_model_after_any_change(radial):
     names = ["line.tie.closed", "line.main.closed", "transformer.t.tap2", "capacitor.cap.steps"]
     before = radial.read(names)
     assert before[:2] == [0.0, 1.0], "the model opened one at its start"
@@ -144,7 +144,7 @@ def test_a_set_point_is_read_from_the_model_whoever_changed_it(radial):
     assert written == 400.0 and kw <= 0.0 and kw == pytest.approx(p_kw, abs=1.0)
 
 
-def test_each_writable_signal_has_what_was_written_and_a_second_name_for_it(radial):
+def test_each_writable_signal_has_the_written_value_and_a_second_name(radial):
     values = {
         "line.tie.closed": 1.0,
         "load.far.kw": 123.456789012345,
@@ -173,7 +173,7 @@ def test_a_number_of_steps_that_a_capacitor_does_not_have_is_refused(radial):
         radial.ask("write", values={"capacitor.cap.steps": 3.0})
 
 
-def test_expose_limits_what_is_offered():
+def test_expose_limits_the_offered_signals():
     names = {signal["name"] for signal in grid(expose=["bus.680.*"]).init["signals"]}
     assert names == {"bus.680.v1", "bus.680.v2", "bus.680.v3", *CASE_CONFIG["profiles"]}
 

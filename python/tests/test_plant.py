@@ -142,7 +142,7 @@ def test_a_crash_is_seen_as_the_end_of_the_stream(tank: PlantProcess):
         tank.advance(MS)
 
 
-def test_a_failure_on_the_way_stops_the_run_but_says_why(tank: PlantProcess):
+def test_a_failure_on_the_way_stops_the_run_and_reports_the_reason(tank: PlantProcess):
     tank.init({})
     tank.write({"inflow": 667})
     with pytest.raises(PlantFailed, match="the tank bursts"):

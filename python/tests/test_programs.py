@@ -53,13 +53,13 @@ def measurement(sequence: int, age_s: float) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["sensor", "controller", "make_profiles"])
-def test_help_explains_and_nobody_knows_the_testbed(name: str):
+def test_help_explains_and_no_program_knows_the_testbed(name: str):
     shown = subprocess.run([sys.executable, str(CASE / f"{name}.py"), "--help"], capture_output=True, text=True)
     assert shown.returncode == 0 and "usage:" in shown.stdout
     assert "timeloom" not in (CASE / f"{name}.py").read_text().lower()
 
 
-def test_what_the_meter_shows_becomes_set_points_and_a_restart_is_survived(tmp_path: Path):
+def test_meter_readings_become_set_points_and_a_restart_is_survived(tmp_path: Path):
     listen = own_address()
     with device(lambda: METER) as meter, device() as storage, running(
         "sensor", tmp_path / "sensor.log", "--meter", meter.address, "--controller", listen

@@ -58,7 +58,7 @@ def test_ends_its_process(virtual_clock):
     os._exit(7)
 
 @pytest.mark.virtual_time(speed=3)
-def test_asks_for_what_is_not_there(virtual_clock):
+def test_asks_for_an_unknown_setting(virtual_clock):
     pass
 
 def test_outside():
@@ -91,7 +91,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, float]:
         ("test_is_skipped", "SKIPPED"),
         ("test_is_expected_to_fail", "XFAIL"),
         ("test_ends_its_process", "FAILED"),
-        ("test_asks_for_what_is_not_there", "FAILED"),
+        ("test_asks_for_an_unknown_setting", "FAILED"),
         ("test_outside", "PASSED"),
     ],
 )
@@ -103,14 +103,14 @@ def test_a_year_of_waiting_took_no_year(output: tuple[str, float]) -> None:
     assert output[1] < 3600, "an hour of it is less than one test asks for"
 
 
-def test_failures_say_why(output: tuple[str, float]) -> None:
+def test_failures_report_the_reason(output: tuple[str, float]) -> None:
     text, _ = output
     assert "assert virtual_clock.elapsed_s < 60" in text and "said before it failed" in text
     assert "did not come to its end (status 7)" in text
     assert "knows start, skip, dilate and compute" in text and "speed" in text
 
 
-def test_without_the_program_a_test_says_what_is_missing(tmp_path: Path) -> None:
+def test_without_the_program_a_test_names_the_missing_program(tmp_path: Path) -> None:
     (tmp_path / "test_time.py").write_text("def test_it(virtual_clock):\n    pass\n")
     command = [sys.executable, "-m", "pytest", "-p", "timeloom.pytest_plugin", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(ROOT / "python")}

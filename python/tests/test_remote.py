@@ -144,7 +144,7 @@ def test_a_machine_that_is_gone_ends_the_run(world: World):
         tank.process.wait()
 
 
-def test_strangers_get_nothing_and_disturb_nobody(world: World):
+def test_strangers_get_nothing_and_disturb_no_client(world: World):
     stranger = Authority(world.directory, "stranger")
     believes = stranger.options("forger", world.address, world.authority.ca)
     host, port = world.address.split(":")
@@ -171,7 +171,7 @@ def test_strangers_get_nothing_and_disturb_nobody(world: World):
     assert world.said("server").count("a run begins") == 1
 
 
-def test_who_serves_must_be_who_is_meant(world: World):
+def test_the_server_must_be_the_named_one(world: World):
     with world.serving(Authority(world.directory, "stranger").options("forger", world.address, world.authority.ca)):
         with world.reaching() as tank, pytest.raises(PlantFailed):
             tank.init({}, step_ns=10 * MS)

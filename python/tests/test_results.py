@@ -150,7 +150,7 @@ def test_packets_have_virtual_time_to_the_nanosecond_and_addresses(run: Run) -> 
         run.packets("a-b")
 
 
-def test_pauses_are_what_the_manifest_counts(run: Run) -> None:
+def test_pauses_agree_with_the_count_of_the_manifest(run: Run) -> None:
     pauses = run.pauses()
     assert len(pauses) >= run.manifest.pauses > 50
     assert (pauses["to_wall_ns"] - pauses["from_wall_ns"]).equals(pauses["held_ns"])
@@ -170,7 +170,7 @@ def test_attacks_are_labelled_and_one_without_end_has_none(run: Run, tmp_path: P
     assert (label["start_s"], label["end_ns"], label["end_s"]) == (5.0, None, None)
 
 
-def test_a_run_says_what_it_was(run: Run) -> None:
+def test_a_run_reports_its_scenario_and_outcome(run: Run) -> None:
     assert run.passed and run.manifest.outcome == "done" and run.manifest.name == "tank"
     assert run.scenario["time"]["mode"] == "skip"
     assert [check.name for check in run.check_list] == ["filled", "no-overflow"]
@@ -184,7 +184,7 @@ def test_civil_time_is_exact() -> None:
     assert civil_ns("1970-01-01T00:00:01Z") == 1_000_000_000
 
 
-def test_what_is_no_run_is_refused_with_the_fix(tmp_path: Path) -> None:
+def test_a_directory_without_a_run_is_refused_with_the_fix(tmp_path: Path) -> None:
     for path, why in [(tmp_path / "nowhere", "no such directory"), (tmp_path, "no manifest.json")]:
         with pytest.raises(NotARun, match=f"{why}.*timeloom run SCENARIO -o DIR"):
             Run(path)

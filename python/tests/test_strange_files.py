@@ -65,7 +65,7 @@ def test_a_made_up_run_is_read(directory: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["link", "FIFO", "socket", "directory", "terabytes"])
 @pytest.mark.parametrize("name", READERS)
-def test_what_is_no_regular_file_or_too_long_is_refused_at_once(directory: Path, name: str, kind: str) -> None:
+def test_special_and_too_long_files_are_refused_at_once(directory: Path, name: str, kind: str) -> None:
     run, secret = Run(directory), directory.parent / "secret"
     place = directory / name
     shutil.copy(place, secret)

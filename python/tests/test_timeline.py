@@ -148,7 +148,7 @@ def test_bindings_and_violations(daemon: Daemon) -> None:
         _ = binding.requirement
 
 
-def test_the_page_alone_and_what_is_none(daemon: Daemon, tmp_path: Path) -> None:
+def test_a_page_alone_is_read_and_others_are_refused(daemon: Daemon, tmp_path: Path) -> None:
     page = Timeline(page=str(tmp_path / "cell.page"))
     page.sleep(1)
     with (tmp_path / "cell.page").open("rb") as file:
@@ -208,7 +208,7 @@ def test_a_controller_leaves_when_its_daemon_dies_and_its_policy_is_checked(tmp_
         Degradation(Policy(Requirement.within(5), Requirement.within(6)))
 
 
-def test_a_controller_goes_by_what_it_reads_alone_too() -> None:
+def test_a_controller_follows_its_readings_without_bindings() -> None:
     ms = 1_000_000
     machine = Degradation(Policy.within(100_000), 0)
     good = Stamp(0, 1, Status.OK, -50_000, 0, 50_000)

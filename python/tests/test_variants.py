@@ -50,7 +50,7 @@ def clock(monkeypatch):
     return now
 
 
-def test_what_is_replayed_has_the_length_and_the_head_of_the_answer(clock) -> None:
+def test_a_replayed_answer_has_the_length_and_the_head_of_the_original(clock) -> None:
     lie, remembered = middle.Lie("none", 3.0, 0.0, 0.0), {}
     assert values_of(middle.rewritten(packet(answer(RECORDED)), lie, remembered)) == RECORDED
     clock.s += 5
@@ -71,7 +71,7 @@ def test_a_bias_grows_to_its_end_and_loads_are_left_alone(clock) -> None:
         assert told == (700.0 + bias, 701.5 + bias, 702.0 + bias, 480.0, 128.0, 170.0)
 
 
-def test_what_is_sent_again_says_what_it_said_before(clock) -> None:
+def test_a_retransmission_has_the_content_of_the_original(clock) -> None:
     lie, remembered = middle.Lie("inject", 0.0, 20.0, 400.0), {}
     clock.s += 1
     first = middle.rewritten(packet(answer(TRUE)), lie, remembered)
@@ -97,7 +97,7 @@ def test_all_else_passes_as_it_is_and_nothing_that_comes_breaks_the_attacker() -
         middle.rewritten(bytes(cut), lie, {})
 
 
-def test_an_alarm_is_heard_from_who_has_the_key_and_once() -> None:
+def test_an_alarm_is_accepted_only_from_a_key_holder() -> None:
     said = alarm.sealed(KEY, alarm.ALARM, 12)
     assert alarm.opened(KEY, said, alarm.ALARM) == 12
     changed = said.replace(b"12", b"13", 1)
@@ -141,7 +141,7 @@ def drops(data: bytes) -> list[bytes]:
     return found
 
 
-def test_who_lies_is_cut_off_when_the_watch_says_so_and_not_before() -> None:
+def test_a_liar_is_cut_off_only_after_the_alarm_of_the_watch() -> None:
     later = []
     switch = guarded(lambda after_s, data: later.append((after_s, data)))
     claim(switch, 1, A, ADDRESS_A)
@@ -161,7 +161,7 @@ def test_who_lies_is_cut_off_when_the_watch_says_so_and_not_before() -> None:
     assert not drops(switch.forward(4, alarm_frame(5))), "said before"
 
 
-def test_without_a_lie_an_alarm_cuts_nobody_off() -> None:
+def test_without_a_lie_an_alarm_cuts_no_port_off() -> None:
     switch = guarded(lambda after_s, data: pytest.fail("nothing is to be told"))
     claim(switch, 1, A, ADDRESS_A)
     claim(switch, 1, A, ADDRESS_A)

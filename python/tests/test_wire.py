@@ -25,7 +25,7 @@ def lines_of(data: bytes) -> list[bytes]:
         writer.join()
 
 
-def test_what_is_emitted_parses_to_the_same():
+def test_emitted_messages_parse_to_the_same():
     message = {"id": 2**63 - 1, "ok": {"values": [1.0, -0.0, 1e-308, 0.1], "name": "\u00b5 \n \U0001f600"}}
     assert parse_line(emit_line(message)[:-1]) == message
 
@@ -56,7 +56,7 @@ def test_truth_values_and_giants_are_no_numbers():
     assert is_number(-3) and is_number(2.5)
 
 
-def test_lines_are_cut_at_newlines_however_they_arrive():
+def test_lines_are_cut_at_newlines_for_any_arrival_of_bytes():
     assert lines_of(b"a\nbb\n\nccc\n") == [b"a", b"bb", b"", b"ccc"]
 
 

@@ -65,9 +65,9 @@ class Patience:
             with self._lock:
                 over = self._due is not None and time.monotonic() > self._due
             if over:
-                others = ", ".join(self.others) or "nobody"
+                others = ", ".join(self.others) or "no simulator"
                 print(
-                    f"timeloom bridge mosaik: mosaik has asked nothing for {self._patience_s} s; "
+                    f"timeloom bridge mosaik: mosaik has sent no request for {self._patience_s} s; "
                     f"the run is connected with: {others}",
                     file=sys.stderr,
                     flush=True,

@@ -324,7 +324,7 @@ def is_own_directory(directory: Path) -> bool:
 def _connect(name: str | None, wait_s: float) -> socket.socket:
     deadline = time.monotonic() + wait_s
     if not is_own_directory(directory := runtime_directory()):
-        raise Refused(f"{directory} must be a directory of yours in which nobody else may write")
+        raise Refused(f"{directory} must be a directory that belongs to you, and in which no other user may write")
     while True:
         paths = [_path(name)] if name is not None else sorted(runtime_directory().glob("*.sock"))
         found = [(path, connected) for path in paths if (connected := _try_connect(path)) is not None]
@@ -334,7 +334,7 @@ def _connect(name: str | None, wait_s: float) -> socket.socket:
             connected.close()
         if found:
             names = ", ".join(path.stem for path, _ in found)
-            raise Refused(f"several sessions are running, say which: {names}")
+            raise Refused(f"several sessions are running, choose one: {names}")
         if time.monotonic() >= deadline:
             raise SessionEnded("no session is running" if name is None else f"there is no session {name!r}")
         time.sleep(0.02)

@@ -196,7 +196,7 @@ def _path(name: object) -> Path:
 def _listen(path: Path) -> socket.socket:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not is_own_directory(path.parent):
-        raise PlantError(f"{path.parent} must be a directory of yours in which nobody else may write")
+        raise PlantError(f"{path.parent} must be a directory that belongs to you, and in which no other user may write")
     if (other := _try_connect(path)) is not None:
         other.close()
         raise PlantError(f"another run exchanges signals as {path.stem!r}")

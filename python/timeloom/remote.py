@@ -212,14 +212,14 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     serving = sides.add_parser("serve", help="be a plant for runs elsewhere, one after the other")
     serving.add_argument("--listen", type=_address, required=True, metavar="HOST:PORT")
     serving.add_argument("plant", type=_plant, metavar="MODULE:CLASS", help="looked for in this directory first")
-    reaching = sides.add_parser("reach", help="what a scenario runs in the place of the plant")
+    reaching = sides.add_parser("reach", help="command that a scenario runs in place of the plant")
     reaching.add_argument("address", type=_address, metavar="HOST:PORT")
-    reaching.add_argument("--name", help="whose certificate it must be, if not HOST's")
-    reaching.add_argument("--wait-s", type=float, default=30.0, help="how long nobody may listen there (%(default)s)")
+    reaching.add_argument("--name", help="name in the peer's certificate, if not HOST")
+    reaching.add_argument("--wait-s", type=float, default=30.0, help="time limit for the plant to listen (%(default)s)")
     for side in (serving, reaching):
         side.add_argument("--ca", type=Path, required=True, help="certificate of the authority (PEM)")
         side.add_argument("--cert", type=Path, required=True, help="one's own certificate (PEM)")
-        side.add_argument("--key", type=Path, required=True, help="its key (PEM), which nobody else may read")
+        side.add_argument("--key", type=Path, required=True, help="its key (PEM), readable for its owner only")
     return parser.parse_args(arguments)
 
 

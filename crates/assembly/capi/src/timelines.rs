@@ -245,7 +245,7 @@ pub(crate) unsafe extern "C" fn timeloom_tai_offset_s(
             unsafe { *seconds = offset.into() };
             Code::Done as c_int
         }
-        None => fail(Code::Void, "how far TAI is ahead of UTC is not known"),
+        None => fail(Code::Void, "the offset of TAI from UTC is unknown"),
     }
 }
 

@@ -65,7 +65,7 @@ fn a_sibling_gets_every_word_and_its_exit_code_is_ours() {
 }
 
 #[test]
-fn a_sibling_that_is_not_there_is_named_with_what_builds_it() {
+fn a_missing_sibling_is_named_with_the_command_that_builds_it() {
     let here = Installed::new("no-siblings").with("timeloom-bench");
     let (code, out, err) = here.timeloom(&["clock", "dvfs"]);
     assert_eq!((code, out.as_str()), (Some(3), ""));

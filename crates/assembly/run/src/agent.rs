@@ -318,7 +318,7 @@ impl Controlled for AgreedControl {
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {
         match on {
             true => Err(HoldError::other(
-                "time does not skip where pauses are agreed on with other machines",
+                "time cannot skip in a session that agrees on its pauses with other machines",
             )),
             false => Ok(()),
         }

@@ -59,13 +59,10 @@ pub(crate) fn greet(
     greeted.map_err(|error| {
         let what = match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                format!(
-                    "the other side has not greeted within {} s",
-                    patience.as_secs()
-                )
+                format!("the peer sent no greeting within {} s", patience.as_secs())
             }
             ErrorKind::UnexpectedEof => {
-                "the other side closed the connection before it had shown its key".to_owned()
+                "the peer closed the connection before it proved its key".to_owned()
             }
             _ => return error,
         };
@@ -92,7 +89,9 @@ fn exchange_greetings(
     let mut magic = [0; MAGIC.len()];
     timed.read_exact(&mut magic)?;
     if magic != *MAGIC {
-        return Err(bad("what answers is no Timeloom of this version"));
+        return Err(bad(
+            "the peer speaks another protocol version, or is not Timeloom",
+        ));
     }
     let mut theirs = [0; 32];
     timed.read_exact(&mut theirs)?;
@@ -116,7 +115,7 @@ fn exchange_greetings(
             stream.set_read_timeout(Some(patience))?;
             Ok((sender, Receiver { stream, key, count }))
         }
-        _ => Err(bad("the other side does not begin as it should")),
+        _ => Err(bad("the peer's greeting is malformed")),
     }
 }
 
@@ -215,7 +214,7 @@ impl<S: Read> Receiver<S> {
     pub(crate) fn hear<M: DeserializeOwned>(&mut self) -> io::Result<M> {
         match self.frame(MOST_BYTES)? {
             Content::Message(text) => Ok(serde_json::from_slice(&text)?),
-            Content::Bytes(_) => Err(bad("content without a message before it")),
+            Content::Bytes(_) => Err(bad("content without a preceding message")),
         }
     }
 
@@ -228,7 +227,7 @@ impl<S: Read> Receiver<S> {
                     out.write_all(&bytes)?;
                     left -= bytes.len() as u64;
                 }
-                _ => return Err(bad("content of another length than was said")),
+                _ => return Err(bad("content of another length than announced")),
             }
         }
         Ok(())
@@ -258,7 +257,7 @@ impl<S: Read> Receiver<S> {
             && same(&seal(&self.key, self.count, kind, &content), &seal_given);
         self.count += 1;
         match kind {
-            _ if !right => Err(bad("the other side has another key")),
+            _ if !right => Err(bad("the peer has another key")),
             MESSAGE => Ok(Content::Message(content)),
             BYTES => Ok(Content::Bytes(content)),
             _ => Err(bad("a message of an unknown kind")),
@@ -310,7 +309,7 @@ mod tests {
             let stream = TcpStream::connect(to).expect("it listens");
             greet(stream, Side::Run, &there, Duration::from_secs(60))
         });
-        let (stream, _) = listener.accept().expect("somebody comes");
+        let (stream, _) = listener.accept().expect("a connection");
         let agent = greet(stream, Side::Agent, here, Duration::from_secs(60));
         [thread.join().expect("no panic"), agent]
     }
@@ -338,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_another_key_is_not_heard() {
+    fn a_peer_with_another_key_is_not_heard() {
         for side in pair(&secret("a"), &secret("b")) {
             let error = side.expect_err("it must be refused");
             assert!(
@@ -373,7 +372,7 @@ mod tests {
     /// A replayed frame carries the wrong tag, whether from an earlier conversation or from this
     /// one.
     #[test]
-    fn what_was_said_before_is_not_heard_again() {
+    fn replayed_frames_are_refused() {
         let [run, agent] = pair(&secret("a"), &secret("a")).map(|side| side.expect("greeted"));
         let (mut say, _keep) = run;
         let (_, mut hear) = agent;

@@ -159,9 +159,8 @@ fn sheet(
             found.file,
             found.of
         ),
-        None => {
-            "They agree in every signal and event, and in when every line was printed.".to_owned()
-        }
+        None => "They agree in every signal and event, and in the time of every printed line."
+            .to_owned(),
     };
     let judged = apart
         .iter()
@@ -186,16 +185,17 @@ fn sheet(
             Part::Figure {
                 charts: charts(signals, apart, labels),
                 lead: "Both runs over virtual time.".to_owned(),
-                caption: "Those signals that are furthest apart for their range come first."
+                caption: "Ordered by greatest difference relative to the signal's range."
                     .to_owned(),
             },
             Part::Table {
                 heading: "Every signal".to_owned(),
                 columns: named_columns(labels),
                 rows: apart.iter().map(row).collect(),
-                note: "Apart at most, and the root of the mean square (RMS) over the virtual \
-                       time that both cover, in the signal's unit."
-                    .to_owned(),
+                note:
+                    "Greatest difference, and root mean square (RMS), over the virtual time that \
+                       both cover, in the signal's unit."
+                        .to_owned(),
             },
         ],
     }

@@ -135,7 +135,8 @@ impl Containers {
         let left_out = all.filter(|(_, container)| !container.image.left_out.is_empty());
         let left_out = left_out.map(|(name, container)| {
             let parts = container.image.left_out.join(", ");
-            let reason = format!("Of the bundle of host {name} these do not count: {parts}.");
+            let reason =
+                format!("These parts of the bundle of host {name} have no effect: {parts}.");
             Caveat::new(reason, NOT_OF_A_BUNDLE)
         });
         let own = self.0.iter().filter(|(_, container)| {
@@ -175,7 +176,7 @@ pub(crate) fn is_inside(plan: &Plan, host: &str, program: &str) -> bool {
 }
 
 const NOT_OF_A_BUNDLE: Remedy = Remedy::new(
-    "Remove them from the bundle's config.json if the experiment does not rest on them; else set \
+    "Remove them from the bundle's config.json if the experiment does not depend on them; else set \
      limits on the session's cgroup, and capabilities by the process that the container runs.",
 );
 

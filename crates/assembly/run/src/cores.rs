@@ -84,6 +84,6 @@ fn lost(scribe: &Scribe, host: &str, error: &timeloom_publish::NoFrequency) {
         LOCAL,
         host,
         "clock",
-        &format!("its core stays as it is: {error}"),
+        &format!("its core keeps its last frequency: {error}"),
     );
 }

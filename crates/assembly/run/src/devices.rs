@@ -72,7 +72,7 @@ fn start_one(
         move |device: &str, written: &Written| {
             let address = written.client.ip().to_canonical();
             let client = writers.get(&address);
-            let (host, who) = client.cloned().unwrap_or_else(|| {
+            let (host, writer) = client.cloned().unwrap_or_else(|| {
                 let stranger = "an unknown address".to_owned();
                 (stranger.clone(), stranger)
             });
@@ -81,7 +81,7 @@ fn start_one(
                 old: Some(written.old),
                 new: written.new,
                 register: format!("{} {}", written.table.name(), written.at),
-                who,
+                writer,
                 from: address.to_string(),
             };
             scribe.event(&host, device, DeviceWrite::KIND, &told.to_string());
@@ -114,13 +114,13 @@ pub(crate) fn writers(plan: &Plan) -> Writers {
             .filter(|(other, _)| other == name)
             .map(|(_, program)| program.name.as_str())
             .collect();
-        let who = match programs[..] {
+        let writer = match programs[..] {
             [program] if program != name => format!("{name}/{program}"),
             _ => name.clone(),
         };
         let name = name.clone();
         let all = host.address.each();
-        all.map(move |address| (address, (name.clone(), who.clone())))
+        all.map(move |address| (address, (name.clone(), writer.clone())))
     };
     plan.system.hosts.iter().flat_map(of_host).collect()
 }

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_models_and_what_they_name_are_hashed_and_kept_but_no_secrets() {
+    fn scripts_models_and_their_files_are_hashed_and_kept_but_no_secrets() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path().join("case");
         fs::create_dir(&folder).unwrap();

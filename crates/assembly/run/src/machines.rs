@@ -80,7 +80,8 @@ pub(crate) fn leaks(plan: &Plan) -> Vec<Caveat> {
         })
         .map(|(name, _)| {
             let reason = format!(
-                "The time-stamp counter inside the virtual machine of {name} is the machine's own: it does not stand when the session does (profile fast)."
+                "The time-stamp counter inside the virtual machine of {name} is the machine's own: \
+                 it does not stop when the session is paused (profile fast)."
             );
             Caveat::new(reason, EXACT)
         })

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_in_a_row_is_taken_out_of_it() {
+    fn a_row_returns_the_values_put_in() {
         let tcp = TcpStats {
             delivered_bytes: 7,
             window: -0.5,

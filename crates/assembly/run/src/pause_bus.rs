@@ -38,15 +38,15 @@ pub(crate) fn build(
     }
     bus.records(ClockSink(scribe.clone()))
         .watch(LONG_STAND, move |stand: LongStand| {
-            let who: Vec<String> = stand
+            let holders: Vec<String> = stand
                 .holders
                 .iter()
                 .map(|holder| format!("{} ({})", holder.requester, holder.reason))
                 .collect();
             warn(format!(
-                "the testbed has stood still for {}; held by {}",
+                "the testbed has been paused for {}; held by {}",
                 stand.stood_for,
-                who.join(", ")
+                holders.join(", ")
             ));
         })
         .on_failure(move |error| reporter.failed("pause bus", error.to_string()))

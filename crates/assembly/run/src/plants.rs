@@ -101,7 +101,7 @@ fn watch_end(
 ) -> Result<(), RunError> {
     let failed = |error: &dyn Display| RunError::Start(format!("watching plant `{name}`: {error}"));
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| failed(&"its process has no number"))?;
+    let pid = pid.ok_or_else(|| failed(&"its process has no identifier"))?;
     let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(&error))?;
     let (exchange, clock) = (Arc::downgrade(exchange), Arc::downgrade(clock));
     let (name, scribe) = (name.to_owned(), scribe.clone());

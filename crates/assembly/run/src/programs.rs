@@ -371,11 +371,14 @@ impl<'a> Stage<'a> {
 pub(crate) fn in_thread<'s>(
     scope: &'s Scope<'s, '_>,
     reporter: &Reporter,
-    who: &str,
+    culprit: &str,
     work: impl FnOnce() + Send + 's,
 ) {
     if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, work) {
-        reporter.failed(who, format!("no thread could be started for it: {error}"));
+        reporter.failed(
+            culprit,
+            format!("no thread could be started for it: {error}"),
+        );
     }
 }
 

@@ -67,7 +67,7 @@ impl PtpClocks {
                 continue;
             }
             if !PtpNode::attach(world, *node, &options) {
-                return Err(RunError::Plan(format!("`{name}` is no place for a clock")));
+                return Err(RunError::Plan(format!("`{name}` cannot have a PTP clock")));
             }
             if let Some(clock) = PtpNode::at_mut(world, *node) {
                 let (name, told): (Arc<str>, _) = (name.as_str().into(), told.clone());

@@ -234,8 +234,8 @@ impl Opened {
         }
     }
 
-    /// Returns panels that show the deviation of hosts' clocks from true time, for those hosts
-    /// whose clock the scenario describes but does not draw.
+    /// Returns panels that show the deviation of hosts' clocks from true time, for those
+    /// hosts whose clock the scenario describes but does not draw.
     fn clock_panels(&self, plan: &Plan) -> Vec<Panel> {
         // The kernel's error estimate is recorded only where a daemon sets it.
         let recorded = self.run.signal_names().unwrap_or_default();
@@ -269,7 +269,7 @@ impl Opened {
         let panels = [
             panel("Clocks of the hosts against true time", "s", &offsets),
             panel(
-                "How much too fast the clocks of the hosts run",
+                "Frequency errors of the hosts' clocks",
                 "ppm",
                 &[("clock.frequency", "")],
             ),
@@ -280,7 +280,7 @@ impl Opened {
             legend: host.clone(),
         });
         panels.push(Panel {
-            title: "How far hosts that were paused or dilated are behind".to_owned(),
+            title: "Lag of hosts that were paused or dilated".to_owned(),
             unit: "s".to_owned(),
             signals: behind
                 .filter(|signal| is_recorded(&signal.name) && !drawn(&signal.name))
@@ -308,7 +308,7 @@ pub(crate) fn recovered(
                 found.rows
             )),
             Err(error) => remarks.push(format!(
-                "shown is what the journal of {} holds: {error}",
+                "the report shows the journal of {}: {error}",
                 path.display()
             )),
         }

@@ -35,7 +35,7 @@ pub(crate) fn start(
             seed: seed_of(plan.seed, name),
         };
         if !Server::attach(world, *node, &options) {
-            return Err(RunError::Plan(format!("`{name}` is no place for a server")));
+            return Err(RunError::Plan(format!("`{name}` cannot have a server")));
         }
     }
     Ok(())

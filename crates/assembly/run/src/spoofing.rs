@@ -84,14 +84,14 @@ impl SpoofWatch {
         let by = name(&mac).unwrap_or_else(|| text_of(&mac));
         let owner = self.owners.get(&claimed).and_then(name).unwrap_or_default();
         let mut text = match lie {
-            Lie::Arp => format!("{by} says by ARP that it has {claimed}, which is {owner}'s"),
+            Lie::Arp => format!("{by} claims by ARP to have {claimed}, which is {owner}'s"),
             Lie::Neighbour => {
-                format!("{by} says to its neighbours that it has {claimed}, which is {owner}'s")
+                format!("{by} claims to its neighbours to have {claimed}, which is {owner}'s")
             }
             Lie::Source => format!("{by} sent a packet as {claimed}, which is {owner}'s"),
         };
         if before > 0 {
-            text.push_str(&format!(", and {before} more since the last that was told"));
+            text.push_str(&format!(", and {before} more since the last report"));
         }
         Some(Spoofed { by, text })
     }
@@ -195,12 +195,16 @@ mod tests {
     }
 
     #[test]
-    fn who_claims_the_address_of_another_is_named() {
+    fn a_sender_with_the_address_of_another_is_named() {
         let mut watch = watch(true);
         let at = Instant::ZERO;
         assert_eq!(watch.look(at, &arp(A, [10, 0, 0, 1])), None);
         assert_eq!(watch.look(at, &ip(A, [10, 0, 0, 1])), None);
-        assert_eq!(watch.look(at, &ip(B, [8, 8, 8, 8])), None, "nobody's here");
+        assert_eq!(
+            watch.look(at, &ip(B, [8, 8, 8, 8])),
+            None,
+            "an address of no host"
+        );
         let spoofed = watch.look(at, &arp(B, [10, 0, 0, 1])).expect("a lie");
         assert_eq!(spoofed.by, "bad");
         assert!(
@@ -225,11 +229,15 @@ mod tests {
     }
 
     #[test]
-    fn so_is_who_claims_one_of_ipv6() {
+    fn a_sender_with_the_ipv6_address_of_another_is_named() {
         let mut watch = watch(true);
         let at = Instant::ZERO;
         assert_eq!(watch.look(at, &advertisement(A, 1)), None);
-        assert_eq!(watch.look(at, &advertisement(B, 8)), None, "nobody's here");
+        assert_eq!(
+            watch.look(at, &advertisement(B, 8)),
+            None,
+            "an address of no host"
+        );
         let spoofed = watch.look(at, &advertisement(B, 1)).expect("a lie");
         assert_eq!(spoofed.by, "bad");
         assert!(

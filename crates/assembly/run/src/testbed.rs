@@ -228,7 +228,7 @@ impl Stepped for Keyboard {
         let granter = self.granter();
         let mut hold = granter.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if hold.is_none() {
-            let held = self.bus.hold("granter", &granter.grants.who());
+            let held = self.bus.hold("granter", &granter.grants.granter());
             *hold = Some(held.map_err(HoldError::other)?);
         }
         Ok(())
@@ -338,9 +338,9 @@ impl Controlled for Keyboard {
         }
     }
 
-    fn acted(&self, who: &str, effect: &str) {
+    fn acted(&self, requester: &str, effect: &str) {
         if let Some(door) = self.door.get() {
-            let text = format!("by {who}: {effect}");
+            let text = format!("by {requester}: {effect}");
             door.scribe.event(LOCAL, "clock", "control", &text);
         }
     }
@@ -372,18 +372,18 @@ enum KeyboardError {
     #[error("this run was not paused by hand")]
     NotPaused,
     #[error(
-        "this run is not one that can skip; say mode = \"skip\" under [time] in its scenario, or \
-         stepped = {{ skip = true }}"
+        "this run cannot skip; set mode = \"skip\" under [time] in its scenario, or stepped = {{ \
+         skip = true }}"
     )]
     CannotSkip,
     #[error(
-        "the time of this run stands while programs compute (compute = \"none\") and moves only by \
-         skipping; `timeloom pause` makes it stand"
+        "the time of this run advances only by skipping (compute = \"none\"); `timeloom pause` \
+         stops it"
     )]
     MovesOnlyBySkipping,
     #[error(
-        "this run has no engines that can leave it: those of a simulated network can that are \
-         processes of one machine (network.engines.processes = true)"
+        "this run has no engines that can leave it; engines can leave if they are processes of one \
+         machine (network.engines.processes = true)"
     )]
     NoEngines,
 }

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_does_not_pass() {
+    fn an_assertion_without_samples_does_not_pass() {
         let none = outcome("min(p.s) > 0 from 5 s");
         assert_eq!((none.passed, none.measured), (false, None));
         assert_eq!(none.explanation, "p.s has no sample from 5 s");
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_is_wrong() {
+    fn mistakes_are_explained() {
         for (text, message) in [
             ("min grid", "it must begin with a measure and `(`"),
             ("med(p.s) < 1", "`med` is not min"),

@@ -44,7 +44,7 @@ pub(crate) fn add(
     let start = Instant::ZERO + traffic.start;
     let fluid = traffic.model == TrafficModel::Fluid;
     if fluid && traffic.ecn {
-        let message = "fluid knows no marks of congestion".to_owned();
+        let message = "fluid flows do not support congestion marks (ECN)".to_owned();
         return Err(("ecn", message, "leave out `ecn` or `model`".to_owned()));
     }
     let control = match traffic.kind {
@@ -56,7 +56,7 @@ pub(crate) fn add(
         _ => None,
     };
     if fluid && matches!(traffic.kind, TrafficKind::Bbr | TrafficKind::Dctcp) {
-        let message = format!("there is no fluid of `{}`", traffic.kind.word());
+        let message = format!("there is no fluid model of `{}`", traffic.kind.word());
         let help = "leave out `model`, or choose the kind `reno` or `cubic`";
         return Err(("model", message, help.to_owned()));
     }

@@ -121,14 +121,17 @@ impl Bundle {
             Err(error) => {
                 let help = "it is described by the OCI runtime specification";
                 return fault(
-                    format!("config.json is none of a bundle: {}", unquoted(&error)),
+                    format!(
+                        "config.json does not describe a bundle: {}",
+                        unquoted(&error)
+                    ),
                     help,
                 );
             }
         };
         if config.hooks.values().any(|hooks| !hooks.is_empty()) {
             let help = "take `hooks` out: they are a runtime's, and there is none here";
-            return fault("the bundle has hooks, which nobody would run", help);
+            return fault("the bundle has hooks, which would not be executed", help);
         }
         for namespace in &config.linux.namespaces {
             match (namespace.kind.as_str(), &namespace.path) {
@@ -448,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_cannot_be_is_refused_with_what_to_do() {
+    fn unsupported_container_settings_are_refused_with_the_fix() {
         for (part, instead, message) in [
             (
                 r#"{ "type": "network" }"#,

@@ -59,7 +59,7 @@ impl Cycles {
         };
         match (&self.trace, self.governor, &self.cpufreq) {
             (None, None, None) => {
-                let message = "nothing says how the core's frequency changes".to_owned();
+                let message = "the changes of the core's frequency are not described".to_owned();
                 let help = "add `trace = \"FILE\"` or `governor = \"ondemand\"`";
                 return wrong("trace", message, help);
             }
@@ -68,7 +68,9 @@ impl Cycles {
                 return wrong("governor", message, "remove one of both");
             }
             (Some(_), None, Some(_)) | (None, Some(_), Some(_)) => {
-                let message = "a core follows one thing, and this machine's is another".to_owned();
+                let message = "a core follows either this machine's frequency, or a trace or \
+                               governor"
+                    .to_owned();
                 return wrong("cpufreq", message, "remove it, or the trace or governor");
             }
             _ => {}
@@ -78,7 +80,10 @@ impl Cycles {
             return wrong("switch", message, "give 0 s to 10 ms");
         }
         if self.cpufreq.is_some() && !ASKED.contains(&self.sampling) {
-            let message = format!("a machine is not asked every {}", self.sampling);
+            let message = format!(
+                "the machine's frequency cannot be read every {}",
+                self.sampling
+            );
             return wrong("sampling", message, "give 1 ms to 10 s");
         }
         if self.governor.is_none() {
@@ -95,11 +100,14 @@ impl Cycles {
             return wrong("load", message, "give 0 to 1");
         }
         if !ASKED.contains(&self.sampling) || self.sampling <= self.switch {
-            let message = format!("a governor does not look every {}", self.sampling);
+            let message = format!("a governor cannot sample every {}", self.sampling);
             return wrong("sampling", message, "give 1 ms to 10 s, more than `switch`");
         }
         if self.burst < self.sampling {
-            let message = format!("work that changes every {} is not seen", self.burst);
+            let message = format!(
+                "a governor would miss work that changes every {}",
+                self.burst
+            );
             return wrong("burst", message, "give at least `sampling`");
         }
         Ok(())

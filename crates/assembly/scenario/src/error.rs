@@ -347,7 +347,7 @@ impl Report {
                 line: 0,
                 column: 0,
                 message: format!("at least {} more mistakes follow", self.left_out),
-                help: Some("mend these first: others may be their consequences".to_owned()),
+                help: Some("fix these first: others may be their consequences".to_owned()),
                 spot: Spot::default(),
                 is_in_file: true,
             });
@@ -381,7 +381,7 @@ impl Report {
             self.found.push(Found {
                 spot,
                 path: Vec::new(),
-                message: format!("`{name}` is not right, or not with what is said here"),
+                message: format!("`{name}` contains a mistake, or conflicts with this file"),
                 help: Some(format!(
                     "it lies outside of the scenario's directory, so nothing of it is shown: \
                      copy it to there, or see `timeloom check {name}`"

@@ -73,7 +73,7 @@ fn read(named: &Node, report: &Report) -> Result<Source, (String, Option<&'stati
     let path = beside.join(name);
     let read = plain::read_text_below(report.top(), &path, Source::MOST_BYTES);
     let (text, is_below) = read.map_err(|error| {
-        let help = "it is looked for from the directory of the file that extends it";
+        let help = "the path is relative to the directory of the file that extends it";
         (format!("`{name}` cannot be read: {error}"), Some(help))
     })?;
     // Messages show the name relative to the file that contains it.

@@ -111,7 +111,7 @@ enum NoChild {
     Empty,
     #[error("its elements are 0 … {0}")]
     Beyond(usize),
-    #[error("what stands there is {0}")]
+    #[error("the value there is {0}")]
     NoContainer(&'static str),
 }
 

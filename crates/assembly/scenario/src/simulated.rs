@@ -170,7 +170,7 @@ impl<'a> Maker<'a> {
     fn clock_hosts(&mut self) -> Result<(), Fault> {
         for (name, clock) in &self.network.clocks {
             if is_station(self.plan, name) || self.plan.is_real(name) {
-                let message = format!("`{name}` is real, and so its clock is a program's");
+                let message = format!("`{name}` is a real host, whose programs provide its clock");
                 let help = "let it run ptp4l or `timeloom ptp`, or name a simulated node";
                 return Err(Fault::clock(name, message, help));
             }
@@ -193,7 +193,8 @@ impl<'a> Maker<'a> {
     fn serving_hosts(&mut self) -> Result<(), Fault> {
         for name in self.network.hosts.keys() {
             if is_station(self.plan, name) || self.plan.is_real(name) {
-                let message = format!("`{name}` is real, and so what it serves is a program's");
+                let message =
+                    format!("`{name}` is a real host, whose programs provide its services");
                 let help = "let it run a server, or name a simulated host";
                 return Err(Fault::host(name, message, help));
             }
@@ -227,7 +228,7 @@ impl<'a> Maker<'a> {
             let node = self.nodes[name];
             let at_switch = clock.role == PtpRole::Transparent;
             if world.is_switch(node) != at_switch || self.network.routers.contains(name) {
-                let message = format!("`{name}` is no place for this clock");
+                let message = format!("`{name}` cannot have this clock");
                 let help = "transparent clocks are at switches, all others at simulated hosts";
                 return Err(Fault::clock(name, message, help));
             }
@@ -299,7 +300,7 @@ impl<'a> Maker<'a> {
             let message = format!("{}:{}: {}", file.display(), error.line, error.message);
             wrong(
                 message,
-                "mend the file; docs/network.md says what is read of it",
+                "correct the file; docs/network.md describes the supported keys",
             )
         })?;
         Ok(())

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_says_whether_the_bar_is_met() {
+    fn the_table_shows_met_and_missed_bars() {
         assert!(figure().row().ends_with("1.1 met"), "{}", figure().row());
         let missed = figure().bar(1.0);
         assert!(missed.row().ends_with("1 MISSED"), "{}", missed.row());

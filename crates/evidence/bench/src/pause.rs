@@ -205,8 +205,8 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Lets all processes run for a moment, stops them, gives them input and resumes them. Returns
-    /// when the last process has noticed the input.
+    /// Lets all processes run for a moment, stops them, gives them input and resumes them.
+    /// Returns when the last process has noticed the input.
     fn round(&mut self, scale: Scale) -> Result<Sample, BenchError> {
         std::thread::sleep(Duration::from_millis(2));
         let asked = ticks::now();

@@ -128,7 +128,7 @@ pub(crate) fn peering_datagram(input: &[u8]) {
     let (statics, messages) = &*DUMBBELL;
     let mut peer = Peer::new(1, 2, Key::new([7; 32]), 5, PeerConfig::default());
     let event = peer.handle_datagram(Instant::from_ns(1), input, statics, |_, _| {
-        panic!("nobody knows the key")
+        panic!("no input is sealed with the key")
     });
     assert!(event.is_none());
     assert_eq!(peer.stats().hostile, 1);

@@ -103,7 +103,7 @@ fn every_folder_of_seeds_is_of_an_input() {
 
 /// These are findings of the fuzzer, and panics that the product itself catches.
 #[test]
-fn what_was_found_does_no_harm_any_more() {
+fn past_findings_of_the_fuzzer_do_no_harm() {
     let found: &[u8] = include_bytes!("found/parquet-footer");
     timeloom_hostile::input("run_directory")(found);
 }

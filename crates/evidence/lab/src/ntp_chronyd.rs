@@ -38,7 +38,7 @@ pub struct Chronyd {
     pub warn: Arc<dyn Fn(String) + Send + Sync>,
 }
 
-/// How chronyd runs on a host.
+/// Mode in which chronyd runs on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
     /// A new `chronyd -q` for each request, which sets the time and ends.
@@ -385,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn corrections_are_found_in_what_chronyd_prints() {
+    fn corrections_are_found_in_the_output_of_chronyd() {
         let once =
             "[  602.544494] 2024-01-01T00:10:02Z System clock wrong by -0.009752 seconds (step)";
         assert_eq!(correction(once), Some((602.544494, -0.009752)));

@@ -10,7 +10,7 @@ use serde_json::Value;
 const ATTEMPTS: u32 = 4;
 
 #[test]
-fn chronyd_corrects_by_what_the_oscillator_drifted() {
+fn chronyd_corrects_the_drift_of_the_oscillator() {
     for attempt in 1..=ATTEMPTS {
         match corrects_by_the_drift() {
             Ok(()) => return,

@@ -210,8 +210,8 @@ impl BusBuilder {
         self
     }
 
-    /// Sets the function that is called when a release could not resume the testbed. A hold ends
-    /// when it is dropped, and dropping cannot return an error.
+    /// Sets the function that is called when a release could not resume the testbed. A hold
+    /// ends when it is dropped, and dropping cannot return an error.
     pub fn on_failure(mut self, report: impl Fn(BusError) + Send + Sync + 'static) -> Self {
         self.on_failure = Box::new(report);
         self

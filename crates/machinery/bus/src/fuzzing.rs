@@ -16,7 +16,7 @@ use crate::agreed::{Key, Unopened};
 /// opened.
 pub fn unsealed(bytes: &[u8]) {
     let key = Key::new(&[7; 32]);
-    assert!(key.open(bytes).is_err(), "nobody knows the key");
+    assert!(key.open(bytes).is_err(), "no input is sealed with the key");
     let Some(datagram) = Datagram::from_bytes(bytes) else {
         return;
     };
@@ -79,7 +79,7 @@ pub fn member<'a>(release: bool, said: impl Iterator<Item = (u8, u8, &'a [u8])>)
             match action {
                 Action::Send(datagram) => {
                     let again = Datagram::from_bytes(&datagram.to_bytes());
-                    assert_eq!(again, Some(datagram), "nobody can read that");
+                    assert_eq!(again, Some(datagram), "it does not decode to the same");
                 }
                 Action::Order(order) => {
                     assert!(!halted, "{order:?} after the end");

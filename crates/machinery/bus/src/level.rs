@@ -23,7 +23,7 @@ pub(crate) enum Phase {
     Broken,
 }
 
-/// What a claimant must do next.
+/// Next action of a claimant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The claim is granted: the testbed is paused at this virtual instant.
@@ -146,13 +146,13 @@ mod tests {
         ) {
             use Requester::*;
             let mut level = Level::new();
-            let mut who = [Away; 5];
+            let mut requesters = [Away; 5];
             let mut running = true;
             let mut stand = 0i64;
             let mut failed = Vec::new();
             let drain = (0..5).cycle().take(40).map(|i| (i, true));
             for (step, (i, good)) in steps.iter().copied().chain(drain).enumerate() {
-                who[i] = match who[i] {
+                requesters[i] = match requesters[i] {
                     Away if step >= steps.len() => Away,
                     Away => {
                         level.claim();
@@ -192,17 +192,17 @@ mod tests {
                         Away
                     }
                 };
-                for one in who {
+                for one in requesters {
                     if let Holding(frozen) = one {
                         prop_assert!(!running);
                         prop_assert_eq!(frozen, Instant::from_ns(stand));
                         prop_assert_eq!(level.phase(), Phase::High(frozen));
                     }
                 }
-                let edges = who.iter().filter(|it| matches!(it, Raising | Lowering)).count();
-                prop_assert!(edges <= 1, "one edge at a time: {who:?}");
+                let edges = requesters.iter().filter(|it| matches!(it, Raising | Lowering)).count();
+                prop_assert!(edges <= 1, "one edge at a time: {requesters:?}");
             }
-            prop_assert!(who.iter().all(|it| *it == Away), "{who:?}");
+            prop_assert!(requesters.iter().all(|it| *it == Away), "{requesters:?}");
             prop_assert_eq!(level.phase(), Phase::Low);
             prop_assert!(running);
         }

@@ -1,10 +1,10 @@
 //! The pause bus: a line with one level that pauses the whole testbed.
 //!
 //! "Distributed virtual time" (Hannon, Yan, Liu, Jin, PADS '19) gives two criteria for the requests
-//! `S(p)` of all processes `p`. The testbed pauses while their sum is at least one (1), and resumes
-//! when it is zero (2). This describes a wired-OR line: the testbed is *paused while there is a
-//! hold, and running after the last release*. This crate implements the line, and records each hold
-//! with its requester, reason and duration.
+//! `S(p)` of all processes `p`. The testbed pauses while their sum is at least one (1), and
+//! resumes when it is zero (2). This describes a wired-OR line: the testbed is *paused while there
+//! is a hold, and running after the last release*. This crate implements the line, and records each
+//! hold with its requester, reason and duration.
 //!
 //! - [`Bus::hold`] pulls the line high and returns a [`Hold`]. Dropping the hold releases the line.
 //! - [`Testbed`] is what the line pauses and resumes: the supervisor, or a simulated testbed.

@@ -72,7 +72,7 @@ fn recorded(testbed: &Arc<Simulated>) -> (Bus, Receiver<Record>) {
 }
 
 #[test]
-fn the_testbed_stands_exactly_while_somebody_holds() {
+fn the_testbed_is_paused_exactly_while_there_is_a_hold() {
     const THREADS: u64 = 12;
     const ROUNDS: u64 = 400;
     let testbed = Arc::new(Simulated::default());
@@ -109,10 +109,7 @@ fn the_testbed_stands_exactly_while_somebody_holds() {
             });
         }
     });
-    assert!(
-        !testbed.standing.load(SeqCst),
-        "standing with nobody holding"
-    );
+    assert!(!testbed.standing.load(SeqCst), "paused without a hold");
     assert!(bus.holders().is_empty());
     drop(bus);
     check_records(&records.iter().collect::<Vec<_>>(), THREADS * ROUNDS);
@@ -258,7 +255,7 @@ fn a_resume_that_fails_is_reported_and_ends_the_service() {
 }
 
 #[test]
-fn a_panic_in_the_testbed_leaves_nobody_waiting() {
+fn a_panic_in_the_testbed_leaves_no_caller_waiting() {
     let testbed = Arc::new(Simulated {
         panic_on_pause: AtomicBool::new(true),
         ..Default::default()
@@ -277,7 +274,7 @@ fn a_panic_in_the_testbed_leaves_nobody_waiting() {
 }
 
 #[test]
-fn who_holds_for_long_is_named() {
+fn a_long_hold_is_reported_with_its_requester() {
     let (tell, told) = channel();
     let bus = Bus::builder(Arc::new(Simulated::default()))
         .watch(Duration::from_ms(40), move |report| {

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_is_refused() {
+    fn words_that_encode_no_image_call_are_refused() {
         for words in [
             [0; 6],                          // CLOCK_REALTIME
             [1, 5, 0, 0, 0, 0],              // CLOCK_MONOTONIC

@@ -70,7 +70,7 @@ pub const CALLS: &[Call] = &[
     pass("sendmsg", at(46, 211), Image::Sendmsg).on_demand(&[Timeouts]),
     pass("sendmmsg", at(307, 269), Image::Sendmmsg).on_demand(&[Timeouts]),
 
-    // When frozen, `io_getevents` returns EINTR, and `io_pgetevents` starts its wait anew.
+    // In a freeze, `io_getevents` returns EINTR, and `io_pgetevents` restarts its wait.
     trap("io_getevents", at(208, 4), NotZero(1), Image::IoGetevents, VIRTUAL),
     trap("io_pgetevents", at(333, 292), Always, Image::IoPgetevents, VIRTUAL),
 

@@ -22,8 +22,8 @@ use crate::{
     StationSpec,
 };
 
-/// Network that has been built. Dropping the value releases the namespaces. The kernel removes them
-/// when the last program inside has ended.
+/// Network that has been built. Dropping the value releases the namespaces. The kernel removes
+/// them when the last program inside has ended.
 #[derive(Debug)]
 pub struct Fabric {
     fabric: Namespace,

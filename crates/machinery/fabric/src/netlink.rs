@@ -180,7 +180,7 @@ mod tests {
     /// Checks the kernel's error numbers and texts from which our errors derive "this needs …",
     /// with requests for features that no kernel has. Needs root.
     #[test]
-    fn what_a_kernel_says_that_lacks_a_feature() {
+    fn errors_of_a_kernel_without_a_feature_are_recognised() {
         let namespace = Namespace::create("test").expect("run this test as root");
         let mut route = namespace.run(RouteSocket::open_here).unwrap().unwrap();
         let create = NLM_F_CREATE | NLM_F_EXCL;

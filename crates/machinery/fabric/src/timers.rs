@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_wait_longer_asks_more_often() {
+    fn more_retries_replace_a_longer_first_timeout() {
         // 1 + 2 + 4 + 8 + 16 + 32 + 64 s.
         let usual_s = |retries| tried_for_s(retries, USUAL_FIRST);
         assert_eq!(usual_s(6), 127.0);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_longer_asks_as_often_as_before() {
+    fn retries_stay_the_same_up_to_the_longest_timeout() {
         // The limit of two minutes is not reached: 10 × (1 + 2 + 4 + 8) s.
         assert_eq!(Kind::Retries.dilated(3, 10.0, LATER), 3);
         // 10 × 127 s: 10, 20, 40 and 80 s, then 120 s ten times.

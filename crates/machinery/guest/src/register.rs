@@ -121,7 +121,7 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
         .map_err(GuestError::system(format!("looking at process {pid}")))?;
     if maps.contains(RELEASED_PAGE) {
         return Err(GuestError::Usage(format!(
-            "process {pid} was in a session and was let go; it cannot be brought in again"
+            "process {pid} was released from a session; it cannot be brought in again"
         )));
     }
     if maps.contains("timeloom-image") {

@@ -368,9 +368,9 @@ impl Session {
         self.supervisor.self_clocking.store(true, Ordering::Relaxed);
     }
 
-    /// Gives connections whose programs request CUBIC the congestion control of this name instead,
-    /// where [`Self::keep_self_clocking`] applies or computing takes no time. It is CUBIC in
-    /// virtual time.
+    /// Gives connections whose programs request CUBIC the congestion control of this name
+    /// instead, where [`Self::keep_self_clocking`] applies or computing takes no time. It is CUBIC
+    /// in virtual time.
     pub fn offer_virtual_cubic(&self, name: &str) {
         // A second call has no effect.
         let _ = self.supervisor.virtual_cubic.set(name.to_owned());
@@ -388,7 +388,10 @@ impl Session {
             let skip = move || skip::serve(&supervisor, &its_end);
             match std::thread::Builder::new().spawn(skip) {
                 Ok(thread) => *skipper = Some((ended, thread)),
-                Err(error) => (self.supervisor.warn)(format!("no thread to skip: {error}")),
+                Err(error) => (self.supervisor.warn)(format!(
+                    "cannot start the thread that skips \
+                                                              time: {error}"
+                )),
             }
         } else if !on && let Some((ended, thread)) = skipper.take() {
             ended.store(true, Ordering::SeqCst);

@@ -207,9 +207,9 @@ impl Channel {
         Ok(sent)
     }
 
-    /// Calls `told` for each message whose key matches `pattern`. Without `at_time` it is called
-    /// when the message arrives. With `at_time` it is called when `act_at` has certainly been
-    /// reached, in the order of `act_at`.
+    /// Calls `told` for each message whose key matches `pattern`. Without `at_time` it is
+    /// called when the message arrives. With `at_time` it is called when `act_at` has certainly
+    /// been reached, in the order of `act_at`.
     ///
     /// # Errors
     /// Fails if the pattern is invalid, or if a thread cannot be created.

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_comes_back_as_it_was_and_a_part_of_it_does_not() {
+    fn a_datagram_decodes_to_the_same_and_a_part_is_refused() {
         let whole = write("run/valve", b"open");
         assert_eq!(read(&whole), Some(("run/valve", &b"open"[..])));
         for cut in 0..HEADER_BYTES + "run/valve".len() {

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn malformed_messages_are_refused() {
         let sent = stamp(Status::Ok, 2, 1, 1);
         let envelope = Envelope {
             sent,
@@ -180,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_comes_back_as_it_was(
+        fn an_envelope_decodes_to_the_same(
             estimate_ns in any::<i64>(),
             below_ns in 0..i64::MAX,
             above_ns in 0..i64::MAX,

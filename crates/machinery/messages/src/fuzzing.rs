@@ -20,10 +20,10 @@ pub fn message(pattern: &str, bytes: &[u8]) {
         let _ = key::is_pattern(pattern) && key::matches(pattern, name);
     }
     let here = Seal::new(b"of the receiver's").expect("a long key");
-    let stranger = Seal::new(b"of somebody else's").expect("a long key");
+    let stranger = Seal::new(b"of another sender").expect("a long key");
     for unsealed in [body, &stranger.seal(name, body)] {
         let refused = here.open(name, unsealed);
-        assert!(refused.is_err(), "nobody has sealed it with this key");
+        assert!(refused.is_err(), "no input is sealed with this key");
     }
     let Ok(envelope) = Envelope::from_bytes(body) else {
         return;

@@ -59,17 +59,17 @@ pub enum Unproved {
     #[error("not sealed")]
     Unsealed,
     /// The message was sealed with another key or under another name, or was modified.
-    #[error("another key or name, or changed on the way")]
+    #[error("the key or name differs, or the message was altered")]
     Forged,
     /// This message, or a later one of the same sender, was received before.
     #[error("said before")]
     Again,
     /// The message was certainly sent before its receiver started, or it does not state when it was
     /// sent.
-    #[error("not certainly said since we began to listen")]
+    #[error("possibly sent before this receiver began to listen")]
     Old,
     /// The memory limit for senders and names is reached, so this sender cannot be remembered.
-    #[error("one sender or name more than are remembered")]
+    #[error("too many senders and names to remember")]
     Crowded,
 }
 
@@ -183,8 +183,8 @@ impl Seal {
 
 impl LastCounts {
     fn remember(&mut self, name: &str, proved: &Proved<'_>) -> Result<(), Unproved> {
-        let who = (proved.sender, name.to_owned());
-        if let Some(before) = self.last.get_mut(&who) {
+        let key = (proved.sender, name.to_owned());
+        if let Some(before) = self.last.get_mut(&key) {
             if proved.count <= *before {
                 return Err(Unproved::Again);
             }
@@ -195,7 +195,7 @@ impl LastCounts {
             return Err(Unproved::Crowded);
         }
         self.bytes += cost(name);
-        self.last.insert(who, proved.count);
+        self.last.insert(key, proved.count);
         Ok(())
     }
 }
@@ -233,7 +233,7 @@ mod tests {
     const KEY: &[u8] = b"kkkkkkkkkkkkkkkk";
 
     #[test]
-    fn it_holds_against_another_key_a_change_a_replay_and_another_name() {
+    fn a_seal_refuses_another_key_a_change_a_replay_and_another_name() {
         let (here, there) = (Seal::new(KEY).unwrap(), Seal::new(KEY).unwrap());
         let first = here.seal("cell/move", b"one");
         let second = here.seal("cell/move", b"two");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_key_takes_a_bounded_memory_and_nothing_is_heard_twice_for_it() {
+    fn a_key_holder_takes_bounded_memory_and_cannot_cause_replays() {
         let (here, there) = (Seal::new(KEY).unwrap(), Seal::new(KEY).unwrap());
         let first = here.seal("cell/move", b"one");
         assert_eq!(there.open("cell/move", &first), Ok(&b"one"[..]));

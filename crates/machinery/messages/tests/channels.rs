@@ -120,7 +120,7 @@ fn messages_carry_their_interval_and_wait_for_their_time() {
 
 /// A listener records the datagrams and sends them a second time.
 #[test]
-fn who_has_no_key_is_not_heard_and_what_was_said_is_said_once() {
+fn a_sender_without_the_key_and_replayed_messages_are_not_heard() {
     let world = World::new();
     let tap = UdpSocket::bind("127.0.0.1:0").unwrap();
     tap.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -165,7 +165,7 @@ fn who_has_no_key_is_not_heard_and_what_was_said_is_said_once() {
 
 /// Counts alone do not protect a restarted receiver, because it has not heard any sender.
 #[test]
-fn who_begins_anew_does_not_take_what_was_said_before() {
+fn a_restarted_receiver_refuses_earlier_messages() {
     let world = World::new();
     let tap = UdpSocket::bind("127.0.0.1:0").unwrap();
     tap.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -202,7 +202,7 @@ fn who_begins_anew_does_not_take_what_was_said_before() {
 }
 
 #[test]
-fn what_is_no_message_of_ours_is_counted_and_dropped() {
+fn malformed_and_foreign_messages_are_counted_and_dropped() {
     let world = World::new();
     let there = world.channel(&[], None);
     let got = heard(&there, "**", false);

@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(
             page.sequence.load(Relaxed) & 1,
             0,
-            "nobody waits for a writer"
+            "a reader does not wait for a writer"
         );
         assert_ne!(page.epoch.load(Relaxed), former.epoch.load(Relaxed));
         assert_eq!(page.read(|| 510, |_| ()).0.as_ns(), 80);

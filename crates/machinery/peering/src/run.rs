@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sleeper_learns_how_late_the_kernel_is() {
+    fn a_sleeper_estimates_the_lateness_of_the_kernel() {
         let most = Duration::from_us(60);
         let mut sleeper = Sleeper::new(most);
         // In this test, one sleep in fifty is late by 3 ms, and one in ten by more than 5 µs.

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_wherever_it_stands() {
+    fn a_written_varint_is_read_at_any_position() {
         for value in values() {
             for behind in 0..10 {
                 let mut bytes = Vec::new();

@@ -76,7 +76,7 @@ pub enum Fault {
         after: Duration,
     },
     /// The reply violates the protocol.
-    #[error("answered `{during}` with nonsense: {what}: {line}")]
+    #[error("answered `{during}` with a malformed message: {what}: {line}")]
     Nonsense {
         /// Request that was pending.
         during: Op,

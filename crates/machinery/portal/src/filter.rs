@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn short_frames_fit_only_what_asks_nothing() {
+    fn short_frames_match_only_rules_without_conditions() {
         let everything = Rule::default();
         let port = Rule {
             port: Some(1),

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_little_to_do_does_not_rest() {
+    fn a_thread_with_little_work_does_not_rest() {
         let mut moderation = Moderation::new(MOST);
         let (mut now, mut worked) = (Instant::from_ns(5), Duration::ZERO);
         for _ in 0..10_000 {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_always_at_work_rests_longest_until_there_is_silence() {
+    fn a_busy_thread_rests_longest_until_there_is_silence() {
         let mut moderation = Moderation::new(MOST);
         let gap = under_load(&mut moderation, 6_000, Duration::from_us(90), 100);
         assert_eq!(gap, MOST);

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_headers_parse_to_the_same() {
         let checksum = Some(Checksum {
             start: 34,
             offset: 16,

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_sets_the_clock_of_a_test_machine() {
+    fn no_test_steps_the_clock_of_its_machine() {
         assert_eq!(StepGuard::new().step(), None);
     }
 }

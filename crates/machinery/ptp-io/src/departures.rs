@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(departures.lost(at(100_000_000)), Some(first));
         assert_eq!(departures.lost(at(100_000_000)), None);
         assert_eq!(departures.departed(&[3, 4]), Some(third));
-        assert_eq!(departures.departed(&[1, 2]), None, "too late finds nobody");
+        assert_eq!(departures.departed(&[1, 2]), None, "it was discarded");
         departures.add(vec![1], first, at(0));
         assert_eq!(departures.give_up().collect::<Vec<_>>(), [first]);
     }

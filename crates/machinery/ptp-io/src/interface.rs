@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_interface_is_said() {
+    fn unusable_interfaces_are_refused_with_the_reason() {
         assert!(
             matches!(Interface::find("nosuch0"), Err(PtpError::Usage(text)) if text.contains("nosuch0"))
         );

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_gets_prepared_and_is_asked_for_again_when_it_is_used_up() {
+    fn requested_signatures_are_prepared_and_requested_again_after_use() {
         let (preparer, secret) = (Preparer::start().unwrap(), secret(Suite::Ed25519));
         let public = secret.public();
         // Nothing was prepared for this key. The prepared key below also signs without preparation
@@ -103,7 +103,7 @@ mod tests {
             // On a busy machine, a thread of idle priority may wait long for a processor.
             let patience = Instant::now() + Duration::from_secs(120);
             while secret.wants_preparing() {
-                assert!(Instant::now() < patience, "nobody prepares");
+                assert!(Instant::now() < patience, "nothing is prepared");
                 preparer.top_up(&secret);
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -129,7 +129,7 @@ mod tests {
             secret.expect(&moment(n), std::iter::once(2));
             let patience = Instant::now() + Duration::from_secs(120);
             while !(n + 1..n + 25).all(|n| secret.is_prepared_for(&moment(n), 2)) {
-                assert!(Instant::now() < patience, "nobody prepares");
+                assert!(Instant::now() < patience, "nothing is prepared");
                 preparer.top_up(&secret);
                 std::thread::sleep(Duration::from_millis(1));
                 // Values are prepared only after the thread's lock was found free once.
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_without_anything_to_prepare_wakes_nobody() {
+    fn a_suite_without_preparation_wakes_no_thread() {
         let (preparer, secret) = (Preparer::start().unwrap(), secret(Suite::Bls));
         preparer.top_up(&secret);
         assert!(!preparer.is_busy.load(Ordering::Acquire));

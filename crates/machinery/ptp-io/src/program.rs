@@ -173,7 +173,8 @@ impl Program {
                 .collect::<Result<Vec<_>, _>>()?;
             if clocks.windows(2).any(|pair| pair[0] != pair[1]) {
                 return Err(PtpError::Unsupported(
-                    "the interfaces are stamped by different clocks, so a residence cannot be told; use --stamps software"
+                    "the interfaces are stamped by different clocks, so a residence time cannot be \
+                     measured; use --stamps software"
                         .to_owned(),
                 ));
             }

@@ -213,7 +213,7 @@ mod tests {
 
     /// A reader checks only the word at `GOOD_FOR`, so this word must follow from the others.
     #[test]
-    fn for_how_long_a_reading_is_good_follows_from_the_other_words() {
+    fn the_validity_of_a_reading_follows_from_the_other_words() {
         let good = PageSegment {
             counter0: 1_000,
             estimate0_ns: 5,

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_counts() {
+    fn the_generic_timer_counts() {
         let before = GenericTimer.cycles();
         std::thread::sleep(core::time::Duration::from_millis(2));
         assert!(GenericTimer.cycles() > before);

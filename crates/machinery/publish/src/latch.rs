@@ -102,7 +102,7 @@ mod tests {
     use core::sync::atomic::AtomicBool;
 
     #[test]
-    fn what_is_read_was_published_together() {
+    fn words_read_together_were_published_together() {
         let latch = Latch::<8>::new([0; 8]);
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -20,10 +20,10 @@ pub struct MachineFrequency {
 #[derive(Debug, thiserror::Error)]
 pub enum NoFrequency {
     /// The file does not exist; usually the machine is a virtual one, or its kernel has no cpufreq.
-    #[error("this machine does not tell what its processor runs at: there is no {0}")]
+    #[error("this machine does not report the frequency of its processor: there is no {0}")]
     Untold(PathBuf),
     /// The file does not contain a frequency.
-    #[error("what it is said to run at is not a number of kHz")]
+    #[error("the reported frequency is not a number of kHz")]
     Absurd,
     /// The file cannot be read.
     #[error("a processor's frequency cannot be read: {0}")]

@@ -383,8 +383,8 @@ impl PageReader {
     }
 
     /// Returns the present disruption marker, and the counter value until which the daemon is known
-    /// to be alive. On a host's page the marker also differs while the host's oscillator is not
-    /// what the daemon assumed. For a truncated page the daemon counts as dead.
+    /// to be alive. On a host's page the marker also differs while the host's oscillator is
+    /// not what the daemon assumed. For a truncated page the daemon counts as dead.
     pub(crate) fn beside(&self) -> (u64, u64) {
         let Ok(page) = self.fresh() else {
             return (u64::MAX, 0);
@@ -496,9 +496,9 @@ fn check_header(page: &TimelinePage, here: Domain) -> Result<PageCounter, Refusa
     }
     let counter = page.counter.load(Relaxed);
     let counter = PageCounter::from_number(counter).ok_or(Refusal::Counter(counter))?;
-    let whose = domain_of(page, counter);
-    match (whose, here) {
-        _ if whose == here => Ok(counter),
+    let domain = domain_of(page, counter);
+    match (domain, here) {
+        _ if domain == here => Ok(counter),
         (Domain::Machine { .. }, Domain::Machine { .. }) => Err(Refusal::Machine),
         (Domain::Machine { .. }, Domain::Host { .. }) => Err(Refusal::OutsideSession),
         (page, Domain::Machine { .. }) => Err(Refusal::InSession { page }),

@@ -181,7 +181,7 @@ mod tests {
         /// At every instant of the oscillator, the interval of the translated page contains that of
         /// the original page and is hardly wider.
         #[test]
-        fn a_line_by_the_counter_claims_what_the_page_does(
+        fn a_line_by_the_counter_has_the_interval_of_the_page(
             tsc0 in (0_u64..1 << 60).prop_union(0_u64.wrapping_sub(1 << 50)..u64::MAX),
             // Rates from 100 MHz to 8 GHz.
             per_ns_8_56 in ONE_8_56 / 10..8 * ONE_8_56,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_never_and_what_was_before_the_counter_stay_so() {
+    fn limits_of_never_and_before_the_counter_stay_the_same() {
         let tsc = EmulatedTsc {
             tsc0: 1_000_u64.wrapping_neg(),
             per_ns_8_56: 3 * ONE_8_56,

@@ -64,11 +64,11 @@ impl TimeType {
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
     /// Another writer has the file, because two daemons are configured for one timeline.
-    #[error("another daemon keeps this timeline")]
+    #[error("another daemon maintains this timeline")]
     Taken,
     /// The counter does not belong to this program's domain: it is the machine's counter and the
     /// program is in a session, or a host's oscillator and the program is outside of sessions.
-    #[error("nothing counts by {0} where this program lives")]
+    #[error("this program's clock domain has no counter {0}")]
     Counter(PageCounter),
     /// The domain of this program cannot be determined.
     #[error("{0}")]
@@ -121,9 +121,9 @@ impl PageWriter {
     }
 
     /// Opens a page in a file, for containers and virtual machines that can access the file. An
-    /// existing page is taken over in place, so that its readers continue. A new page gets its name
-    /// when it is complete. The file is never truncated, because that would kill readers that have
-    /// it mapped with SIGBUS.
+    /// existing page is taken over in place, so that its readers continue. A new page gets its
+    /// name when it is complete. The file is never truncated, because that would kill readers that
+    /// have it mapped with SIGBUS.
     ///
     /// # Errors
     /// Fails with [`WriterError::Taken`] while another writer has the file.

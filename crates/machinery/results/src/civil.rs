@@ -195,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(ns in i64::MIN + 1..i64::MAX) {
+        fn written_dates_parse_to_the_same(ns in i64::MIN + 1..i64::MAX) {
             let at = Instant::from_ns(ns);
             prop_assert_eq!(parse_rfc3339(&format_rfc3339(at)), Ok(at));
         }

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_line_however_it_is_sampled() {
+    fn a_line_is_a_line_at_any_sampling() {
         let coarse = series(&[(0, 0.0), (1000, 10.0)]);
         let fine = series(&[(100, 1.0), (250, 2.5), (999, 9.99)]);
         let apart = deviation(&coarse, &fine).unwrap();

@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// use timeloom_results::DeviceWrite;
 /// let text = "grid.storage.1.kw: 12 → 30.5 (holding 0) by plc at 10.0.0.1";
 /// let write: DeviceWrite = text.parse().unwrap();
-/// assert_eq!((write.old, write.new, &*write.who), (Some(12.0), 30.5, "plc"));
+/// assert_eq!((write.old, write.new, &*write.writer), (Some(12.0), 30.5, "plc"));
 /// assert_eq!(write.to_string(), text);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub struct DeviceWrite {
     /// Table and address of the written register.
     pub register: String,
     /// Host that sent the request, with its program if the host has only one.
-    pub who: String,
+    pub writer: String,
     /// Source address of the request, without the port, which the kernel chooses anew in every run.
     pub from: String,
 }
@@ -44,7 +44,7 @@ impl fmt::Display for DeviceWrite {
         write!(
             f,
             " → {} ({}) by {} at {}",
-            self.new, self.register, self.who, self.from
+            self.new, self.register, self.writer, self.from
         )
     }
 }
@@ -62,13 +62,13 @@ impl FromStr for DeviceWrite {
             let (old, rest) = rest.split_once(" → ")?;
             let (new, rest) = rest.split_once(" (")?;
             let (register, rest) = rest.split_once(") by ")?;
-            let (who, from) = rest.rsplit_once(" at ")?;
+            let (writer, from) = rest.rsplit_once(" at ")?;
             Some(Self {
                 signal: signal.to_owned(),
                 old: old.parse().ok(),
                 new: new.parse().ok()?,
                 register: register.to_owned(),
-                who: who.to_owned(),
+                writer: writer.to_owned(),
                 from: from.to_owned(),
             })
         };

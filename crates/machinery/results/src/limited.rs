@@ -1,6 +1,6 @@
 //! Log with a size limit, because a program's output may be unbounded and the disk is not.
 //!
-//! When the limit is reached, a line in the log says so. Further bytes are counted and discarded.
+//! At the limit, a line in the log says so. Further bytes are counted and discarded.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -117,12 +117,12 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_kept_as_it_is() {
+    fn text_within_the_limit_is_kept_unchanged() {
         assert_eq!(written(8, &["one\n", "two\n"]), ("one\ntwo\n".into(), 0));
     }
 
     #[test]
-    fn what_does_not_fit_is_marked_once_and_counted() {
+    fn text_beyond_the_limit_is_marked_once_and_counted() {
         let marker = format!("{}\n", Marker(9));
         let pieces = ["one\n", "two\nthree\n", "four\n", "five\n"];
         let (text, out) = written(9, &pieces);

@@ -2,9 +2,9 @@
 
 use std::io::{self, BufRead, Read as _};
 
-/// Reads the rest of a line and appends it to `line`, which may hold its beginning. Returns true
-/// when the line is complete, including its newline. A line longer than any that Timeloom writes is
-/// split, so that a file without newlines does not fill the memory.
+/// Reads the rest of a line and appends it to `line`, which may hold its beginning. Returns
+/// true when the line is complete, including its newline. A line longer than any that Timeloom
+/// writes is split, so that a file without newlines does not fill the memory.
 pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     let left = LINE_BYTES.saturating_sub(line.len());
     reader.take(left as u64).read_until(b'\n', line)?;

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_writer_promises_is_refused() {
+    fn page_headers_beyond_the_limits_of_a_writer_are_refused() {
         let check = |header: Header| header.check(Compression::SNAPPY);
         let page = |uncompressed, compressed| Header {
             uncompressed,

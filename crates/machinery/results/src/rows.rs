@@ -120,8 +120,8 @@ table! {
     of;
     /// Interval of an attack, as a row of `labels.parquet`.
     ///
-    /// A row is written when the attack starts, with `end` at [`Instant::FAR_FUTURE`], and again
-    /// when it ends. Of the rows with the same start, target and attack, the last one counts.
+    /// A row is written when the attack starts, with `end` at [`Instant::FAR_FUTURE`], and
+    /// again when it ends. Of the rows with the same start, target and attack, the last one counts.
     /// Therefore even a run that is killed keeps the labels of its attacks.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct LabelRow {

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_run_has_is_past_any_threshold_and_none_without() {
+    fn signals_of_only_one_run_exceed_any_threshold() {
         let there = BTreeMap::from([("a.x".to_owned(), series(&[(0, 1.0)]))]);
         let signals = Signals {
             first: BTreeMap::new(),

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_acts_upon_is_shown() {
+    fn control_characters_are_shown_escaped() {
         assert!(matches!(visible("plain\ttext\nü √ 漢"), Cow::Borrowed(_)));
         // Sets a title, requests a reply, overwrites a line, uses an 8-bit CSI, and reverses the
         // writing.

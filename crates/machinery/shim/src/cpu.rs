@@ -130,8 +130,8 @@ pub(crate) fn waitid(args: [usize; 6]) -> isize {
 }
 
 /// Handles `setitimer(which, new, old)` for a timer of processor time. The kernel keeps the timer;
-/// its intervals are converted at the present rate. (An armed timer keeps its length in real time
-/// when the rate changes.)
+/// its intervals are converted at the present rate. (An armed timer keeps its length in real
+/// time when the rate changes.)
 pub(crate) fn setitimer(args: [usize; 6]) -> isize {
     let [which, new, old, ..] = args;
     if new != 0 && !readable(new, size_of::<IntervalTimer>()) {

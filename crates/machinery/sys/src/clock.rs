@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(
             second.step_since(&first, noise),
             None,
-            "nobody sets the clock"
+            "the clock is not set"
         );
         let before = CivilOffset {
             offset: Duration::from_ms(5),
@@ -228,7 +228,11 @@ mod tests {
         assert_eq!(after(Duration::from_ns(1_500), 40), None);
         assert_eq!(after(step, 40), Some(step));
         assert_eq!(after(-step, 40), Some(-step));
-        assert_eq!(after(step, 50_000), None, "a coarse reading accuses nobody");
+        assert_eq!(
+            after(step, 50_000),
+            None,
+            "a coarse reading is no evidence of a step"
+        );
     }
 
     #[test]
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says_of_its_clock_is_what_it_shows() {
+    fn the_state_of_the_kernels_clock_agrees_with_its_readings() {
         let before_ns = realtime_ns();
         let state = civil_state().expect("reading needs no right");
         // Without STA_NANO the kernel counts microseconds.

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_and_what_steers_a_loader_are_not_passed_on() {
+    fn secrets_and_loader_variables_are_not_passed_on() {
         for name in [
             "AWS_SECRET_ACCESS_KEY",
             "LD_PRELOAD",

@@ -104,7 +104,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn what_can_be_read_is_reported_by_its_number() {
+    fn readable_descriptors_are_reported_by_their_number() {
         let (one, mut into) = io::pipe().expect("a pipe");
         let (other, _open) = io::pipe().expect("a pipe");
         let mut epoll = Epoll::new(2).expect("epoll");

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_name_is_refused_before_the_kernel_is_asked() {
+    fn impossible_interface_names_are_refused_without_a_system_call() {
         for name in ["", "a-name-longer-than-any", "a\0b"] {
             let refused = Interface::named(name).expect_err("no name");
             assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{name:?}");

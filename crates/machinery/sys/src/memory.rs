@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_copied_and_what_is_not_does_no_harm() {
+    fn mapped_memory_is_copied_and_unmapped_memory_is_refused() {
         let there = [7u8; 24];
         let mut copy = [0; 24];
         assert!(copy_own(there.as_ptr() as u64, &mut copy).unwrap());

@@ -132,7 +132,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     #[test]
-    fn what_is_made_is_for_one_user_and_may_be_made_again() {
+    fn directories_are_for_one_user_and_may_be_made_again() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("a/b");
         assert!(check(&path).unwrap_err().is_absent());
@@ -168,7 +168,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         if !rustix::process::geteuid().is_root() {
             let roots = check(Path::new("/usr"));
-            assert!(roots.is_ok(), "root is trusted by everybody: {roots:?}");
+            assert!(roots.is_ok(), "every user trusts root: {roots:?}");
             return;
         }
         chown(scratch.path(), Some(65534), None).unwrap();

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_thread_was_it_is_again() {
+    fn a_thread_regains_its_scheduling_policy() {
         std::thread::spawn(|| {
             assert_eq!(policy(), Some(Policy::Ordinary));
             let before = current_timer_slack().expect("a number");

@@ -36,13 +36,13 @@ impl fmt::Display for SecretError {
             SecretFault::Unreadable(error) => write!(f, "{shown}: {error}"),
             SecretFault::Exposed(mode) => write!(
                 f,
-                "{shown} has mode {mode:03o}: others may read or write this secret; \
-                 `chmod 600 {shown}`, and draw a new key if somebody may have read it"
+                "{shown} has mode {mode:03o}: others may read or write this secret; `chmod 600 \
+                 {shown}`, and make a new key if another user may have read it"
             ),
             SecretFault::Foreign(owner) => write!(
                 f,
-                "{shown} belongs to user {owner}, who could change it; \
-                 `chown` it to the user who reads it here"
+                "{shown} belongs to user {owner}, who could change it; `chown` it to the user that \
+                 reads it here"
             ),
         }
     }

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_session_needs_is_there() {
+    fn requirements_of_a_session_are_met() {
         hand_calls_to_a_supervisor().unwrap();
         map_sealed_code().unwrap();
     }

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn malformed_messages_are_refused() {
         let long = vec![b' '; MOST_BYTES + 1];
         let none: [&[u8]; 6] = [
             b"",

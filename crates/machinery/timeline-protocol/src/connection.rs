@@ -25,7 +25,7 @@ pub struct Connection {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No daemon keeps a timeline of that name in that directory.
-    #[error("no daemon keeps this timeline: {0}")]
+    #[error("no daemon maintains this timeline: {0}")]
     NoDaemon(io::Error),
     /// The connection broke.
     #[error("the connection to the daemon broke: {0}")]

@@ -186,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_decodes_to_the_last_bit(sync in fed_sync()) {
+        fn encoded_syncs_decode_to_the_last_bit(sync in fed_sync()) {
             let datagram = sync.encode();
             prop_assert!(datagram.len() <= MOST_FEED_BYTES);
             prop_assert_eq!(FedSync::decode(&datagram), Ok(sync));

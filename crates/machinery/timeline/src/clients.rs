@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_his_share_loses_his_oldest_that_is_idle() {
+    fn a_client_at_its_share_loses_its_oldest_idle_connection() {
         let clients = Clients {
             most: 8,
             own: u32::MAX,
@@ -237,7 +237,7 @@ mod tests {
         assert!(ended(&two.socket), "the oldest without a binding goes");
         assert!(!ended(&three.socket));
         three.bound.store(true, SeqCst);
-        assert!(clients.admit(four).is_none(), "nobody gives way");
+        assert!(clients.admit(four).is_none(), "no connection gives way");
         drop(one);
         let (five, _e) = connection();
         assert!(clients.admit(five).is_some(), "there is room again");
@@ -291,6 +291,6 @@ mod tests {
         for user in [100, 101, 102, 103, 104, 105] {
             assert_eq!(of(&held, user), 4, "user {user}");
         }
-        assert_eq!(of(&held, OWNER), 8, "nobody takes what is the owner's");
+        assert_eq!(of(&held, OWNER), 8, "no user takes the owner's share");
     }
 }

@@ -357,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_says_what_flags_say() {
+    fn a_file_and_flags_give_the_same_source() {
         let config: DaemonConfig = r#"
             [[timeline]]
             name = "plant"

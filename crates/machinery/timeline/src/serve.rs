@@ -50,7 +50,7 @@ pub enum ServeError {
     #[error("{0}")]
     Config(BadConfig),
     /// Another daemon keeps this timeline in this directory.
-    #[error("another daemon keeps the timeline {name} in {directory}")]
+    #[error("another daemon maintains the timeline {name} in {directory}")]
     Taken {
         /// Name of the timeline.
         name: TimelineName,

@@ -40,7 +40,7 @@ fn a_name_is_no_part_of_a_longer_one() {
 }
 
 #[test]
-fn a_process_is_found_until_it_ends_and_nobody_elses_is() {
+fn only_the_own_process_is_found_until_it_ends() {
     let (own, other) = (Traces::of(&unique("own")), Traces::of(&unique("other")));
     let child = start(&own, &["sleep", "1000"]);
     testing_eventually(|| own.processes() == [child.id() as i32]);
@@ -55,7 +55,7 @@ fn testing_eventually(is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn what_is_in_its_directories_is_found() {
+fn leftovers_in_its_directories_are_found() {
     let place = tempfile::tempdir().expect("a directory");
     let other = tempfile::tempdir().expect("a directory");
     let traces = Traces::of(&unique("files")).at(place.path());
@@ -79,7 +79,7 @@ fn what_is_in_its_directories_is_found() {
 }
 
 #[test]
-fn what_has_a_sessions_name_is_found() {
+fn leftovers_with_a_sessions_name_are_found() {
     let (own, second) = (unique("named"), unique("second"));
     let mut traces = Traces::of(&own);
     traces.also_of(&second);
@@ -102,7 +102,7 @@ fn what_has_a_sessions_name_is_found() {
 }
 
 #[test]
-fn a_network_is_found_while_anybody_holds_it() {
+fn a_network_is_found_while_a_descriptor_holds_it() {
     timeloom_testing::need_root();
     let mut traces = Traces::of(&unique("network"));
     let child = start(&traces, &["unshare", "--net", "sleep", "1000"]);

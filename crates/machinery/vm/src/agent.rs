@@ -76,7 +76,7 @@ impl Agent {
         let refused = |refusal: Refusal| io::Error::other(refusal.to_string());
         let opened = Region::open(&region).map_err(refused)?;
         if opened.has_clock() && clock.is_none() {
-            let what = "the clock page of the host is not there, which belongs to its timelines";
+            let what = "the clock page that the host's timelines use is missing";
             return Err(io::Error::new(io::ErrorKind::NotFound, what));
         }
         let names: Result<Vec<TimelineName>, _> = opened

@@ -45,7 +45,8 @@ fn memory_under(devices: &Path, is_wanted: impl Fn(&File) -> bool) -> io::Result
             }
         }
     }
-    let what = "no PCI device 1af4:1110 has what belongs to timelines: is the machine started with the arguments of `timeloom vm`?";
+    let what = "no PCI device 1af4:1110 has a region of timelines (was the machine started with \
+                the arguments of `timeloom vm`?)";
     Err(io::Error::new(io::ErrorKind::NotFound, what))
 }
 

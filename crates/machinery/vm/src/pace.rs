@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_had_his_share_waits_for_the_next_window() {
+    fn a_guest_at_its_limit_waits_for_the_next_window() {
         let now = Instant::now();
         let mut pace = Pace::new(now);
         assert_eq!(pace.take(now, 1000, MOST_REQUESTS - 1), Duration::ZERO);

@@ -279,7 +279,7 @@ mod tests {
         /// Encoding a decoded datagram restores its bytes: no message has two encodings, and no
         /// byte is ignored.
         #[test]
-        fn whatever_is_read_is_written_the_same_way(bytes in bytes()) {
+        fn a_decoded_datagram_encodes_to_the_same_bytes(bytes in bytes()) {
             if let Some(datagram) = Datagram::from_bytes(&bytes) {
                 prop_assert_eq!(datagram.to_bytes().to_vec(), bytes);
             }

@@ -423,7 +423,7 @@ fn all_get_it_with(
 /// New records go to all hosts in one datagram; to a host that did not receive it, the record is
 /// sent again separately.
 #[test]
-fn one_datagram_to_all_does_what_one_to_each_does() {
+fn one_datagram_to_all_replaces_one_to_each() {
     let to_all = Settings {
         to_all: true,
         ..settings()
@@ -437,7 +437,7 @@ fn one_datagram_to_all_does_what_one_to_each_does() {
 }
 
 #[test]
-fn sixty_four_hosts_agree_whatever_is_lost() {
+fn sixty_four_hosts_agree_despite_losses() {
     for (seed, loss) in [(1, 0.0), (2, 0.05), (3, 0.2)] {
         let pauses = all_get_it(64, 1, seed, bad(loss), Mode::Immediate);
         assert!(pauses > 1, "{pauses}");
@@ -509,7 +509,7 @@ fn releasing() -> Settings {
 }
 
 #[test]
-fn what_a_dead_host_held_is_released_within_a_second() {
+fn the_hold_of_a_dead_host_is_released_within_a_second() {
     let mut world = World::new(4, 11, bad(0.05), releasing());
     assert!(world.run(Duration::from_s(60), World::all_run));
     world.hosts[1].requests = 1;

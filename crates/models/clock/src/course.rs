@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_host_stays_behind_by_what_it_missed() {
+    fn a_held_host_stays_behind_by_the_length_of_the_hold() {
         let mut course = Course::default();
         assert_eq!(course.behind(at_ms(50)), Duration::ZERO);
         course.hold(at_ms(100));
@@ -185,7 +185,7 @@ mod tests {
 
     /// The host's time stops at its end to the nanosecond, even if the caller notices the end late.
     #[test]
-    fn it_goes_no_further_than_its_end() {
+    fn own_time_goes_no_further_than_its_end() {
         let mut course = Course::default();
         assert!(course.dilate(at_ms(0), 0.3));
         assert!(!course.end_at(at_ms(3), lived_ms(10)), "it is there");

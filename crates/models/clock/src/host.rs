@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_stands_for_one_restless_crystal_however_often_it_is_looked_at() {
+    fn a_seed_defines_one_wander_for_any_number_of_readings() {
         let crystal = Crystal {
             frequency: RateError::from_ppb(-20_000),
             drift_per_day: RateError::from_ppb(100),
@@ -394,7 +394,7 @@ mod tests {
     /// With an oscillator that has an error, the time lost in frequency changes is added to that
     /// error.
     #[test]
-    fn a_host_that_counts_cycles_is_behind_its_crystal_by_what_changes_hide() {
+    fn a_host_that_counts_cycles_lags_its_oscillator_by_the_hidden_time() {
         use crate::counter::FrequencySource;
         let crystal = Crystal {
             frequency: RateError::from_ppb(50_000),
@@ -432,7 +432,7 @@ mod tests {
     /// The page that readers map is always rewritten too late: no reader sees the clock go back,
     /// and in the end the clock has the value that it would have had without the delay.
     #[test]
-    fn a_clock_whose_changes_are_noticed_late_gives_back_what_readers_saw() {
+    fn a_clock_whose_changes_are_noticed_late_gives_back_its_excess() {
         use crate::counter::FrequencySource;
         let trace = "0 s 800 MHz\n1 s 400 MHz\n2 s 800 MHz".parse();
         let mut options = options(Crystal::default());

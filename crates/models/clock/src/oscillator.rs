@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_keeps_its_promise_and_is_not_still() {
+    fn an_oscillator_wanders_within_its_stated_bounds() {
         let spec = OscillatorSpec {
             max_error: RateError::from_ppb(20_000),
             stability: Some(Stability {

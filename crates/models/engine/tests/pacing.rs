@@ -121,7 +121,7 @@ fn an_idle_machine_is_trusted() {
 }
 
 #[test]
-fn who_goes_ahead_stops_at_news_and_at_the_limit() {
+fn running_ahead_stops_at_output_and_at_the_limit() {
     let reference = {
         let mut engine = dice::<Wheel>(3, 10);
         engine.run_until(virt(40), u64::MAX);

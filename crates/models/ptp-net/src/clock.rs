@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_drifts_is_steered_and_stamps_with_its_resolution() {
+    fn a_clock_drifts_is_steered_and_stamps_with_its_resolution() {
         let at = |ms: i64| Instant::ZERO + Duration::from_ms(ms);
         let mut clock = NodeClock::new(&ClockOptions {
             crystal: Crystal {

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_extends_what_is_known_and_must_not_contradict_it() {
+    fn a_file_extends_the_built_in_table_and_must_not_contradict_it() {
         let lines = |changes: &[(i64, i16)], expires: i64| {
             let mut text = format!("# text\n#$\t3960835200\n#@\t{expires}\n#\n");
             for (at, offset_s) in changes {

@@ -118,7 +118,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn reads_what_people_write() {
+    fn lengths_with_units_are_parsed() {
         for (text, ns) in [
             ("10 ms", 10_000_000),
             ("22.5s", 22_500_000_000),
@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(ns in any::<i64>()) {
+        fn written_lengths_parse_to_the_same(ns in any::<i64>()) {
             let length = Duration::from_ns(ns);
             prop_assert_eq!(length.to_string().parse::<Duration>().unwrap(), length);
         }

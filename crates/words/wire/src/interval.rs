@@ -185,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_displayed_parses_to_the_same(scaled in any::<i64>()) {
+        fn displayed_intervals_parse_to_the_same(scaled in any::<i64>()) {
             let interval = TimeInterval(scaled);
             prop_assert_eq!(interval.to_string().parse(), Ok(interval));
         }

@@ -222,7 +222,7 @@ fn a_c_program_holds_a_testbed_until_it_has_solved_or_dies() {
 
 /// If a hold fails, the program must get an error number and a message.
 #[test]
-fn a_c_program_is_told_why_it_may_not_hold() {
+fn a_c_program_receives_the_reason_for_a_refused_hold() {
     let directory = tempfile::tempdir().unwrap();
     let source = root().join("examples/hold/solve.c");
     let program = compile("cc", &["-std=c11"], &source, directory.path());

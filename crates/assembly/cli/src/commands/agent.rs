@@ -241,8 +241,8 @@ impl Agent {
         let uncertainty = timeline.read().uncertainty;
         if uncertainty >= UNSYNCHRONISED {
             eprintln!(
-                "timeloom: this machine's civil time may be wrong by {uncertainty}, as its kernel \
-                 says: every pause lies that far ahead and is as slow to end; run chrony or PTP"
+                "timeloom: the kernel states an error of up to {uncertainty} for this machine's \
+                 civil time, so each pause begins and ends that much later (run chrony or PTP)"
             );
         }
         let key = self.key_of(Key::from_hex)?;
@@ -265,8 +265,8 @@ impl Agent {
         // A machine that joins later must not test its pins, because that would stop all others.
         if !self.join && !prove(&pins, self.patience_of_wire.stuck()).map_err(failed)? {
             eprintln!(
-                "timeloom: the wire at {names} is high already: whether this output moves it \
-                 is not known"
+                "timeloom: the wire at {names} is already high, so it is unknown if this output \
+                 drives it"
             );
         }
         Ok(Some(pins))
@@ -314,7 +314,7 @@ impl Agent {
     /// Reads the key file; `read` parses its content.
     fn key_of<T>(&self, read: impl FnOnce(&str) -> Option<T>) -> Result<T, Failure> {
         let file = self.key_file.as_ref().ok_or_else(|| {
-            Failure::usage("--listen needs --key-file: whose datagrams are to be believed")
+            Failure::usage("--listen needs --key-file: datagrams without that key are ignored")
         })?;
         read_key(file, read).map_err(Failure::usage)
     }

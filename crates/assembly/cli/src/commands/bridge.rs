@@ -91,8 +91,8 @@ impl Python {
             .map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
         if !has.success() {
             return Err(Failure::usage(format!(
-                "{shown} has no package `{package}`; say --python, or in Timeloom's sources \
-                 `make .venv-bridges/ready`"
+                "{shown} has no package `{package}`; give --python, or run `make \
+                 .venv-bridges/ready` in Timeloom's sources"
             )));
         }
         let here = std::env::current_dir().map_err(Failure::run)?;

@@ -100,7 +100,9 @@ fn to_text(found: &Compared) -> String {
     };
     lines.push(match &found.difference.difference {
         Some(difference) => format!("they differ, first in {}", shown(difference)),
-        None => "they agree in every signal and event, and in when every line was printed".into(),
+        None => {
+            "they agree in every signal and event, and in the time of every printed line".into()
+        }
     });
     match found.past().count() {
         0 => {}

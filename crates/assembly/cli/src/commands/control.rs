@@ -32,7 +32,7 @@ impl Target {
 
 /// Hosts to which a request applies.
 #[derive(Args)]
-struct Whom {
+struct Recipients {
     /// Only this host of the session, by its own time, while the others continue; several are
     /// separated by commas, or given again
     #[arg(long = "host", value_name = "NAME", value_delimiter = ',')]
@@ -41,7 +41,7 @@ struct Whom {
     target: Target,
 }
 
-impl Whom {
+impl Recipients {
     /// Sends the request `all` for the whole session, or `hosts` for the named hosts.
     fn send(self, all: &Request, hosts: HostRequest) -> Result<ExitCode, Failure> {
         if self.hosts.is_empty() {
@@ -62,12 +62,12 @@ impl Whom {
 #[command(after_help = "Example: timeloom pause --host plc1,plc2")]
 pub(crate) struct Pause {
     #[command(flatten)]
-    whom: Whom,
+    recipients: Recipients,
 }
 
 impl Pause {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        self.whom.send(&Request::Pause, HostRequest::Pause)
+        self.recipients.send(&Request::Pause, HostRequest::Pause)
     }
 }
 
@@ -76,12 +76,12 @@ impl Pause {
 #[command(after_help = "Example: timeloom resume --name plc")]
 pub(crate) struct Resume {
     #[command(flatten)]
-    whom: Whom,
+    recipients: Recipients,
 }
 
 impl Resume {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        self.whom.send(&Request::Resume, HostRequest::Resume)
+        self.recipients.send(&Request::Resume, HostRequest::Resume)
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) struct Dilate {
     #[arg(allow_negative_numbers = true, value_parser = parse_factor)]
     factor: f64,
     #[command(flatten)]
-    whom: Whom,
+    recipients: Recipients,
 }
 
 impl Dilate {
@@ -150,7 +150,7 @@ impl Dilate {
             // A single host cannot skip: the session refuses zero as an impossible factor.
             factor => HostRequest::Dilate { factor },
         };
-        self.whom.send(&Request::dilate(self.factor), hosts)
+        self.recipients.send(&Request::dilate(self.factor), hosts)
     }
 }
 
@@ -170,13 +170,13 @@ pub(crate) struct Step {
     #[arg(value_name = "SPAN", allow_hyphen_values = true, value_parser = parse_span)]
     span: Duration,
     #[command(flatten)]
-    whom: Whom,
+    recipients: Recipients,
 }
 
 impl Step {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let span_ns = self.span.as_ns();
-        self.whom
+        self.recipients
             .send(&Request::Step { span_ns }, HostRequest::Step { span_ns })
     }
 }
@@ -192,14 +192,14 @@ pub(crate) struct RunUntil {
     #[arg(value_name = "INSTANT", allow_hyphen_values = true, value_parser = parse_instant)]
     instant: When,
     #[command(flatten)]
-    whom: Whom,
+    recipients: Recipients,
 }
 
 impl RunUntil {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let When { at, relative } = self.instant;
         let at_ns = at.as_ns();
-        self.whom.send(
+        self.recipients.send(
             &Request::RunUntil { at_ns, relative },
             HostRequest::RunUntil { at_ns, relative },
         )
@@ -332,7 +332,7 @@ fn print(status: &StatusText, json: bool) {
         let next = match standing.next_deadline_ns {
             _ if standing.ended => "the session has ended".to_owned(),
             Some(ns) => format!("the next deadline is at {}", Duration::from_ns(ns)),
-            None => "all wait for others".to_owned(),
+            None => "all programs wait for data".to_owned(),
         };
         say!("  {} grants so far; {next}", standing.grants);
     }
@@ -354,10 +354,10 @@ fn print(status: &StatusText, json: bool) {
         let after_us = after_ns as f64 / 1e3;
         match status.paused {
             true => say!(
-                "  the clock stopped at {}; all processes stood {after_us:.0} µs later",
+                "  the clock stopped at {}; all processes were stopped {after_us:.0} µs later",
                 Duration::from_ns(status.virtual_ns),
             ),
-            false => say!("  all processes stood {after_us:.0} µs after their clock"),
+            false => say!("  all processes were stopped {after_us:.0} µs after their clock"),
         }
     }
 }

@@ -19,9 +19,9 @@ use timeloom_guest::{
 use timeloom_sys::command::{Signal, ignore};
 use timeloom_time::{Duration, Instant, Utc};
 
+use super::identity::Identity;
 use super::inside;
 use super::terminal::Terminal;
-use super::who::Who;
 
 /// Run a program under a virtual clock
 ///
@@ -74,7 +74,7 @@ pub(crate) struct Exec {
     #[arg(long, value_enum, default_value_t = FilesChoice::Machine, value_name = "WHOSE")]
     file_times: FilesChoice,
     #[command(flatten)]
-    who: Who,
+    identity: Identity,
     /// Set a variable of the program or, without a value, pass on the caller's. A program of
     /// another user otherwise inherits only the usual ones (PATH, LANG, LC_*, TZ, TERM). May be
     /// given several times
@@ -137,7 +137,12 @@ pub(super) enum FilesChoice {
 impl Exec {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if self.host.is_some() {
-            return inside::run(self.host, self.name.as_deref(), &self.command, &self.who);
+            return inside::run(
+                self.host,
+                self.name.as_deref(),
+                &self.command,
+                &self.identity,
+            );
         }
         let quiet = self.quiet;
         let (dilation, skip, paused) = match self.dilate {
@@ -149,7 +154,7 @@ impl Exec {
             TscChoice::Native => Tsc::Native,
             TscChoice::Emulate => Tsc::Emulate,
         };
-        let rights = self.who.rights()?;
+        let rights = self.identity.rights()?;
         let session = Arc::new(Session::new(SessionOptions {
             name: self
                 .name
@@ -372,7 +377,7 @@ fn report_leaks(session: &Session, tsc: Tsc) {
     };
     eprintln!("timeloom: {} real-time paths used{unseen}", leaks.len());
     if let Some(reason) = session.machine_files() {
-        eprintln!("  whoever reads them: {reason}");
+        eprintln!("  readers of time files: {reason}");
     }
     for leak in leaks {
         eprintln!(

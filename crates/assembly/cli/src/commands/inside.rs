@@ -10,8 +10,8 @@ use clap::Args;
 use timeloom_exit::Failure;
 use timeloom_guest::{Entry, enter};
 
+use super::identity::Identity;
 use super::terminal::Terminal;
-use super::who::Who;
 
 /// Open a shell on a host of a running session
 ///
@@ -29,7 +29,7 @@ pub(crate) struct Shell {
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
-    who: Who,
+    identity: Identity,
 }
 
 impl Shell {
@@ -39,7 +39,12 @@ impl Shell {
             true => "/bin/sh".to_owned(),
             false => shell,
         };
-        run(self.host, self.name.as_deref(), &[shell.into()], &self.who)
+        run(
+            self.host,
+            self.name.as_deref(),
+            &[shell.into()],
+            &self.identity,
+        )
     }
 }
 
@@ -48,7 +53,7 @@ pub(crate) fn run(
     host: Option<String>,
     session: Option<&str>,
     command: &[OsString],
-    who: &Who,
+    identity: &Identity,
 ) -> Result<ExitCode, Failure> {
     let directory = std::env::current_dir()
         .map_err(|error| Failure::run(format!("finding the working directory: {error}")))?;
@@ -65,8 +70,12 @@ pub(crate) fn run(
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect(),
         terminal: is_interactive,
-        user: who.user.as_ref().map(ToString::to_string),
-        capabilities: who.capability.iter().map(ToString::to_string).collect(),
+        user: identity.user.as_ref().map(ToString::to_string),
+        capabilities: identity
+            .capability
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
     };
     let status = if is_interactive {
         let terminal = Terminal::open()

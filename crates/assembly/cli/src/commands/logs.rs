@@ -108,7 +108,7 @@ impl Which {
                     session: Some(status.name),
                 }),
                 None => Err(Failure::usage(format!(
-                    "session `{}` is no run: what it prints is shown where it was started",
+                    "session `{}` is not a run: its output is in the terminal that started it",
                     status.name
                 ))),
             },
@@ -118,7 +118,7 @@ impl Which {
             }) if running.is_empty() => newest(Path::new("runs"))
                 .map(|run| Self { run, session: None })
                 .ok_or_else(|| {
-                    Failure::usage("no run is going on, and runs/ has none; say --run DIR")
+                    Failure::usage("no run is in progress, and runs/ contains none; give --run DIR")
                 }),
             Err(error) => Err(error.into()),
         }

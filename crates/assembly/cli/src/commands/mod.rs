@@ -15,6 +15,7 @@ mod doctor;
 mod engine;
 mod exec;
 mod hold;
+mod identity;
 mod inside;
 mod interruption;
 mod logs;
@@ -31,7 +32,6 @@ mod table;
 mod terminal;
 mod timeline;
 mod vm;
-mod who;
 
 use sibling::{Sibling, Words};
 

@@ -108,7 +108,7 @@ fn refuse_if_used(directory: &Path) -> Result<(), Failure> {
     match first {
         None => Ok(()),
         Some(_) => Err(Failure::usage(format!(
-            "{} exists and is not empty; say a directory that is not there yet",
+            "{} exists and is not empty; name a directory that does not exist yet",
             directory.display()
         ))),
     }

@@ -63,7 +63,7 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let mut sets = self.sets;
-        sets.extend(self.file_times.map(|whose| match whose {
+        sets.extend(self.file_times.map(|source| match source {
             FilesChoice::Machine => "time.files=\"machine\"".to_owned(),
             FilesChoice::Virtual => "time.files=\"virtual\"".to_owned(),
         }));
@@ -168,12 +168,12 @@ fn verdict(first: &Made, second: &Made) -> Result<(String, serde_json::Value, u8
     text += &match &compared.difference {
         Some(difference) => format!("the runs DIFFER, first in {}", shown(difference)),
         None if finished => {
-            "the runs agree in every signal and event, and in when every line was printed".into()
+            "the runs agree in every signal and event, and in the time of every printed line".into()
         }
         None => "the second run was stopped; so far the runs agree".to_owned(),
     };
     if let Some(difference) = &compared.text {
-        text += &format!("\nwhat was printed differs first in {}", shown(difference));
+        text += &format!("\nthe printed text differs first in {}", shown(difference));
     }
     let json = serde_json::json!({
         "reproduces": reproduces,

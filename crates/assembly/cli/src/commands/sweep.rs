@@ -67,8 +67,8 @@ impl Sweep {
         let stepped = |plan: &&Plan| plan.time.mode == Mode::Stepped;
         if plans.iter().find(stepped).is_some() {
             return Err(Failure::usage(
-                "runs in time mode `stepped` wait for somebody who grants them time, and \
-                 cannot be swept; `--set time.mode=skip` or `virtual` can",
+                "runs in time mode `stepped` wait for a granter, and cannot be swept; `--set \
+                 time.mode=skip` or `virtual` can",
             ));
         }
         let name = plans
@@ -105,7 +105,7 @@ impl Sweep {
             say!("{}", to_text(&swept));
         }
         if interrupted.load(Ordering::Relaxed) {
-            eprintln!("timeloom: stopped; the same command goes on from here");
+            eprintln!("timeloom: stopped; the same command continues from here");
         }
         Ok(ExitCode::from(code(&swept.rows)))
     }
@@ -169,7 +169,7 @@ fn to_text(swept: &Swept) -> String {
         ));
     }
     if swept.kept > 0 {
-        parts.push(format!("{} runs were there already", swept.kept));
+        parts.push(format!("{} runs already existed", swept.kept));
     }
     parts.push(format!(
         "table: {}\npage:  {}",

@@ -172,7 +172,7 @@ impl List {
         }
         say!("{}: {}", seen.name, quality(&seen.stamp));
         let Some(daemon) = &seen.daemon else {
-            say!("  no daemon keeps it");
+            say!("  no daemon maintains it");
             return;
         };
         say!(
@@ -286,13 +286,13 @@ fn reasons(directory: &Directory, name: &TimelineName) -> Vec<String> {
         return Vec::new();
     };
     let Some(daemon) = seen.daemon else {
-        return vec![format!("no daemon keeps {name}")];
+        return vec![format!("no daemon maintains {name}")];
     };
     let mute = daemon.sources.iter().filter(|source| source.answered == 0);
     let refusals = mute.filter_map(|source| {
         let last = source.last_refusal.as_deref()?;
         Some(format!(
-            "the source {} has answered nothing yet: {last}",
+            "the source {} has not answered yet: {last}",
             source.source
         ))
     });

@@ -79,7 +79,8 @@ impl TimelineChoice {
 fn warn_of(relay: &Relay, counter: &SharedCounter) {
     if relay.clock().is_none() && counter.of_pages() == PageCounter::HostRaw {
         eprintln!(
-            "timeloom: without the right to open what is mapped (CAP_CHECKPOINT_RESTORE) the machine learns some milliseconds late when this host alone is paused or slowed"
+            "timeloom: without CAP_CHECKPOINT_RESTORE, the virtual machine notices a pause or \
+             dilation of this host alone some milliseconds late"
         );
     }
 }
@@ -115,9 +116,11 @@ impl Run {
         let pair = || UnixStream::pair().map_err(failed("making a channel"));
         let ((ours, port), (watched, told)) = (pair()?, pair()?);
         let region = relay.region().try_clone_to_owned();
-        let region = region.map_err(failed("handing the region on"))?;
+        let region = region.map_err(failed("passing the region to the emulator"))?;
         let clock = relay.clock().map(|clock| clock.try_clone_to_owned());
-        let clock = clock.transpose().map_err(failed("handing the clock on"))?;
+        let clock = clock
+            .transpose()
+            .map_err(failed("passing the clock to the emulator"))?;
         let path = |fd: &OwnedFd| format!("/proc/self/fd/{}", fd.as_raw_fd());
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).args(qemu::arguments(

@@ -1,6 +1,6 @@
-"""Opens a valve that belongs to somebody else, fifty times a second.
+"""Opens a valve of another operator, fifty times a second.
 
-Modbus/TCP asks nobody who he is: whoever reaches the device may write its registers.
+Modbus/TCP has no authentication: any client that reaches the device may write its registers.
 """
 
 import socket

@@ -272,7 +272,7 @@ fn agents_speak_to_all_at_once() {
 /// A group must be an IPv4 multicast address, and a wire needs an existing chip. Both mistakes must
 /// be reported.
 #[test]
-fn what_cannot_join_machines_is_said() {
+fn invalid_groups_and_missing_gpio_chips_are_reported() {
     let scratch = crate::support::Scratch::new("no-line");
     let key = scratch.text("key");
     scratch.write_key("key", &"0123456789abcdef".repeat(4));

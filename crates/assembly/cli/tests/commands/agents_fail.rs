@@ -41,7 +41,7 @@ fn a_link_that_breaks_between_two_of_three_stops_all_and_is_named() {
 
 /// A machine that is cut off must stop. The others are more than half, and must continue.
 #[test]
-fn who_is_cut_off_stops_and_the_others_go_on() {
+fn a_machine_that_is_cut_off_stops_and_the_others_continue() {
     let machines = Machines::new("minority", 3);
     let mut agents = machines.agents(3, &["--patience", "3s", "--on-silence", "release"]);
     machines.ip(0, "link set h3 down");

@@ -78,7 +78,7 @@ fn without_a_daemon_the_clock_drifts_and_the_checks_fail() {
 /// A machine is suspended for twenty seconds without a notification. Its clock must be behind by
 /// exactly that time, and its chronyd must measure the difference and slew.
 #[test]
-fn chronyd_finds_out_for_how_long_its_host_was_suspended() {
+fn chronyd_measures_the_suspension_of_its_host() {
     let directory = std::env::temp_dir().join(format!("timeloom-suspend-{}", std::process::id()));
     let mut run = command(&directory)
         .args(["--set", "time.duration=700 s"])

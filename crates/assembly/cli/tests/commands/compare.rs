@@ -60,7 +60,7 @@ fn a_threshold_decides_the_exit_code() {
 }
 
 #[test]
-fn table_and_page_say_how_far_they_are_apart_and_where_first() {
+fn table_and_page_state_the_difference_and_its_first_instant() {
     let scratch = Scratch::new("compare-table");
     let [a, b] = two(&scratch);
     let ended = timeloom(&["compare", &a, &b, "--threshold", "0.1"]);

@@ -84,7 +84,7 @@ fn people_get_a_line_for_each_and_a_verdict() {
 /// `ip netns exec` gives a program a `/sys` of its own without a cgroup mount. The fix that
 /// `doctor` suggests must work there.
 #[test]
-fn where_cgroups_are_not_mounted_the_fix_helps() {
+fn the_suggested_fix_works_without_a_cgroup_mount() {
     let doctor = |prepare: &str| {
         let script = format!(
             "umount -l /sys && mount -t sysfs lab /sys && {prepare} exec {} doctor --json",

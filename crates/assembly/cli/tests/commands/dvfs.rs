@@ -12,7 +12,7 @@ use crate::support::passed;
 use timeloom_results::RunDirectory;
 
 #[test]
-fn a_clock_made_of_cycles_increases_over_changes_and_is_behind_by_what_it_says() {
+fn a_clock_made_of_cycles_increases_over_changes_and_lags_as_reported() {
     let directory = std::env::temp_dir().join(format!("timeloom-dvfs-{}", std::process::id()));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
@@ -175,7 +175,7 @@ fn a_machine_that_tells_no_frequency_is_refused_where_it_is_named() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{text}");
     for part in [
-        "this machine does not tell what its processor runs at",
+        "this machine does not report the frequency of its processor",
         "scaling_cur_freq",
         "take a `governor`",
         "scenario.toml:",
@@ -191,5 +191,5 @@ fn a_machine_that_tells_no_frequency_is_refused_where_it_is_named() {
     );
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.contains("another in each run"), "{text}");
+    assert!(text.contains("differs in each run"), "{text}");
 }

@@ -95,7 +95,11 @@ fn a_host_is_paused_stepped_and_let_go_while_the_run_goes_on() {
     let named = answer["hosts"].as_array().into_iter().flatten();
     let named: Vec<&Value> = named.map(|host| &host["name"]).collect();
     assert_eq!(named, ["alice"], "{answer}");
-    refused(&name, &["step", "1ms", "--host", "alice"], "session stands");
+    refused(
+        &name,
+        &["step", "1ms", "--host", "alice"],
+        "session is paused",
+    );
     ask(&name, &["resume"]);
     assert_eq!(host(&ask(&name, &["query"]), "alice")["paused"], true);
 
@@ -141,6 +145,6 @@ fn a_host_is_paused_stepped_and_let_go_while_the_run_goes_on() {
     assert_eq!(at.as_ns(), 60_000_000_000, "as it was at the end");
     assert!(behind_s > behind_ns as f64 / 1e9, "{behind_s}");
     let report = fs::read_to_string(directory.join("report.html")).expect("its report");
-    assert!(report.contains("paused or dilated are behind"));
+    assert!(report.contains("Lag of hosts that were paused or dilated"));
     fs::remove_dir_all(&directory).expect("its results");
 }

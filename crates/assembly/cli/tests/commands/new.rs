@@ -5,7 +5,7 @@ use timeloom_testing::need_root;
 use crate::support::{Scratch, timeloom};
 
 #[test]
-fn what_new_makes_runs_as_it_is() {
+fn scenarios_created_by_new_run_unchanged() {
     need_root();
     let scratch = Scratch::new("new");
     for (kind, duration, check) in [
@@ -61,7 +61,7 @@ fn new_writes_over_nothing() {
 }
 
 #[test]
-fn shells_complete_what_there_is() {
+fn completion_scripts_contain_the_commands_and_options() {
     for (shell, words) in [
         ("bash", ["complete -F _timeloom", "--dilate", "run-until"]),
         ("zsh", ["#compdef timeloom", "--dilate", "run-until"]),

@@ -23,7 +23,7 @@ fn a_reader_that_leaves_is_no_panic() {
 }
 
 #[test]
-fn what_cannot_be_written_is_said() {
+fn a_failed_write_to_standard_output_is_reported() {
     let full = std::fs::File::create("/dev/full").unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
         .arg("schema")

@@ -265,7 +265,7 @@ fn ordered(instants: impl Iterator<Item = i64>) {
 /// If a program fails, its name, agent and host must be reported, and all must stop. The agents
 /// must then run the next scenario.
 #[test]
-fn who_fails_on_an_agent_is_named_and_all_stop() {
+fn a_program_that_fails_on_an_agent_is_named_and_all_stop() {
     let machines = Machines::new("failing", 2);
     let agents = machines.serving(2);
     let scenario = machines.scenario(
@@ -336,7 +336,7 @@ fn an_agent_that_dies_stops_the_run_and_is_named() {
 /// Agents must report their capabilities, even while one runs a share. The message must name an
 /// agent that is absent. New messages of a run can be multicast.
 #[test]
-fn agents_say_what_they_can_do_and_speak_to_all_at_once() {
+fn agents_report_their_capabilities_and_multicast_messages() {
     let machines = Machines::new("asked", 2);
     let mut agents = machines.serving(2);
     let scenario = machines.scenario("");
@@ -395,7 +395,7 @@ fn an_agent_without_its_pins_says_so() {
 
 /// A peer without the key must receive nothing, and must not be able to write anything.
 #[test]
-fn who_has_another_key_is_turned_away() {
+fn a_peer_with_another_key_is_turned_away() {
     let machines = Machines::new("key", 1);
     let agents = machines.serving(1);
     let scenario = machines.scenario("");

@@ -187,7 +187,7 @@ fn engines_on_two_agents_run_one_simulated_network() {
 
 /// An engine must stop waiting for the engine of an agent that failed before it created one.
 #[test]
-fn an_agent_that_fails_before_it_has_an_engine_keeps_nobody_waiting() {
+fn no_engine_waits_for_an_agent_that_failed_before_it_had_one() {
     let machines = Machines::new("enginefails", 2);
     let agents = machines.serving(2);
     let scenario = scenario(&machines);

@@ -162,7 +162,7 @@ fn a_laboratory_is_attacked_while_it_runs() {
     };
     // Before the clocks are synchronised, there is no Follow_Up that can be attacked.
     eventually("a Follow_Up", || attack("strip")["attacked"] != 0);
-    wait_for("somebody who notices", || {
+    wait_for("a clock that notices it", || {
         let told = attack("correction");
         let noticed = told["violations"].to_string();
         let is_attacked = told["attacked"].as_u64() > Some(0);

@@ -77,7 +77,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn real_programs_use_what_a_simulated_host_serves() {
+fn real_programs_use_the_services_of_a_simulated_host() {
     let base = std::env::temp_dir().join(format!("timeloom-served-{}", std::process::id()));
     fs::create_dir_all(&base).unwrap();
     let file = base.join("served.toml");

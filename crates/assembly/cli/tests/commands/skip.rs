@@ -91,7 +91,7 @@ fn a_program_may_begin_with_no_dilation_or_a_boundless_one() {
 /// real time, here 20 ms. Time must not advance meanwhile, however the supervisor finds out that
 /// all threads sleep.
 #[test]
-fn a_wait_ends_at_its_deadline_however_late_the_kernels_timer_is() {
+fn a_wait_ends_at_its_deadline_with_a_late_timer_of_the_kernel() {
     let program = "
 import ctypes, threading, time
 PR_SET_TIMERSLACK = 29

@@ -130,7 +130,7 @@ fn a_killed_daemon_is_noticed_and_its_page_adopted() {
     assert_eq!(
         inode(&page),
         inode(&now),
-        "the page is the same, for those who have it mapped"
+        "the page is the same, for readers that have it mapped"
     );
     assert_eq!(page.metadata().unwrap().len(), 4096);
     let watched = timeline(
@@ -172,7 +172,7 @@ fn a_daemon_that_is_out_of_memory_is_noticed_and_its_page_adopted() {
 
 /// Readers must notice that the daemon does not update the page, and when it does so again.
 #[test]
-fn a_daemon_that_somebody_stops_is_dead_until_it_goes_on() {
+fn a_stopped_daemon_is_dead_until_it_continues() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
     let traces = Traces::in_directory(directory);
@@ -207,15 +207,15 @@ fn mistakes_have_their_exit_code() {
 }
 
 #[test]
-fn a_name_that_nobody_keeps_is_answered_with_those_there_are() {
+fn an_unknown_timeline_is_answered_with_the_known_ones() {
     let place = tempfile::tempdir().unwrap();
     let refused = |name| {
         let output = timeline(place.path(), &["read", name]);
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stderr).unwrap()
     };
-    let nobody = refused("nope");
-    assert!(nobody.contains("there is none"), "{nobody}");
+    let without = refused("nope");
+    assert!(without.contains("there is none"), "{without}");
     let daemon = Daemon::start(place.path());
     read_until(place.path(), |reading| reading["status"] == "ok");
     let others = refused("nope");
@@ -225,7 +225,7 @@ fn a_name_that_nobody_keeps_is_answered_with_those_there_are() {
 
 /// The source of the timeline cannot be queried, and the reading must say so.
 #[test]
-fn a_timeline_that_never_synchronises_says_why() {
+fn a_timeline_that_never_synchronises_states_the_reason() {
     let scratch = tempfile::tempdir().unwrap();
     let text = CONFIG.replace(
         "type = \"system-clock\"\nvouched_error = \"0 ns\"",
@@ -237,7 +237,7 @@ fn a_timeline_that_never_synchronises_says_why() {
     loop {
         let read = timeline(scratch.path(), &["read", "short"]);
         let why = String::from_utf8_lossy(&read.stderr);
-        if why.contains("has answered nothing yet") && why.contains("/nowhere") {
+        if why.contains("has not answered yet") && why.contains("/nowhere") {
             assert_eq!(read.status.code(), Some(1));
             return;
         }

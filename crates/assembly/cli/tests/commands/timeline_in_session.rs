@@ -54,7 +54,7 @@ fn check(printed: &str) -> Vec<i64> {
 }
 
 #[test]
-fn a_timeline_advances_with_the_date_however_time_passes() {
+fn a_timeline_advances_with_the_date_in_every_time_mode() {
     for (name, options) in [
         ("slow", ["--dilate", "4"]),
         ("fast", ["--dilate", "0.25"]),
@@ -95,7 +95,7 @@ fn a_pause_is_invisible() {
 }
 
 #[test]
-fn each_domain_refuses_the_others_pages_and_says_what_to_do() {
+fn each_domain_refuses_the_others_pages_and_states_the_fix() {
     let scratch = Scratch::new("timeline-domain");
     let name = format!("timeline-domain-{}", std::process::id());
     let then = "touch $D/there; until [ -e $D/go ]; do sleep 0.01; done";

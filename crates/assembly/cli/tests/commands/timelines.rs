@@ -1,5 +1,5 @@
-//! Timelines of hosts in scenarios. Real chronyd, real ptp4l and a peer are the sources of a host
-//! whose oscillator has a frequency error. Every interval must contain true time, however time
+//! Timelines of hosts in scenarios. Real chronyd, real ptp4l and a peer are the sources of a
+//! host whose oscillator has a frequency error. Every interval must contain true time, however time
 //! passes.
 
 use std::path::{Path, PathBuf};
@@ -198,11 +198,11 @@ fn check_seen(directory: &Path, between_s: (f64, f64)) {
         assert!(told, "{timeline} did not say so: {events:?}");
     }
     let report = std::fs::read_to_string(directory.join("report.html")).expect("a report");
-    assert!(report.contains("When did each host know"));
+    assert!(report.contains("Detection by the hosts' timelines"));
 }
 
 #[test]
-fn the_example_passes_and_says_how_the_timelines_came_to_be() {
+fn the_example_passes_and_records_the_states_of_the_timelines() {
     let scratch = Scratch::new("timelines-example");
     let run = Run::start(&scratch, "example", "1 s", &[]);
     let directory = run.directory.clone();
@@ -299,7 +299,7 @@ fn hold_for_20_ms(name: &str, sets: &[&str]) -> [Option<f64>; 3] {
 
 /// Through its Unix socket chronyd is told to measure anew, and soon has new measurements.
 #[test]
-fn what_chronyd_measured_before_a_hold_of_its_host_counts_no_more() {
+fn measurements_by_chronyd_before_a_hold_of_its_host_are_discarded() {
     assert_eq!(hold_for_20_ms("held", &[]), [Some(OK); 3]);
 }
 
@@ -315,7 +315,7 @@ fn a_chronyd_that_takes_no_orders_is_waited_for_after_a_hold_of_its_host() {
 /// This is the complete test, with a million readings: `make proof-timeline`.
 #[test]
 #[ignore = "takes some minutes; `make proof-timeline` runs it"]
-fn a_million_readings_hold_what_they_promise() {
+fn a_million_readings_contain_true_time() {
     let mut all = 0;
     for (name, mode, dilation) in [("skip", "skip", "1"), ("virtual", "virtual", "0.2")] {
         let scratch = Scratch::new(&format!("timelines-proof-{name}"));
@@ -342,7 +342,7 @@ fn a_million_readings_hold_what_they_promise() {
 /// Signals must show it if a server's clock is worse than stated, and if the requested accuracy
 /// exceeds what a timeline can provide.
 #[test]
-fn what_is_outside_and_what_violates_its_accuracy_is_seen() {
+fn wrong_readings_and_violated_accuracy_are_recorded() {
     let scratch = Scratch::new("timelines-wrong");
     let sets = [
         "time.duration=\"20 s\"",
@@ -360,7 +360,7 @@ fn what_is_outside_and_what_violates_its_accuracy_is_seen() {
 }
 
 #[test]
-fn in_granted_time_too() {
+fn readings_contain_true_time_in_granted_time() {
     let scratch = Scratch::new("timelines-stepped");
     let sets = [
         "time.mode=\"stepped\"",

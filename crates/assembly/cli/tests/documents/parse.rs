@@ -174,7 +174,7 @@ fn calls(script: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn what_is_not_there_is_found() {
+fn unknown_commands_and_options_in_documents_are_found() {
     let mut helps = Helps::default();
     let mut check = |script: &str| commands(script, &mut helps);
     assert_eq!(check("timeloom exec --dilate 2 -- sleep --nope 1"), Ok(()));

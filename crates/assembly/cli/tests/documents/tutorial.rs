@@ -26,7 +26,7 @@ fn bash(script: &str, directory: &Path) -> Output {
 }
 
 #[test]
-fn the_tutorial_does_what_it_says() {
+fn the_tutorial_gives_the_output_that_it_shows() {
     need_root();
     let scratch = tempfile::tempdir().expect("a temporary directory");
     let mut script = String::new();

@@ -46,7 +46,7 @@ programs = [{ name = "lie", run = ["python3", "lie.py"] }]
 "#;
 
 #[test]
-fn the_address_of_a_router_is_watched_and_labels_say_who_was_attacked() {
+fn the_address_of_a_router_is_watched_and_labels_name_the_target() {
     let lab = Lab::with_text(SCENARIO);
     std::fs::write(lab.path().join("lie.py"), LIE).expect("there is room");
     let run = lab.run(&[]);

@@ -147,7 +147,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
     for sample in &polled {
         assert!(
             frozen.contains(&sample.plant),
-            "nobody stood at {}",
+            "no request paused at {}",
             sample.plant
         );
     }
@@ -155,7 +155,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
 
 /// In real time there are no pauses, so the client must wait for the solver.
 #[test]
-fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
+fn in_real_time_the_client_waits_for_the_same_plant() {
     let lab = slow("4 s");
     let run = lab.run(&["time.mode=real"]).succeeded();
     // At the end of the run the clock is stopped, and the run is torn down.
@@ -223,7 +223,11 @@ fn overlapping_requests_share_one_pause() {
     assert!(
         shared.iter().any(|stand| {
             let requesters = stand.requesters();
-            let from = |address: &str| requesters.iter().any(|who| who.contains(address));
+            let from = |address: &str| {
+                requesters
+                    .iter()
+                    .any(|requester| requester.contains(address))
+            };
             from("10.0.0.1") && from("10.0.0.2")
         }),
         "no pause was shared by both hosts: {:?}",

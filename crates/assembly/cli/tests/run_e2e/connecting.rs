@@ -93,8 +93,8 @@ fn go(lab: &Lab) {
     std::fs::write(lab.path().join("go"), "").expect("it can be written");
 }
 
-fn said(lab: &Lab, who: &str) -> Vec<String> {
-    let lines = log_lines(&lab.run_path(), who).into_iter();
+fn said(lab: &Lab, program: &str) -> Vec<String> {
+    let lines = log_lines(&lab.run_path(), program).into_iter();
     lines.map(|(_, line)| line).collect()
 }
 
@@ -107,7 +107,7 @@ fn assert_nothing_was_sent_again(lab: &Lab, run: &Finished) {
 
 /// Programs compute for 1.2 s, which is longer than the kernel's own first timeout of a second.
 #[test]
-fn who_computes_in_no_time_has_no_connection_begun_twice() {
+fn no_connection_is_begun_twice_if_computing_takes_no_time() {
     let lab = lab(TWO_HOSTS, 120);
     go(&lab);
     let set = ["time.duration=1 s", "time.mode=skip", "time.compute=none"];

@@ -241,7 +241,7 @@ writable = true
     after(&said, "pried");
     assert_eq!(lines(&lab, "beside"), ["x", "cat"]);
     let modes = run.manifest().degraded_modes;
-    let named = "Of the bundle of host a these do not count: seccomp. To do: ";
+    let named = "These parts of the bundle of host a have no effect: seccomp. To do: ";
     assert!(
         modes.iter().any(|mode| mode.starts_with(named)),
         "{modes:?}"

@@ -44,7 +44,7 @@ fn a_run_that_is_paused_stands_and_goes_on() {
     assert_eq!(number(&run, "pause", "virtual_ns"), frozen);
     let resumed = run.control("resume").expect("it goes on");
     assert!(resumed["paused_total_ns"].as_i64().expect("a number") - before >= 1_200_000_000);
-    let refused = run.control("resume").expect_err("nobody has paused it");
+    let refused = run.control("resume").expect_err("it is not paused");
     assert!(refused.contains("not paused"), "{refused}");
     run.control("dilate 0.2").expect("it goes on faster");
     let run = run.wait().succeeded();

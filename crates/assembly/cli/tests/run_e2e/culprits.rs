@@ -130,7 +130,7 @@ fn only_a_program_that_may_end_does_so_without_ending_the_run() {
 }
 
 #[test]
-fn a_program_that_is_not_ready_in_time_is_named_with_what_was_waited_for() {
+fn a_program_that_is_not_ready_in_time_is_named_with_the_awaited_condition() {
     let lab = with_program(
         &["python3", "ticks.py", "0.1"],
         "ready = \"tcp:4711\"\nready_timeout = \"400 ms\"",
@@ -152,7 +152,7 @@ fn a_program_that_cannot_be_started_is_named() {
 }
 
 #[test]
-fn what_a_program_starts_in_the_background_ends_with_the_run() {
+fn background_processes_of_a_program_end_with_the_run() {
     let lab = with_program(
         &[
             "sh",
@@ -191,7 +191,7 @@ fn a_plant_that_hangs_is_named_with_the_time_it_had() {
 
 #[test]
 fn a_plant_that_answers_nonsense_is_named_with_the_nonsense() {
-    misdeed("nonsense", &["world", "nonsense", "Loading model"]);
+    misdeed("nonsense", &["world", "malformed message", "Loading model"]);
 }
 
 #[test]

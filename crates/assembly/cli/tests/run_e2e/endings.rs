@@ -102,7 +102,7 @@ fn sigterm_ends_a_run_that_stands() {
 pub(crate) fn assert_recovered(lab: &Lab) {
     let path = lab.run_path();
     let directory = RunDirectory::open(&path).expect("there is a run directory");
-    assert!(!directory.is_finished(), "nobody was there to finish it");
+    assert!(!directory.is_finished(), "no process was left to finish it");
     assert_eq!(
         directory.manifest().expect("a manifest").outcome,
         Outcome::Running

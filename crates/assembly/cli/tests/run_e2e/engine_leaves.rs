@@ -208,7 +208,7 @@ fn an_engine_that_is_away_at_the_end_is_no_loss() {
 }
 
 #[test]
-fn who_cannot_leave_is_told_why() {
+fn an_engine_that_cannot_leave_or_join_is_refused_with_the_reason() {
     let lab = Lab::with_text(&asks());
     let mut run = lab.start(&[PROCESSES]);
     run.wait_for_line("ask", "far answers");

@@ -116,7 +116,7 @@ fn frames(run: &Finished) -> Vec<(u64, Vec<u8>)> {
 
 /// Signals, events, the bytes of captured frames, and those of all logs.
 #[test]
-fn where_computing_takes_no_time_two_engines_give_the_bytes_of_one() {
+fn two_engines_give_the_bytes_of_one_if_computing_takes_no_time() {
     let labs = [true, true, false].map(example);
     // Frames are stamped with the date.
     let sets = [
@@ -206,7 +206,7 @@ ready = "log:listening"
 /// The kernels' TCP, with losses, and with trains of segments that the links cut: the instants of
 /// all segments depend on those of the acknowledgements before.
 #[test]
-fn where_computing_takes_no_time_kernels_over_three_engines_do_what_they_do_over_one() {
+fn kernels_behave_the_same_over_three_engines_if_computing_takes_no_time() {
     let (before, rest) = LOSSY.split_once("[network.engines]").expect("it is there");
     let (_, after) = rest.split_once("[system]").expect("it is there");
     let whole = format!("{before}[system]{after}");
@@ -231,7 +231,7 @@ fn where_computing_takes_no_time_kernels_over_three_engines_do_what_they_do_over
 
 /// Also without reports of the scheduler.
 #[test]
-fn where_computing_takes_no_time_two_engines_need_no_bpf() {
+fn two_engines_need_no_bpf_if_computing_takes_no_time() {
     let labs = [true, true].map(example);
     let by_events = labs[0].run(&REPRODUCIBLE).succeeded();
     let by_looking = labs[1].run_without_bpf(&REPRODUCIBLE).succeeded();

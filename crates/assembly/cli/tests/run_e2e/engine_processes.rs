@@ -164,7 +164,7 @@ fn another_process_takes_the_place_of_one_that_is_killed() {
     let first = process_of(&run, "east");
     kills(&run, "east");
     run.wait_for(
-        "nobody takes its place",
+        "no process takes its place",
         |run| matches!(processes_of(run, "east")[..], [other] if other != first),
     );
     for program in ["ask", "knock"] {
@@ -193,7 +193,7 @@ fn another_process_takes_the_place_of_one_that_is_killed() {
     said("died", &["engine east", "another process", "signal: 9"]);
     said("joined", &["engine east", "here again", "was away from"]);
     said("untrusted", &["engine east", "was lost and started anew"]);
-    said("cut", &["east-west: ", "after its last word"]);
+    said("cut", &["east-west: ", "after its last message"]);
     said(
         "summary",
         &["east: ", "frames had come before it was there"],
@@ -246,7 +246,7 @@ fn all_engines_come_back_while_the_clock_stands() {
     }
     for (engine, first) in engines.into_iter().zip(first) {
         run.wait_for(
-            "nobody takes its place",
+            "no process takes its place",
             |run| matches!(processes_of(run, engine)[..], [other] if other != first),
         );
     }

@@ -305,7 +305,7 @@ pub(crate) fn goes_on(lab: &Lab, mut run: Running<'_>, doubt: &str) {
     };
     assert!(has(
         "died",
-        "engine east of the simulated network has died; the rest goes on"
+        "engine east of the simulated network has died; the run continues"
     ));
     assert!(has("untrusted", doubt));
     // The living engine must still record its observations of a link whose opposite end is gone.

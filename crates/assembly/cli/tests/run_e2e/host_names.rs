@@ -206,7 +206,7 @@ fn all_that_runs_on_a_host_has_its_names() {
 /// Mounts and host names that a program changes must belong to its host. The next program of that
 /// host must see the changes; the other host and the machine must not.
 #[test]
-fn what_a_host_changes_stays_on_it() {
+fn mounts_and_names_changed_by_a_host_stay_on_it() {
     let change = "mkdir -p /tmp/LAB && mount -t tmpfs LAB /tmp/LAB && echo 1 > /tmp/LAB/there \
                   && echo 10.0.0.99 printer >> /etc/hosts && hostname changed; \
                   for t in uptime stat; do grep -c . /proc/$t; done; echo ready; sleep 600";

@@ -63,7 +63,7 @@ fn verdicts(directory: &RunDirectory) -> BTreeMap<String, bool> {
 
 /// With the attack all checks must hold. Without the attack's program, those about the attack must
 /// fail, and no others.
-fn attack_is_what_does_it(name: &str, sets: &[&str], away: &str, fail: &[&str]) -> Lab {
+fn the_attack_is_the_cause(name: &str, sets: &[&str], away: &str, fail: &[&str]) -> Lab {
     let lab = Lab::with_text("");
     let attacked = run(&lab, name, &[&SHORT, sets]).succeeded();
     let held = verdicts(&attacked.directory());
@@ -97,7 +97,7 @@ fn directory(lab: &Lab) -> RunDirectory {
 #[test]
 fn a_false_meter_is_believed() {
     let away = "attack.spoof.programs=[]";
-    let lab = attack_is_what_does_it("spoof", &SPOOF, away, &["believed", "noticed", "sag"]);
+    let lab = the_attack_is_the_cause("spoof", &SPOOF, away, &["believed", "noticed", "sag"]);
     // The true meter and the sensor share a switch, so answers that pass between the switches are
     // the attacker's.
     let said = answers(&directory(&lab));
@@ -113,9 +113,9 @@ fn a_false_meter_is_believed() {
 }
 
 #[test]
-fn what_the_meter_once_said_is_believed_again() {
+fn replayed_meter_readings_are_believed() {
     let away = "attack.replay.programs=[]";
-    let lab = attack_is_what_does_it("replay", &REPLAY, away, &["believed", "noticed", "sag"]);
+    let lab = the_attack_is_the_cause("replay", &REPLAY, away, &["believed", "noticed", "sag"]);
     // Each answer must go to the attacker, which forwards it, even before the replay.
     let said = answers(&directory(&lab));
     let attacker = said[0].to;
@@ -133,9 +133,9 @@ fn what_the_meter_once_said_is_believed_again() {
 }
 
 #[test]
-fn what_is_a_little_wrong_is_believed_until_it_adds_up() {
+fn small_injected_errors_are_believed_until_they_add_up() {
     let away = "attack.inject.programs=[]";
-    attack_is_what_does_it("inject", &INJECT, away, &["noticed", "sag"]);
+    the_attack_is_the_cause("inject", &INJECT, away, &["noticed", "sag"]);
 }
 
 /// The run is slowed down, so that programs start in time even if their start takes seconds.

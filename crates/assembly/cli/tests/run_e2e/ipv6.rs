@@ -198,7 +198,7 @@ fn far(sets: &[&str]) {
     let hops: Vec<&str> = hops.skip(1).take(3).collect();
     let hop = |number: usize| hops[number].split_whitespace().nth(1);
     assert_eq!(hop(0), Some("fd00:1::1"), "{text}");
-    assert_eq!(hop(1), Some("fd54:4c00::2"), "one that nobody gave: {text}");
+    assert_eq!(hop(1), Some("fd54:4c00::2"), "a generated address: {text}");
     assert_eq!(hop(2), Some("fd00:2::2"), "{text}");
     let took = text
         .lines()

@@ -100,7 +100,7 @@ impl Drop for Serving {
 }
 
 #[test]
-fn what_a_page_does_reaches_the_run_and_is_an_event_of_it() {
+fn actions_of_a_page_reach_the_run_and_are_recorded_as_events() {
     let lab = Lab::new(&Scenario::lasting("600 s").plant("{}"));
     let mut run = lab.start(&[]);
     run.wait_until(0.2);
@@ -154,10 +154,10 @@ fn what_a_page_does_reaches_the_run_and_is_an_event_of_it() {
     assert_eq!(by_page, expected, "the refused step is none");
     assert_eq!(serving.listed()["state"], "interrupted");
     let gone = serving.act(r#"{"op":"pause"}"#).expect_err("it has ended");
-    assert!(gone.contains("does not go on"), "{gone}");
+    assert!(gone.contains("is not in progress"), "{gone}");
 }
 
-/// Where time moves by grants only, a step of a page is one.
+/// In a run whose time advances only by grants, a step requested by a page is a grant.
 #[test]
 fn a_step_of_a_page_is_a_grant_of_a_stepped_run() {
     let lab = Lab::new(&Scenario::lasting("600 s").plant("{}"));

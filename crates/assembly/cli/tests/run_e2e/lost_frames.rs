@@ -146,7 +146,7 @@ fn assert_doubted(run: &Finished, words: &str) {
 /// do so. An acknowledgement must be delayed as by Linux. After ten seconds without a link, all
 /// connections must continue. Two runs must agree.
 #[test]
-fn what_is_lost_comes_again_at_the_instant_at_which_the_kernel_would_send_it() {
+fn lost_segments_are_retransmitted_at_the_instants_of_the_kernel() {
     let client = r#"run = ["python3", "-u", "client.py"]
         [[system.hosts.a.programs]]
         name = "drop"
@@ -310,7 +310,7 @@ fn acknowledgements_are_not_delayed_in_real_time() {
 /// The cases are an absent host, a congestion control that paces by time, limits and probes of the
 /// kernel in real time, settings that a program changes, and a namespace that a program makes.
 #[test]
-fn deviations_from_the_kernels_tcp_are_not_trusted() {
+fn differences_from_the_kernels_tcp_make_a_run_untrusted() {
     let server = r#"run = ["python3", "-u", "server.py", "10.0.0.2"]
         [[system.hosts.b.programs]]
         name = "drop"

@@ -169,7 +169,7 @@ fn check(lab: &Lab, options: &[&str]) -> (Option<i32>, String) {
 /// The test uses a copy of the program, because other users cannot read the directory of the build.
 /// `exec` must work without root as far as possible, and `run` must report that it needs root.
 #[test]
-fn without_root_exec_works_and_run_says_what_it_needs() {
+fn without_root_exec_works_and_run_reports_that_it_needs_root() {
     let scenario = Scenario::lasting("1 s").program('a', "sleep", &["sleep", "1000"], "");
     let lab = Lab::new(&scenario);
     let home = lab.path();

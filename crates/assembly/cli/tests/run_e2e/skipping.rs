@@ -45,7 +45,7 @@ fn a_program_that_fails_at_once_fails_the_run() {
 
 /// The program ends at random instants, from a fixed seed.
 #[test]
-fn an_end_is_recorded_when_it_happened_and_after_what_was_printed() {
+fn an_end_is_recorded_at_its_instant_and_after_the_last_output() {
     let mut seed = 20_261_122_u64;
     let mut scenario = Scenario::lasting("3600 s");
     let mut names = Vec::new();

@@ -145,7 +145,7 @@ fn held(lab: &Lab) {
 }
 
 #[test]
-fn what_cannot_be_granted_is_refused() {
+fn invalid_grants_are_refused() {
     let lab = Lab::new(&Scenario::lasting("2 s").program(
         'a',
         "ticks",
@@ -157,7 +157,7 @@ fn what_cannot_be_granted_is_refused() {
     for (request, how_far, reason) in [
         ("run-until", "300 ms", "in the past"),
         ("run-until", "1 ms", "in the past"),
-        ("skip", "on", "not one that can skip"),
+        ("skip", "on", "cannot skip"),
     ] {
         let refused = grant(&lab, request, how_far).expect_err("it is refused");
         assert!(refused.contains(reason), "{request} {how_far}: {refused}");
@@ -200,16 +200,16 @@ os.kill(os.getpid(), 9)
         "{}",
         run.output()
     );
-    let run = run.blames(&["granter", "has left", &pid, "250 ms"]);
+    let run = run.blames(&["granter", "has disconnected", &pid, "250 ms"]);
     assert_eq!(run.manifest().virtual_duration.as_ns(), 250 * MS);
     lab.assert_nothing_left();
 }
 
 #[test]
-fn a_run_that_nobody_comes_to_move_names_the_missing_granter() {
+fn a_run_without_a_granter_names_the_missing_granter() {
     let lab = Lab::new(&ticking());
     let run = lab.run(&[STEPPED, "time.stepped.patience=\"500 ms\""]);
-    run.blames(&["granter", "nobody has come to grant time"]);
+    run.blames(&["granter", "no granter has connected"]);
     lab.assert_nothing_left();
 }
 

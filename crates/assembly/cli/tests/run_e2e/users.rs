@@ -49,7 +49,7 @@ fn owner(file: &Path) -> u32 {
 /// One program has a capability, one has none, and one is root with a single capability. Each must
 /// follow the session's clock, stop with it, and end with it.
 #[test]
-fn programs_are_who_they_are_said_to_be_and_live_by_the_clock() {
+fn programs_have_the_stated_user_and_capabilities_and_follow_the_clock() {
     let lab = Lab::new(
         &Scenario::lasting("600 s")
             .program(
@@ -184,7 +184,7 @@ fn a_program_of_another_user_has_a_place_in_the_run_directory() {
 
 /// A plant whose user is `nobody` must answer like any other.
 #[test]
-fn a_plant_is_who_it_is_said_to_be() {
+fn a_plant_runs_as_the_stated_user() {
     let lab = Lab::new(
         &Scenario::lasting("10 min")
             .program(
@@ -294,7 +294,7 @@ fn a_program_that_its_user_may_not_execute_is_named_with_the_user() {
 }
 
 /// Runs `id` on a host, and prints the kernel's record of the rights of the command.
-fn who_comes_in(lab: &Lab, host: &str, more: &[&str]) -> Output {
+fn identity_inside(lab: &Lab, host: &str, more: &[&str]) -> Output {
     let script = "id -u; id -g; grep -E '^(NoNewPrivs|CapEff|CapBnd):' /proc/self/status; \
                   echo ${HOME:-none}";
     let mut arguments = vec!["exec", "--name", lab.name(), "--in", host];
@@ -316,7 +316,7 @@ fn expect_rights(output: &Output, [user, group]: [u32; 2], capabilities: &str) {
 /// A command that enters a host must have no more rights than the host's programs, unless they are
 /// requested.
 #[test]
-fn a_command_comes_in_as_who_the_hosts_programs_are() {
+fn a_command_enters_a_host_with_the_rights_of_its_programs() {
     let own = "user = \"3141592:2718281\"\ncapabilities = [\"net_bind_service\"]";
     let ticks = [python(), "ticks.py", "0.05"];
     let lab = Lab::new(
@@ -330,30 +330,30 @@ fn a_command_comes_in_as_who_the_hosts_programs_are() {
     let mut run = lab.start(&[]);
     run.wait_for_line("one", "tick 1");
     let ids = [3_141_592, 2_718_281];
-    expect_rights(&who_comes_in(&lab, "a", &[]), ids, BIND_SERVICE);
+    expect_rights(&identity_inside(&lab, "a", &[]), ids, BIND_SERVICE);
     // Explicit options must take precedence.
-    let alone = who_comes_in(&lab, "a", &["--user", "65534:65534"]);
+    let alone = identity_inside(&lab, "a", &["--user", "65534:65534"]);
     expect_rights(&alone, [65_534; 2], NONE);
-    let more = who_comes_in(&lab, "a", &["--capability", "dac_override"]);
+    let more = identity_inside(&lab, "a", &["--capability", "dac_override"]);
     expect_rights(&more, ids, "0000000000000002");
-    let root = who_comes_in(&lab, "b", &["--user", "0:0"]);
+    let root = identity_inside(&lab, "b", &["--user", "0:0"]);
     expect_rights(&root, [0; 2], NONE);
 
     for (more, part) in [
-        (&[][..], "say with --user who this is"),
+        (&[][..], "choose a user with --user"),
         (
             &["--user", "timeloom-has-no-such-user"],
             "this machine has no user",
         ),
     ] {
-        let refused = who_comes_in(&lab, "b", more);
+        let refused = identity_inside(&lab, "b", more);
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!(refused.status.code(), Some(1), "{said}");
         assert!(said.contains(part), "no `{part}` in {said}");
     }
     // The variables that identify a user must be those of the requested user.
-    let nobody = who_comes_in(&lab, "a", &["--user", "nobody"]);
-    let printed = String::from_utf8_lossy(&nobody.stdout).into_owned();
+    let inside = identity_inside(&lab, "a", &["--user", "nobody"]);
+    let printed = String::from_utf8_lossy(&inside.stdout).into_owned();
     assert!(printed.ends_with("\n/nonexistent\n"), "{printed}");
     run.signal(libc::SIGINT);
     assert_eq!(run.wait().code, 1, "it was stopped from outside");

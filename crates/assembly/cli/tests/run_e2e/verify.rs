@@ -44,7 +44,7 @@ fn python(text: &str) -> Scenario {
 }
 
 #[test]
-fn two_runs_that_agree_in_all_but_what_the_lines_say_have_an_exit_code_of_their_own() {
+fn two_runs_that_differ_only_in_the_text_of_lines_have_their_own_exit_code() {
     // The process ID differs in each process.
     let text = "import os, time; time.sleep(0.2); print('I am', os.getpid()); time.sleep(9)";
     let (code, json, said) = verified(&python(text), None);
@@ -78,7 +78,7 @@ fn two_runs_that_agree_in_all_but_what_the_lines_say_have_an_exit_code_of_their_
         "{said}"
     );
     assert!(
-        said.contains("what was printed differs first in texts of one at 0.2 s"),
+        said.contains("the printed text differs first in texts of one at 0.2 s"),
         "{said}"
     );
 }
@@ -292,7 +292,7 @@ fn three_runs_of_the_example_with_iperf3_are_the_same() {
 /// A program that is woken while another one polls may compute for any length of time. No step of
 /// the clock may come between its wake-up and its reaction.
 #[test]
-fn beside_one_who_polls_another_acts_at_the_instant_at_which_it_was_woken() {
+fn a_woken_program_reacts_without_a_clock_step_while_another_polls() {
     let poll = "
 import select, socket, time
 waiting = socket.socketpair()[0]
@@ -328,7 +328,7 @@ time.sleep(9)
 /// decides, and each such case must be counted. Two threads that sleep until the same instant must
 /// run one after the other.
 #[test]
-fn whom_one_expiration_wakes_is_in_no_order_and_counted() {
+fn threads_woken_by_one_expiration_run_in_no_order_and_are_counted() {
     let two = |begin: &str, wait: &str| {
         let text = format!(
             "
@@ -369,7 +369,7 @@ value = ctypes.c_uint64()
 
 /// One program reads the clock until it changes, and one queries the kernel repeatedly.
 #[test]
-fn who_does_not_sleep_gets_small_steps_and_is_named() {
+fn a_program_that_does_not_sleep_gets_small_steps_and_is_named() {
     let spin = "
 import time
 open('/proc/self/comm', 'w').write('spinner')

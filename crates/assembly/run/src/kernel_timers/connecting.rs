@@ -19,7 +19,7 @@ const BEYOND_COMPUTING: Duration = Duration::from_secs(120);
 
 const ALLOW_BPF: Remedy = Remedy::new(
     "Run as root on a kernel with cgroup v2 and CONFIG_CGROUP_BPF, in a container with CAP_BPF and \
-     CAP_NET_ADMIN; or do not rest the experiment on how long a first connection takes.",
+     CAP_NET_ADMIN; or do not let the experiment depend on the duration of a first connection.",
 );
 
 /// Initial timeouts of the session's programs, and of the programs on hosts that have a dilation of
@@ -86,8 +86,8 @@ impl FirstTimeouts {
     pub(super) fn lacks(&self) -> Option<Caveat> {
         let why = self.refused.as_ref()?;
         let reason = format!(
-            "A connection's first packet is sent again after a second of the machine's time: \
-             the kernel takes no other ({why})."
+            "The first packet of a connection is retransmitted after one second of the machine's \
+             time: the kernel accepts no other timeout ({why})."
         );
         Some(Caveat::new(reason, ALLOW_BPF))
     }

@@ -153,7 +153,7 @@ impl Overtaken {
 
 fn unread(name: &str, error: &KernelError) -> Caveat {
     let reason = format!(
-        "Whether virtual time has jumped over timers of the TCP of {name} is unknown: {error}."
+        "It is unknown if virtual time has jumped over timers of the TCP of {name}: {error}."
     );
     Caveat::new(reason, Remedy::NO_SKIPPING)
 }
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_timers_did_is_a_doubt_and_nothing_else() {
+    fn only_fired_timers_are_a_doubt() {
         let quiet = TcpState::default();
         for is_simulated in [false, true] {
             let stations = Vec::new();

@@ -289,9 +289,7 @@ impl<'a> Conductor<'a> {
             if stopped.is_none() && self.agents.iter().any(|agent| late(&agent)) && notice.is_due()
             {
                 let late = named(self.agents.iter().filter(late));
-                (options.warn)(format!(
-                    "time has not begun: waiting for {late} to come together"
-                ));
+                (options.warn)(format!("time has not begun: waiting for {late} to connect"));
             } else if stopped.is_some() && notice.is_due() {
                 let left = named(self.agents.iter().filter(|agent| agent.ended.is_none()));
                 (options.warn)(format!(
@@ -342,7 +340,7 @@ impl<'a> Conductor<'a> {
                     }
                 }
             }
-            AgentEvent::Message(_) => return failed("it says what was not asked".to_owned()),
+            AgentEvent::Message(_) => return failed("it sent an unexpected message".to_owned()),
             AgentEvent::Ended(ended) => {
                 for call in &ended.unhandled {
                     (options.warn)(format!("agent {name}: not virtualised: {call}"));
@@ -369,7 +367,7 @@ impl<'a> Conductor<'a> {
                     unhandled: Vec::new(),
                     results: Vec::new(),
                 });
-                return failed(format!("the conversation with {place} broke off: {why}"));
+                return failed(format!("the connection to {place} broke: {why}"));
             }
         }
         None

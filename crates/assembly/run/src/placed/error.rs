@@ -21,7 +21,7 @@ pub enum AgentError {
     #[error("{0}")]
     Refused(String),
     /// The agent sent an unexpected message.
-    #[error("it says what was not asked")]
+    #[error("it sent an unexpected message")]
     OffTopic,
     /// The thread of the connection has panicked.
     #[error("a thread has panicked")]
@@ -57,6 +57,6 @@ pub enum SpreadError {
     #[error("interrupted while waiting for {0}")]
     Interrupted(String),
     /// These two agents do not share the same kind of clock.
-    #[error("agents {0} and {1} go by different clocks: start all with one --timeline")]
+    #[error("agents {0} and {1} use different clocks: start all with one --timeline")]
     Clocks(String, String),
 }

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_of_the_address_with_the_most_goes_and_who_has_the_key_stays() {
+    fn the_oldest_of_the_address_with_the_most_leaves_and_key_holders_stay() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         let guests = Arc::new(Guests::default());
@@ -187,7 +187,7 @@ mod tests {
         };
         assert!(is_open(proved.number) && is_open(lone.number));
         assert_eq!(guests.lock().unproved().count(), MOST_UNPROVED);
-        assert!(lone.prove(), "there is room for who proves its key");
+        assert!(lone.prove(), "there is room for a peer with the key");
         // The agent closed the oldest connection of the address that opened too many.
         assert_eq!(far[2].read(&mut [0]).unwrap(), 0);
         guests.stop();

@@ -28,9 +28,9 @@ pub enum ParcelError {
     Unreadable(PathBuf, io::Error),
     /// A file is not readable for all users, and the channel to an agent is not encrypted.
     #[error(
-        "{path} is not for everybody to read, and what is sent to agents is not secret: \
-         put it on the agent under an absolute path outside of the scenario's directory, \
-         or let everybody read it",
+        "cannot send {path} to an agent: the file is not readable for all users, and the \
+         connection is not encrypted (put it on the agent under an absolute path outside of the \
+         scenario's directory, or `chmod a+r` it)",
         path = .0.display()
     )]
     Private(PathBuf),
@@ -188,7 +188,7 @@ pub(super) fn receive<S: Read>(
     let too_many = entries.len() > MOST_FILES || in_names > MOST_BYTES_OF_NAMES;
     if too_many || all.is_none_or(|all| all > most_bytes) {
         return Err(bad(format!(
-            "{} files are announced, which are more or larger than there is room for ({} files, {} MiB)",
+            "the {} announced files exceed the limit ({} files, {} MiB)",
             entries.len(),
             MOST_FILES,
             most_bytes >> 20
@@ -205,7 +205,7 @@ pub(super) fn receive<S: Read>(
 pub(super) fn new_below(root: &Path, entry: &Entry) -> io::Result<File> {
     if !is_beneath(&entry.name) {
         return Err(bad(format!(
-            "a file that may not be sent: {:?}",
+            "the agent does not accept a file named {:?}",
             entry.name
         )));
     }
@@ -279,7 +279,7 @@ mod tests {
     /// An executable of the scenario is sent; an executable of the machine is not. A directory is
     /// sent with its whole content.
     #[test]
-    fn what_an_agent_lacks_is_packed() {
+    fn files_missing_on_an_agent_are_packed() {
         let temporary = tempfile::tempdir().expect("a directory");
         let folder = temporary.path().join("case");
         fs::create_dir_all(folder.join("data/deep")).expect("directories");

@@ -105,21 +105,23 @@ impl Mirror<'_> {
 /// none.
 pub(super) fn lacking(plan: &Plan) -> Option<String> {
     let programs = plan.programs().map(|(host, program)| {
-        let who = format!("program `{}` of host {host}", program.name);
+        let label = format!("program `{}` of host {host}", program.name);
         let user = program.user.as_ref();
-        (who, &program.run, &program.directory, &program.env, user)
+        (label, &program.run, &program.directory, &program.env, user)
     });
     let plants = plan.simulation.plants.iter().map(|(name, plant)| {
         let user = plant.user.as_ref();
-        let who = format!("plant `{name}`");
-        (who, &plant.run, &plant.directory, &plant.env, user)
+        let label = format!("plant `{name}`");
+        (label, &plant.run, &plant.directory, &plant.env, user)
     });
     programs
         .chain(plants)
-        .find_map(|(who, run, directory, env, user)| {
+        .find_map(|(label, run, directory, env, user)| {
             let user = user.filter(|user| !matches!(Account::of(&user.0), Ok(Some(_))));
             if let Some(user) = user {
-                return Some(format!("there is no user `{user}`, as whom {who} runs"));
+                return Some(format!(
+                    "this machine has no user `{user}`, which {label} requires"
+                ));
             }
             let is_there = match run[0].contains('/') {
                 true => is_executable(Path::new(&run[0])),
@@ -132,7 +134,12 @@ pub(super) fn lacking(plan: &Plan) -> Option<String> {
                         .any(|entry| is_executable(&directory.join(entry).join(&run[0])))
                 }
             };
-            (!is_there).then(|| format!("there is no `{}`, which {who} runs", run[0]))
+            (!is_there).then(|| {
+                format!(
+                    "this machine has no executable `{}`, which {label} runs",
+                    run[0]
+                )
+            })
         })
 }
 
@@ -146,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_name_what_was_sent_lead_to_it() {
+    fn arguments_that_name_sent_files_are_rewritten() {
         let temporary = tempfile::tempdir().expect("a directory");
         let root = temporary.path();
         let entry = |name: &str| Entry {

@@ -37,7 +37,7 @@ impl Scratch {
                 return Ok(Self { path, _lock: lock });
             }
         }
-        let what = format!("{}: no run's directory can be made", agents.display());
+        let what = format!("{}: cannot create a directory for a run", agents.display());
         Err(io::Error::other(what))
     }
 
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_agent_holds_is_swept_and_what_one_holds_is_not() {
+    fn only_directories_without_an_agent_are_swept() {
         let place = tempfile::tempdir().unwrap();
         let agents = place.path();
         let held = Scratch::create(agents).unwrap();

@@ -62,7 +62,7 @@ pub enum KeyFileError {
 /// Returns a sentence about the consequence of the error for an agent, or nothing.
 fn worse(error: &SecretError) -> &'static str {
     match error.fault {
-        SecretFault::Exposed(_) => " (who has it can run programs here)",
+        SecretFault::Exposed(_) => " (its holder can run programs here)",
         _ => "",
     }
 }

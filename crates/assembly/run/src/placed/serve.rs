@@ -81,7 +81,7 @@ impl Serve {
         let left = sweep(&self.directory)?;
         if left > 0 {
             (self.say)(format!(
-                "removed what {left} earlier runs had left, whose agents were killed"
+                "removed the remains of {left} earlier runs whose agents were killed"
             ));
         }
         let listener = TcpListener::bind(self.address)?;
@@ -147,7 +147,7 @@ fn own_directory(path: &Path) -> io::Result<()> {
     match found.is_dir() && is_ours && found.mode() & 0o022 == 0 {
         true => Ok(()),
         false => Err(io::Error::other(format!(
-            "{} is not a directory in which nobody else may write",
+            "{} must be a directory that belongs to this user, and in which no other user may write",
             path.display()
         ))),
     }
@@ -191,7 +191,7 @@ impl Agent {
         };
         receiver.patience(Some(PATIENCE))?;
         if !guest.prove() {
-            let why = "too many conversations are open with it".to_owned();
+            let why = "it has too many open connections".to_owned();
             return sender.say(&FromAgent::Refused { why });
         }
         let prepare = match receiver.hear()? {
@@ -201,10 +201,14 @@ impl Agent {
                 let said = self.serve.describe(busy);
                 return sender.say(&FromAgent::Described(Box::new(said)));
             }
-            _ => return Err(io::Error::other("a run begins by saying what it is")),
+            _ => {
+                return Err(io::Error::other(
+                    "the first message of a run must describe the run",
+                ));
+            }
         };
         let Some(_busy) = self.take_turn() else {
-            let why = "it is at work for another run".to_owned();
+            let why = "it is busy with another run".to_owned();
             return sender.say(&FromAgent::Refused { why });
         };
         let scratch = Scratch::create(&self.serve.directory)?;

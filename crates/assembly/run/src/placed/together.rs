@@ -109,7 +109,7 @@ impl Wire for Line {
         match self.wire.get().filter(|_| is_open) {
             Some(wire) => wire.raise(cause),
             None => Err(TestbedError::new(
-                "the agents are not together yet".to_owned(),
+                "the agents are not connected to each other yet".to_owned(),
             )),
         }
     }
@@ -171,10 +171,10 @@ impl Together {
                 .all(|name| *name != end.node);
             ends.push(End {
                 link: u16::try_from(end.link)
-                    .map_err(|_| RunError::Plan("more links than can be told apart".to_owned()))?,
+                    .map_err(|_| RunError::Plan("too many links between agents".to_owned()))?,
                 end: u8::from(end.node > end.peer),
                 peer: peer.ok_or_else(|| {
-                    RunError::Start(format!("where agent {} is was not said", end.agent))
+                    RunError::Start(format!("the address of agent {} is missing", end.agent))
                 })?,
                 rate_bits_per_s: end.rate.map(|rate| rate.as_bits_per_s()),
                 queue_bytes: timeloom_fabric::queue_bytes(

@@ -33,10 +33,10 @@ use crate::network_signals;
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// No run is connected to the process's standard input.
-    #[error("no run is there that wants an engine")]
+    #[error("standard input is not connected to a run (`timeloom run` starts engines)")]
     NoRun,
     /// The run closed the connection without an end message.
-    #[error("the run is gone: {0}")]
+    #[error("the run closed the connection: {0}")]
     Gone(io::Error),
     /// The run sent a second start message.
     #[error("it is an engine already")]
@@ -48,10 +48,10 @@ pub enum EngineError {
     #[error("the plan has no network")]
     NoNetwork,
     /// The network's digest differs: run and engine are of two builds of Timeloom.
-    #[error("it has made another network of the plan than the run")]
+    #[error("its network differs from the run's (are both from one build of Timeloom?)")]
     OtherNetwork,
     /// The descriptor of a portal or of a line to another engine is missing.
-    #[error("a descriptor did not arrive: is their number limited too far?")]
+    #[error("the engine received fewer descriptors than announced (raise `ulimit -n`?)")]
     NoDescriptor,
     /// A portal belongs to another engine.
     #[error("`{0}` is no node of this engine")]

@@ -191,7 +191,7 @@ fn crossed(name: &str, line: &AdjacencyReport) -> String {
     let absent = match line.stats.joined {
         0 | 1 => String::new(),
         _ => format!(
-            ", {} more had gone there after its last word, and the links there dropped {} while it \
+            ", {} more were sent after its last message, and the links to it dropped {} while it \
              was away",
             line.stats.unconfirmed, line.dropped_meanwhile
         ),

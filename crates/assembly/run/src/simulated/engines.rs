@@ -105,7 +105,9 @@ pub(super) fn ways_to_agents(
     for (_, there) in adjacent.filter(|(from, _)| *from == engine.here) {
         let name = &parts.names[usize::from(there)];
         let line = lines.remove(name).ok_or_else(|| {
-            RunError::Start(format!("where the engine of agent {name} is was not said"))
+            RunError::Start(format!(
+                "the address of the engine of agent {name} is missing"
+            ))
         })?;
         let config = PeerConfig {
             clocks_apart: line.clocks_apart,
@@ -159,8 +161,8 @@ fn near_enough(
         true => Ok(text),
         false => Err(RunError::Start(format!(
             "{text}, so every packet may come too late: synchronise the machines better (chrony, \
-             PTP; `timeloom doctor --agents` says how wrong their clocks are), or make that cable \
-             longer"
+             PTP; `timeloom doctor --agents` reports the errors of their clocks), or make that \
+             cable longer"
         ))),
     }
 }
@@ -185,7 +187,7 @@ pub(super) const SILENCE: Duration = Duration::from_s(5);
 
 /// Returns the callback that is called when an engine dies.
 pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> Died {
-    let who = match engine.name() {
+    let culprit = match engine.name() {
         Some(name) => format!("engine {name} of the simulated network"),
         None => "the simulated network".to_owned(),
     };
@@ -196,10 +198,10 @@ pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> 
     Box::new(move |what| match failure {
         // An engine that may be restarted has then died too often, and ends the run as well.
         EngineFailure::Stop | EngineFailure::Restart => {
-            reporter.failed(&who, format!("died: {what}"));
+            reporter.failed(&culprit, format!("died: {what}"));
         }
         EngineFailure::Continue => {
-            let text = format!("{who} has died; the rest goes on without it: {what}");
+            let text = format!("{culprit} has died; the run continues without it: {what}");
             scribe.event("local", "network", "died", &text);
         }
     })

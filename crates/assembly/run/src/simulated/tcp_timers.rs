@@ -29,15 +29,15 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
     };
     because(
         timers.given_up,
-        "connections were tried as often as Linux tries, and their programs were not told",
+        "connection attempts reached the limit of Linux, and their programs received no error",
     );
     because(
         timers.unresolved,
-        "neighbours did not answer, and programs were not told within three seconds",
+        "neighbours did not answer, and programs received no error within three seconds",
     );
     because(
         timers.foreign,
-        "acknowledgements came of what it never sent (are segments forged?)",
+        "acknowledgements of unsent data arrived (are segments forged?)",
     );
     because(
         timers.lossy,
@@ -53,8 +53,8 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
     if by_timers > FEW && by_timers * LOST_OF > timers.segments {
         because(
             by_timers,
-            "segments were sent again by timers, more than one of three, and such losses \
-             were not compared with a kernel's",
+            "segments were retransmitted by timers, more than a third, and the model was not \
+             compared with a kernel at such losses",
         );
     }
     reasons.iter().map(|reason| caveat(name, reason)).collect()
@@ -159,9 +159,8 @@ const COLLAPSES_OF: u64 = 50;
 
 fn caveat(name: &str, reason: &str) -> Caveat {
     let reason = format!(
-        "Time skips over the timers of the TCP of {name}, which the simulated network has in \
-         their place, and this it does not do as the kernel would: {reason}. The results are not \
-         to be trusted."
+        "Time skips over the timers of the TCP of {name}; the simulated network replaces them, and \
+         differs from the kernel here: {reason}. The results are not to be trusted."
     );
     Caveat::new(reason, Remedy::NO_SKIPPING)
 }
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_asked_for_is_a_doubt_only_where_it_would_have_mattered() {
+    fn tcp_settings_of_programs_are_a_doubt_only_if_they_had_an_effect() {
         let none = AskedOfTcp::default();
         let some = AskedOfTcp {
             limits: vec!["grpc".to_owned()],
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_would_have_been_told_is_a_doubt() {
+    fn errors_that_a_kernel_would_have_reported_are_a_doubt() {
         let timers = TcpTimerStats {
             given_up: 1,
             unresolved: 1,

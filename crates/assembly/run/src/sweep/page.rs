@@ -59,7 +59,7 @@ pub fn not_passed(rows: &[Row]) -> Vec<Vec<String>> {
     let why = |row: &Row| {
         row.culprit
             .clone()
-            .unwrap_or_else(|| "it was not begun".to_owned())
+            .unwrap_or_else(|| "it was not started".to_owned())
     };
     let cells = |row: &Row| {
         vec![
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_drawn_is_named() {
+    fn omitted_combinations_and_signals_are_named() {
         use crate::sweep::points::{Axis, points};
         let rows = |combinations: usize, signals: usize| {
             let values: Vec<String> = (0..combinations).map(|gain| gain.to_string()).collect();

@@ -138,9 +138,9 @@ pub struct Program {
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub start: Duration,
-    /// Readiness condition: `tcp:PORT` when a program on its host listens on this port, `log:TEXT`
-    /// when a line of its output contains the text. If left out, the program is ready once it has
-    /// started.
+    /// Readiness condition: `tcp:PORT` when a program on its host listens on this port,
+    /// `log:TEXT` when a line of its output contains the text. If left out, the program is ready
+    /// once it has started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
     /// Maximum virtual time from the program's start until it is ready.

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_is_named_with_what_is_needed_and_the_fix() {
+    fn each_limit_is_named_with_the_need_and_the_fix() {
         let needs = Needs::of(&plan(10));
         assert!(needs.lacking(&NONE).is_empty());
         type Change = fn(&mut Limits);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_grows_with_the_hosts() {
+    fn needs_grow_with_the_hosts() {
         let (few, many) = (Needs::of(&plan(10)), Needs::of(&plan(150)));
         assert!(
             many.descriptors >= few.descriptors + 140 * 8,

@@ -20,7 +20,7 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
             ("drift_per_day", clock.drift_per_day),
         ] {
             if value.as_ppt().abs() > WORST.as_ppt() {
-                let message = format!("no crystal is as far off as {value}");
+                let message = format!("no oscillator has an error of {value}");
                 let help = format!("give at most {WORST} in either direction");
                 rules.broken(&at(&path, [key]), message, help);
             }
@@ -40,7 +40,7 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
                 rules.misplaced(&path, message, help);
             } else if rules.was_read(&["system", "hosts", "*", "clock"]) {
                 if cycles.cpufreq.is_some() && plan.time.compute == Compute::None {
-                    let message = "this machine's frequency is another in each run";
+                    let message = "this machine's frequency differs in each run";
                     let help = "leave out `compute = \"none\"`, or take a `trace` or `governor`";
                     rules.broken(&at(&path, ["cpufreq"]), message, help);
                 }
@@ -69,7 +69,7 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
                 ("above_turnover_k", temperature.above_turnover_k),
             ] {
                 if value.abs() > MOST_KELVIN {
-                    let message = format!("{value} K is too much for a crystal");
+                    let message = format!("{value} K is too much for an oscillator");
                     let help = format!("give at most {MOST_KELVIN} K");
                     rules.broken(&at(&path, [key]), message, help);
                 }

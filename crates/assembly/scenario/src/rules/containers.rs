@@ -26,7 +26,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
             rules.misplaced(&path, message, "make it two hosts");
         }
         if rules.plan.placement.is_spread() {
-            let message = "agents are not sent images";
+            let message = "images are not sent to agents";
             rules.misplaced(
                 &path,
                 message,

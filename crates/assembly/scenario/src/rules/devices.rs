@@ -40,7 +40,7 @@ fn single(rules: &mut Rules<'_>, register: &Register, path: &[String]) {
         rules.broken(&at(path, ["count"]), "`count` must be at least 1", "");
     }
     if register.scale == 0.0 {
-        let help = "what is written to it could not be turned back into the signal";
+        let help = "a written value could not be converted back into the signal";
         rules.broken(&at(path, ["scale"]), "`scale` must not be 0", help);
     }
     let end = u32::from(register.at) + register.width();

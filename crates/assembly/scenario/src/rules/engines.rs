@@ -29,7 +29,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
     let was_read = rules.part_was_read(&path, "count") && rules.part_was_read(&path, "parts");
     if was_read && engines.count.is_some() != engines.parts.is_empty() {
-        let message = "either `count` or `parts` says which engines there are";
+        let message = "either `count` or `parts` defines the engines";
         let help = "write `count = 2`, or name the nodes of each: \
                     `parts = { west = [\"r1\"], east = [\"r2\"] }`";
         return rules.misplaced(&path, message, help);
@@ -37,7 +37,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     let count = engines.names().len();
     if was_read && !(1..=MOST).contains(&count) {
         let message = format!("a network has 1 to {MOST} engines");
-        let help = "more than the machine has processors do not make it faster";
+        let help = "more engines than processors do not make it faster";
         rules.misplaced(&path, message, help);
     }
     if engines.processes && engines.mode == EngineMode::Exact {
@@ -48,16 +48,15 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
     let is_spread = plan.placement.is_spread();
     if engines.failure == EngineFailure::Restart && !engines.processes && !is_spread {
-        let message = "an engine that is a thread does not come back";
+        let message = "an engine that is a thread cannot be restarted";
         let help = match engines.mode {
             EngineMode::Free => {
-                "what a thread dies of leaves its process in doubt: write `processes = true` \
-                 beside it, or another `failure`"
+                "a thread that dies may have damaged its process: write `processes = true` beside \
+                 it, or another `failure`"
             }
             EngineMode::Exact => {
-                "engines that wait for one another are threads, and what one of them has promised \
-                 is lost with it: write another `failure`, or `mode = \"free\"` and \
-                 `processes = true`"
+                "engines that wait for one another are threads, and the promises of a dead one are \
+                 lost: write another `failure`, or `mode = \"free\"` and `processes = true`"
             }
         };
         rules.broken(&at(&path, ["failure"]), message, help);

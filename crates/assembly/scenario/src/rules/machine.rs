@@ -54,7 +54,7 @@ fn user(rules: &mut Rules<'_>, path: &[String], user: Option<&User>) {
     let message = match Account::of(&user.0) {
         Ok(Some(_)) => return,
         Ok(None) => format!("this machine has no user `{user}`"),
-        Err(error) => format!("whether there is a user `{user}` is not known: {error}"),
+        Err(error) => format!("cannot look up the user `{user}`: {error}"),
     };
     let help = "name one that it has, such as `nobody`, or write `UID:GID`";
     rules.broken(&at(path, ["user"]), message, help);

@@ -65,7 +65,7 @@ fn addressed(rules: &mut Rules<'_>, host: &str, machine: &MachineSpec, path: &[S
         .chain(machines);
     let path = at(path, ["address"]);
     if taken.chain(devices).any(|it| it.address == own.address) {
-        let message = format!("{} is somebody else's address, too", own.address);
+        let message = format!("{} is already the address of another node", own.address);
         rules.broken(&path, message, "give the machine one of its own");
     }
     let Some(beside) = rules.plan.system.hosts[host].address.v4 else {
@@ -145,11 +145,13 @@ fn timelines(rules: &mut Rules<'_>, host: &str, machine: &MachineSpec, path: &[S
     }
     let fast = machine.profile == MachineProfile::Fast && rules.part_was_read(path, "profile");
     if fast {
-        let message = "with `profile = \"fast\"` the machine's counter is not the session's, by which its host's timelines are";
+        let message = "with `profile = \"fast\"` the machine's counter is not the session's, which \
+                       its host's timelines use";
         let help = "write `profile = \"exact\"`, and `tsc = \"emulate\"` under `[time]`";
         rules.broken(&place, message, help);
     } else if rules.plan.time.mode == Mode::Real && rules.was_read(&["time", "mode"]) {
-        let message = "in real time the machine's counter is not emulated, by which it would read its host's timelines";
+        let message = "in real time the machine's counter is not emulated, so it cannot read its \
+                       host's timelines";
         let help = "leave `mode = \"real\"` out and write `tsc = \"emulate\"`, or leave this out";
         rules.broken(&place, message, help);
     }

@@ -94,7 +94,7 @@ fn properties(rules: &mut Rules<'_>) {
         let discipline = wire.or(network.link).discipline.unwrap_or_default();
         if wire.ecn == Some(true) && !discipline.can_mark() {
             let help = "add `discipline = \"red\"` or `\"codel\"`";
-            let message = "this queue marks nothing, for it drops nothing early";
+            let message = "this queue cannot mark packets, because it drops none early";
             rules.broken(&at(&path, ["ecn"]), message, help);
         }
         for (key, value) in [("delay", wire.delay), ("jitter", wire.jitter)] {

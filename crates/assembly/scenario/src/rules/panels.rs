@@ -7,7 +7,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     for (index, panel) in rules.plan.panels.iter().enumerate() {
         let path = at(&[], ["panel", &index.to_string()]);
         if panel.title.trim().is_empty() {
-            let help = "say what it shows, as in `Voltage at bus 680`";
+            let help = "describe its content, as in `Voltage at bus 680`";
             rules.broken(&at(&path, ["title"]), "a panel needs a title", help);
         }
         signals(rules, panel, &path);

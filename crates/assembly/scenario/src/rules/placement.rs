@@ -32,7 +32,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         let help = "the default is `800 ms`";
         rules.broken(
             &path(&["patience"]),
-            format!("agents say something less often than every {LEAST_PATIENCE}"),
+            format!("agents send messages less often than every {LEAST_PATIENCE}"),
             help,
         );
     }
@@ -71,7 +71,7 @@ fn address(rules: &mut Rules<'_>, name: &str, address: &str) {
     if !parsed.is_ok_and(|address| address.port() > 0 && !address.ip().is_unspecified())
         && rules.part_was_read(&here, "address")
     {
-        let message = format!("`{address}` is not where an agent can be reached");
+        let message = format!("`{address}` is not an address of an agent");
         let help = "write an IP address and a port, as in `10.0.0.1:5500`";
         rules.broken(&at(&here, ["address"]), message, help);
     }

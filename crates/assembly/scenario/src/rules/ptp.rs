@@ -16,7 +16,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         ("announce_interval", ptp.announce_interval),
     ] {
         if interval.is_some_and(|interval| Ptp::log_of(interval).is_none()) {
-            let message = format!("PTP knows no `{key}` like this");
+            let message = format!("PTP has no such `{key}`");
             let help = "write a power of two of a second from 7812500 ns to 16 s: 1 s, 500 ms, 250 ms, 125 ms, 62500 us …";
             rules.broken(&at(&[], ["network", "ptp", key]), message, help);
         }
@@ -24,7 +24,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     let signed = ptp.security != PtpSecurity::None;
     if ptp.policy.is_some() && !signed {
         let help = "add `security = \"ed25519\"`, or leave out `policy`";
-        let message = "nobody signs, so that there is nothing to be strict about";
+        let message = "`policy` has no effect without signatures";
         rules.broken(&at(&[], ["network", "ptp", "policy"]), message, help);
     }
     for (name, clock) in &network.clocks {
@@ -44,11 +44,15 @@ fn rogue(rules: &mut Rules<'_>, name: &str, clock: &PtpClock, signed: bool) {
     let attack = at(&path, ["attack"]);
     if matches!(clock.role, PtpRole::Slave | PtpRole::Monitor) {
         let help = "let a transparent clock or the grandmaster be the rogue";
-        return rules.misplaced(&path, "a slave tells nobody the time", help);
+        return rules.misplaced(&path, "a slave does not distribute time", help);
     }
     if rogue.attack == PtpAttack::Lie && clock.role != PtpRole::Transparent {
         let help = "let a transparent clock lie";
-        rules.broken(&attack, "only a hop can say too much of itself", help);
+        rules.broken(
+            &attack,
+            "only a hop can misstate its own contribution",
+            help,
+        );
     }
     if rogue.attack.needs_signatures() && !signed {
         let help = "add `security = \"ed25519\"` to `network.ptp`";

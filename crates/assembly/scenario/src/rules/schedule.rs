@@ -34,7 +34,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         rules.broken(&["time", "files"], message, help);
     }
     if time.compute == Compute::None && !time.skips() && rules.was_read(&["time", "mode"]) {
-        let message = "time that stands while programs compute moves only by skipping";
+        let message = "time that stops while programs compute advances only by skipping";
         let help = "use `mode = \"skip\"`, or `stepped = { skip = true }`";
         rules.broken(&["time", "compute"], message, help);
     }

@@ -16,7 +16,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
             rules.misplaced(&path, message, help);
         }
         if !(1..=1024).contains(&host.connections) {
-            let message = "a simulated host bears 1 to 1024 connections";
+            let message = "a simulated host has 1 to 1024 connections";
             let help = "leave out `connections` to have 64";
             rules.broken(&at(&path, ["connections"]), message, help);
         }
@@ -31,7 +31,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
             let port = service.port;
             if port == 0 {
                 let help = "write 1 … 65535, or leave `port` out";
-                rules.broken(&at(&path, ["port"]), "nobody can connect to port 0", help);
+                rules.broken(&at(&path, ["port"]), "port 0 accepts no connections", help);
             } else if !ports.insert(port) {
                 let message = format!("something listens on port {port} of `{name}` already");
                 rules.misplaced(&path, message, "give each service a `port` of its own");

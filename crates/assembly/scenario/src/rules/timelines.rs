@@ -64,7 +64,8 @@ fn sources(rules: &mut Rules<'_>, timeline: &TimelineSpec, path: &[String]) -> b
                 good = false;
             }
             Ok(SourceConfig::Simulated(_)) => {
-                let message = "a `simulated` source is made up over the host's own crystal, which is not true time";
+                let message = "a `simulated` source follows the host's own oscillator, which is \
+                               not true time";
                 let help = "let a host whose clock is true keep one from `system-clock` with `vouched_error = \"0 ns\"` and `listen`, and make it a `peer` here";
                 rules.broken(&path, message, help);
                 good = false;

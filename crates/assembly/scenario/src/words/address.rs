@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_host_is_refused_with_the_reason() {
+    fn addresses_that_name_no_host_are_refused_with_the_reason() {
         for (text, reason) in [
             ("fd00::2", "needs the length"),
             ("fd00::2/127", "1 … 126"),

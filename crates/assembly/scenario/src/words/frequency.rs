@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_frequency_errors_parse_to_the_same() {
         for (text, ppt) in [
             ("50 ppm", 50_000_000),
             ("-12.5ppm", -12_500_000),

@@ -31,7 +31,7 @@ impl FromStr for Ready {
             )),
             Some(("log", line)) => Ok(Self::Log(line.to_owned())),
             _ => Err(ParseWordError(format!(
-                "`{text}` does not say how to see readiness: write `tcp:PORT` or `log:TEXT`"
+                "`{text}` is not a condition of readiness: write `tcp:PORT` or `log:TEXT`"
             ))),
         }
     }

@@ -42,9 +42,13 @@ fn ptp_clocks_are_at_switches_and_simulated_hosts() {
     let gm = world.port_of(simulated.nodes["gm"]).unwrap();
     assert_eq!(world.address(gm).to_string(), "10.1.0.9");
     for (change, to, message) in [
-        ("\"125 ms\"", "\"120 ms\"", "PTP knows no `sync_interval`"),
+        (
+            "\"125 ms\"",
+            "\"120 ms\"",
+            "PTP has no such `sync_interval`",
+        ),
         ("\"8 ns\"", "\"0 ns\"", "no clock has such a resolution"),
-        ("30 ppm", "30000 ppm", "no crystal is as far off"),
+        ("30 ppm", "30000 ppm", "no oscillator has an error of"),
         (
             "clocks.s1",
             "clocks.s2",
@@ -89,7 +93,7 @@ fn time_can_be_signed_and_a_clock_be_a_rogue() {
     assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan));
     for (change, to, message) in [
         ("\"bls-once\"", "\"rsa\"", "`rsa` is not known here"),
-        ("\"bls-once\"", "\"none\"", "nothing to be strict about"),
+        ("\"bls-once\"", "\"none\"", "no effect without signatures"),
         (
             "security = \"bls-once\", policy = \"monitor\"",
             "domain = 3",
@@ -109,12 +113,12 @@ fn time_can_be_signed_and_a_clock_be_a_rogue() {
         (
             "role = \"grandmaster\"",
             "role = \"grandmaster\"\nrogue = { attack = \"lie\" }",
-            "only a hop can say too much of itself",
+            "only a hop can misstate its own contribution",
         ),
         (
             "role = \"slave\"",
             "role = \"slave\"\nrogue = { attack = \"replay\" }",
-            "a slave tells nobody the time",
+            "a slave does not distribute time",
         ),
     ] {
         assert!(signed.contains(change), "{change}");

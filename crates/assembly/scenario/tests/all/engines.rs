@@ -103,11 +103,11 @@ fn engines_that_cannot_be_are_refused_with_the_reason() {
         ("count = 2, encrypt = true", "nothing to encrypt"),
         (
             r#"count = 2, failure = "restart""#,
-            "a thread does not come back",
+            "a thread cannot be restarted",
         ),
         (
             r#"count = 2, mode = "exact", failure = "restart""#,
-            "what one of them has promised is lost",
+            "the promises of a dead one are lost",
         ),
         (
             "count = 2, late_after = \"0 s\"",

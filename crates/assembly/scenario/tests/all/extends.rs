@@ -47,7 +47,7 @@ fn load(
 }
 
 #[test]
-fn what_is_said_anew_is_changed_and_all_else_stays() {
+fn restated_values_replace_inherited_ones_and_the_rest_stays() {
     let main = r#"
 extends = "below/base.toml"
 name = "variant"
@@ -173,7 +173,7 @@ fn a_mistake_is_shown_in_the_file_that_made_it() {
 }
 
 #[test]
-fn what_cannot_be_extended_is_said_once() {
+fn files_that_cannot_be_extended_are_reported_once() {
     for (main, other, said) in [
         (
             "extends = \"none.toml\"",

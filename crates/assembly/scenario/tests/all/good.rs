@@ -138,7 +138,7 @@ fn everything_is_understood() {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn a_written_plan_parses_to_the_same() {
     let plan = read(EVERYTHING);
     let text = plan.to_toml();
     assert_eq!(read(&text), plan, "{text}");
@@ -455,7 +455,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
 }
 
 #[test]
-fn the_schema_says_what_must_be_there() {
+fn the_schema_states_required_keys_and_defaults() {
     let schema = json_schema();
     let whole = &schema["else"];
     assert_eq!(

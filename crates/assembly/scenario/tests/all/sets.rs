@@ -68,7 +68,7 @@ fn a_mistake_in_a_set_is_called_one() {
         ),
         (
             "seed.x=1",
-            "there is no `x` in `seed`; what stands there is a whole number",
+            "there is no `x` in `seed`; the value there is a whole number",
         ),
         (
             "time.duration=90",
@@ -107,7 +107,7 @@ fn a_set_is_shown_with_the_mark_under_it() {
 
 /// Events of a disabled attack may be after the end of the run.
 #[test]
-fn what_a_disabled_attack_says_may_lie_beyond_the_end() {
+fn events_of_a_disabled_attack_may_lie_beyond_the_end() {
     let short = "time.duration=3 s";
     let errors = with(&[short]).expect_err("the attack begins later");
     assert!(

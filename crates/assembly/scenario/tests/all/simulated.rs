@@ -78,13 +78,13 @@ fn each_fault_is_found_where_it_stands() {
             r#"kind = "reno""#,
             r#"kind = "reno", model = "fluid", ecn = true"#,
             "fluid",
-            "no marks of congestion",
+            "do not support congestion marks",
         ),
         (
             r#"kind = "reno""#,
             r#"kind = "bbr", model = "fluid""#,
             "fluid",
-            "there is no fluid of `bbr`",
+            "there is no fluid model of `bbr`",
         ),
         (
             r#"size = 3 }]
@@ -213,7 +213,7 @@ fn real_switches_are_islands_in_a_simulated_network() {
 }
 
 #[test]
-fn where_real_and_simulated_switches_do_not_meet() {
+fn invalid_links_between_real_and_simulated_switches_are_refused() {
     for (change, to, message) in [
         (
             r#"{ between = ["a", "s1"] }"#,
@@ -316,7 +316,7 @@ fn simulated_hosts_serve_where_there_is_room_for_them() {
             "port = 70",
             "port = 0",
             ":9:",
-            "nobody can connect to port 0",
+            "port 0 accepts no connections",
         ),
         ("port = 70", "port = 80", ":9:", "port 80 of `web` already"),
         ("port = 70", "bytes = 70", ":9:", "only `http` and `source`"),
@@ -359,7 +359,7 @@ fn with(more: &str) -> Result<timeloom_scenario::Plan, String> {
 }
 
 #[test]
-fn what_is_recorded_of_links_and_flows_may_be_checked_and_drawn() {
+fn signals_of_links_and_flows_may_be_checked_and_drawn() {
     let more = r#"
 [[check]]
 name = "one"
@@ -434,7 +434,7 @@ fn generated_links_are_captured_and_misspelt_ones_refused() {
 }
 
 #[test]
-fn nobody_else_is_called_as_the_network_is() {
+fn no_host_may_have_the_name_of_the_network() {
     let text = GOOD.replace("[system.hosts.c]", "[system.hosts.net]");
     let text = text.replace(r#"["c", "r1"]"#, r#"["net", "r1"]"#);
     let errors = parse(&text, "net.toml", &[]).unwrap_err().to_string();

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_looks_seldom_has_what_one_has_that_looks_always() {
+    fn rare_and_frequent_readers_of_a_series_have_the_same_samples() {
         let mut series = Series::new("tank.level".into(), "m".into());
         let (mut always, mut seldom) = (Page::default(), Page::default());
         for number in 0..20_000 {

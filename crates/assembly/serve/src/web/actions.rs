@@ -57,7 +57,7 @@ pub(super) async fn act(
     if rights != Rights::Act {
         return refuse(
             StatusCode::FORBIDDEN,
-            "this page only shows; the other address that `timeloom serve` printed may act",
+            "this page is read-only; the other address that `timeloom serve` printed allows actions",
         );
     }
     let request = match action.request() {
@@ -93,7 +93,7 @@ pub(super) async fn act(
 enum ActError {
     #[error(transparent)]
     Results(#[from] timeloom_results::ResultsError),
-    #[error("the run does not go on: no session writes it")]
+    #[error("the run is not in progress: no session writes it")]
     NoSession,
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -103,7 +103,7 @@ fn send(watchers: &Watchers, run: &str, request: Request) -> Result<StatusText, 
     let run = watchers.library.run(run)?;
     let (watching, _) = find_session(&run).ok_or(ActError::NoSession)?;
     let request = Request::By {
-        who: "the live view".to_owned(),
+        requester: "the live view".to_owned(),
         request: Box::new(request),
     };
     Ok(connect(Some(watching.session()), &request)?)

@@ -137,7 +137,7 @@ fn a_page_that_only_shows_acts_on_nothing() {
     assert_eq!(act(false, r#"{"op":"pause"}"#).code, 403);
     let ended = act(true, r#"{"op":"pause"}"#);
     assert_eq!(ended.code, 409, "{ended:?}");
-    assert!(ended.body.contains("does not go on"), "{ended:?}");
+    assert!(ended.body.contains("is not in progress"), "{ended:?}");
     let wrong = act(true, r#"{"op":"step","span":"soon"}"#);
     assert_eq!(wrong.code, 422, "{wrong:?}");
     assert!(wrong.body.contains("not a length of time"), "{wrong:?}");

@@ -20,7 +20,8 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     let cores = allowed().len();
     if cores < 2 || load() > 1.0 {
         (options.remark)(&format!(
-            "net: two engines need two cores that nobody else wants; this machine lets us have {cores} and has a load of {:.1}",
+            "net: two engines need two idle cores; this process may use {cores}, and the load is \
+             {:.1}",
             load()
         ));
     }

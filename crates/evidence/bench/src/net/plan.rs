@@ -361,7 +361,7 @@ mod tests {
     /// The counts do not depend on the cut, and the busiest engine of a window has at least the
     /// mean number of events.
     #[test]
-    fn what_is_counted_is_the_network_and_not_the_cut() {
+    fn counts_depend_on_the_network_and_not_on_the_cut() {
         let size = Extent {
             sites: 12,
             hosts: 4,

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_shows_what_was_measured_and_a_dash_for_the_rest() {
+    fn the_page_shows_measured_figures_and_a_dash_for_the_rest() {
         let figures: Vec<_> = (0..=HOPS)
             .map(|hops| {
                 Figure::new(

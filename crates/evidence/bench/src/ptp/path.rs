@@ -104,7 +104,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     }
     let fifo = samples.fifo;
     if !fifo {
-        (options.remark)("SCHED_FIFO is refused here: stamps also tell who else was running");
+        (options.remark)("SCHED_FIFO is refused here: other programs affect the stamps");
     }
     let mut figure = |one: Figure| figure(one.with("fifo", fifo));
     let figure = &mut figure;

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_archive_is_what_cpio_reads() {
+    fn an_archive_has_the_format_of_cpio() {
         let mut archive = Archive::default();
         archive.directory(Path::new("bin")).unwrap();
         archive.file(Path::new("bin/one"), 0o755, b"abcde").unwrap();

@@ -107,7 +107,7 @@ impl Machine {
                 .map_err(|error| BenchError::Worker(error.to_string()))?;
             let (channel, port) = pair()?;
             let region = started.region().try_clone_to_owned();
-            let region = region.map_err(failed("handing the region on"))?;
+            let region = region.map_err(failed("passing the region to the emulator"))?;
             command.args(qemu::arguments(
                 &format!("/proc/self/fd/{}", region.as_raw_fd()),
                 started.size(),

@@ -25,7 +25,7 @@ fn named(table: &str) -> BTreeSet<Named> {
 }
 
 /// Returns the names of the tests in a file.
-fn tests_in(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn tests_in(text: &str) -> impl Iterator<Item = &str> {
     let after = text.split("#[test]").skip(1);
     after.filter_map(|rest| {
         rest.split_once("fn ")?
@@ -89,7 +89,7 @@ fn reaches(functions: &BTreeMap<&str, &str>, from: &str, word: &str) -> bool {
 
 /// The check covers all tests in the table, except those that the table marks.
 #[test]
-fn every_test_in_the_table_looks_at_what_is_left() {
+fn every_test_in_the_table_checks_for_leftovers() {
     let table = fs::read_to_string(root().join("docs/faults.md")).expect("the table of faults");
     let mut without = Vec::new();
     for (name, file) in named(&table) {
@@ -108,7 +108,7 @@ fn every_test_in_the_table_looks_at_what_is_left() {
 }
 
 #[test]
-fn what_a_function_calls_is_followed() {
+fn calls_between_functions_are_followed() {
     let text = "fn a() { b() }\nfn b() { if x { c(1) } }\nfn c(x: u8) { look() }\nfn d() { ac() }";
     let functions = functions(text);
     assert!(reaches(&functions, "a", "look"));

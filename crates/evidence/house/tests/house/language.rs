@@ -1,10 +1,11 @@
-//! Checks of the language of comments and documents: beginnings of doc comments, and vague
-//! subjects.
+//! Checks of the language of comments, documents and names of tests: beginnings of doc comments,
+//! and vague subjects.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::documents::root;
+use crate::faults::tests_in;
 
 /// Greatest fraction of doc comments whose summary may begin with a question word.
 const MOST_QUESTIONS: f64 = 0.03;
@@ -23,6 +24,34 @@ const VAGUE: [&str; 6] = [
     "everybody",
     "whoever",
     "whom",
+];
+
+/// Words with which no name of a test begins.
+const QUESTIONS_OF_TESTS: [&str; 14] = [
+    "what", "who", "whom", "whose", "how", "where", "when", "whether", "why", "which", "whatever",
+    "whoever", "wherever", "whenever",
+];
+
+/// Words that no name of a test contains.
+const VAGUE_IN_TESTS: [&str; 18] = [
+    "what",
+    "whatever",
+    "who",
+    "whoever",
+    "whom",
+    "how",
+    "however",
+    "why",
+    "whether",
+    "somebody",
+    "nobody",
+    "anybody",
+    "everybody",
+    "someone",
+    "anyone",
+    "everyone",
+    "nobodys",
+    "somebodys",
 ];
 
 /// Adds the files below a folder with this extension to `found`, without build products.
@@ -64,6 +93,70 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 fn vague(text: &str) -> usize {
     let is_vague = |word: &&str| VAGUE.contains(&word.to_lowercase().as_str());
     words(text).filter(is_vague).count()
+}
+
+/// Returns true if a test with this name describes its subject by a pronoun or as a question.
+fn is_a_riddle(name: &str) -> bool {
+    let mut words = name.split('_');
+    QUESTIONS_OF_TESTS
+        .iter()
+        .any(|word| words.clone().next() == Some(word))
+        || words.any(|word| VAGUE_IN_TESTS.contains(&word))
+}
+
+/// Returns the names of the tests in a Python file, without the prefix `test_`.
+fn python_tests(text: &str) -> impl Iterator<Item = &str> {
+    let definitions = text.lines().filter_map(|line| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("async ").unwrap_or(line);
+        line.strip_prefix("def test_")
+    });
+    definitions.filter_map(|rest| rest.split_once('(').map(|(name, _)| name))
+}
+
+#[test]
+fn names_of_tests_have_subjects_of_the_field() {
+    let (mut sources, mut scripts) = (Vec::new(), Vec::new());
+    files_below(&root().join("crates"), "rs", &mut sources);
+    files_below(&root().join("python"), "py", &mut scripts);
+    let (mut count, mut riddles) = (0, Vec::new());
+    for path in sources.iter().chain(&scripts) {
+        let text = fs::read_to_string(path).expect("UTF-8");
+        let names: Vec<&str> = match path.extension().is_some_and(|kind| kind == "py") {
+            true => python_tests(&text).collect(),
+            false => tests_in(&text).collect(),
+        };
+        count += names.len();
+        let found = names.into_iter().filter(|name| is_a_riddle(name));
+        riddles.extend(found.map(|name| format!("{}: {name}", path.display())));
+    }
+    assert!(count > 2_000, "only {count} tests were found");
+    assert!(
+        riddles.is_empty(),
+        "name the subject and its property, as in `a_sender_without_the_key_is_not_heard`: \
+         {riddles:#?}"
+    );
+}
+
+#[test]
+fn riddles_are_told_from_names() {
+    for riddle in [
+        "what_is_no_message_is_refused",
+        "a_stranger_is_nobody",
+        "where_time_skips_nothing_waits",
+        "only_who_has_the_key_is_heard",
+    ] {
+        assert!(is_a_riddle(riddle), "{riddle}");
+    }
+    for name in [
+        "a_run_whose_granter_dies_names_it",
+        "a_lost_segment_is_sent_again_when_the_kernel_would",
+        "whole_numbers_are_read",
+    ] {
+        assert!(!is_a_riddle(name), "{name}");
+    }
+    let text = "def test_a():\n    pass\n  async def test_b(it):\ndef helper(): ...\n";
+    assert!(python_tests(text).eq(["a", "b"]));
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn examples_in_the_documentation_are_run_where_there_are_some() {
 }
 
 #[test]
-fn what_is_not_run_as_a_test_holds_none() {
+fn targets_without_a_test_run_contain_no_tests() {
     let mut wrong = Vec::new();
     for package in &Workspace::read().packages {
         for root in &package.roots {

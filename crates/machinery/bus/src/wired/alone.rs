@@ -226,8 +226,8 @@ impl LineListener for Shared {
             LineEvent::Fault(Fault::StuckHigh) | LineEvent::Sound => {}
             LineEvent::Fault(fault) => {
                 let why = format!(
-                    "{fault}: without a network nobody knows for how long the others stood, and \
-                     this clock is worth nothing from here on"
+                    "{fault}: without a network the length of the others' pauses is unknown, and \
+                     this clock is invalid from now on"
                 );
                 self.fail(&mut state, why);
             }

@@ -92,14 +92,14 @@ impl Wire for Wired {
         // The wire is driven first, because it is faster than the network.
         self.udp.will_drive(true);
         if let Err(error) = self.pump.drive(true) {
-            self.ear.tell(&format!("the output does not obey: {error}"));
+            self.ear.tell(&format!("cannot set the output: {error}"));
         }
         self.udp.raise(cause)
     }
 
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError> {
         if let Err(error) = self.pump.drive(false) {
-            self.ear.tell(&format!("the output does not obey: {error}"));
+            self.ear.tell(&format!("cannot set the output: {error}"));
         }
         self.udp.will_drive(false);
         self.udp.lower(cause, frozen)
@@ -137,10 +137,10 @@ impl LineListener for Ear {
         self.udp.line_is(counts);
         match event {
             LineEvent::Fault(fault) if fault.lasts() => self.tell(&format!(
-                "{fault}; its level counts no more until that is over"
+                "{fault}; its level is ignored until the fault ends"
             )),
             LineEvent::Fault(fault) => self.tell(&fault.to_string()),
-            LineEvent::Sound => (self.warn)("the pause line is sound again"),
+            LineEvent::Sound => (self.warn)("the pause line works again"),
             LineEvent::Rose(_) | LineEvent::Fell(_) => {}
         }
     }
@@ -148,7 +148,7 @@ impl LineListener for Ear {
     fn broke(&self, error: io::Error) {
         self.udp.line_is(false);
         self.tell(&format!(
-            "the inputs do not obey: {error}; the network alone counts from here on"
+            "cannot read the inputs: {error}; only the network is used from now on"
         ));
     }
 

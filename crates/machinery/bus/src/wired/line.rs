@@ -114,7 +114,7 @@ impl fmt::Display for Fault {
         let level = |high: bool| if high { "high" } else { "low" };
         match *self {
             Self::Missed { high } => {
-                write!(f, "the line is {}, and no edge told so", level(high))
+                write!(f, "the line is {}, but no edge was reported", level(high))
             }
             Self::Doubled { rising } => {
                 let (this, other) = match rising {
@@ -124,14 +124,14 @@ impl fmt::Display for Fault {
                 write!(f, "two {this} edges without a {other} one between")
             }
             Self::Dropped(edges) => write!(f, "{edges} edges came faster than they were read"),
-            Self::Unheard => f.write_str("it was driven for a pause, and no edge came here"),
+            Self::Unheard => f.write_str("it was driven for a pause, but no edge arrived"),
             Self::Differ(levels) => write!(
                 f,
                 "the input for rising edges reads {}, that for falling edges {}",
                 level(levels.rising),
                 level(levels.falling)
             ),
-            Self::StuckHigh => f.write_str("the line is high, and nobody drives it"),
+            Self::StuckHigh => f.write_str("the line is high, and no machine drives it"),
             Self::StuckLow => f.write_str("the line is driven, and stays low"),
         }
     }

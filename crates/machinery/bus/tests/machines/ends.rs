@@ -150,7 +150,7 @@ fn a_board_alone_that_misses_an_edge_stops_and_says_so() {
         .expect("it has just been asked")
         .to_string();
     assert!(
-        why.contains("the line is low, and no edge told so"),
+        why.contains("the line is low, but no edge was reported"),
         "{why}"
     );
     eventually("its clock stands for good", || machines[2].1.state().halted);
@@ -276,7 +276,7 @@ fn a_wire_beside_the_network_agrees_on_every_instant() {
 
 /// A machine that is connected by the wire alone pauses the others through the wire.
 #[test]
-fn who_has_the_wire_alone_holds_those_that_have_both() {
+fn a_machine_with_the_wire_alone_holds_machines_with_both() {
     let copper: Arc<Copper> = Arc::default();
     let both = Both::new(&copper, OnSilence::Release, NEVER);
     copper.sticks(true);
@@ -300,13 +300,13 @@ fn missed_edges_are_noticed_and_change_nothing() {
     copper.misses_a_fall(2);
     both.pause(1);
     eventually("a missed fall is said", || {
-        both.heard("c: the pause line, fault 1: the line is low, and no edge told so")
+        both.heard("c: the pause line, fault 1: the line is low, but no edge was reported")
     });
     copper.cut(3, true);
     // An edge that was late for the previous pause may still count for the first of these pauses.
     eventually("a pause without an edge is said", || {
         both.pause(0);
-        both.heard("d: the pause line, fault 1: it was driven for a pause, and no edge")
+        both.heard("d: the pause line, fault 1: it was driven for a pause, but no edge")
     });
     copper.cut(3, false);
     both.pause(3);
@@ -325,7 +325,7 @@ fn a_stuck_line_stops_all_or_counts_no_more() {
         eventually("it stops", || end.halted().is_some());
         let why = end.halted().expect("it has just been asked").to_string();
         assert!(
-            why.contains("is high, and no host says that it drives it"),
+            why.contains("is high, and no host reports driving it"),
             "{why}"
         );
     }
@@ -340,7 +340,8 @@ fn a_stuck_line_stops_all_or_counts_no_more() {
     let go_on = Both::new(&copper, OnSilence::Release, Duration::from_ms(400));
     copper.sticks(true);
     for name in NAMES {
-        let said = format!("{name}: the pause line, fault 1: the line is high, and nobody drives");
+        let said =
+            format!("{name}: the pause line, fault 1: the line is high, and no machine drives");
         eventually("it is said", || go_on.heard(&said));
     }
     eventually("all go on", || {
@@ -349,7 +350,7 @@ fn a_stuck_line_stops_all_or_counts_no_more() {
     go_on.pause(2);
     copper.sticks(false);
     for name in NAMES {
-        let said = format!("{name}: the pause line is sound again");
+        let said = format!("{name}: the pause line works again");
         eventually("it is over", || go_on.heard(&said));
     }
     go_on.pause(1);

@@ -120,7 +120,7 @@ fn resident() -> u64 {
 
 /// A sender without the key can neither cause nor prevent a pause, and costs no memory.
 #[test]
-fn a_flood_of_who_has_no_key_pauses_nobody_and_keeps_nobody() {
+fn a_flood_without_the_key_neither_causes_nor_prevents_a_pause() {
     let addresses = [own_address(), own_address()];
     let tap = Tap::start(addresses[0]);
     let clocks = [Arc::new(Clock::default()), Arc::new(Clock::default())];
@@ -228,7 +228,7 @@ impl AgreedTestbed for Stubborn {
 /// An earlier run with the same key ended because `b` stopped all hosts. Replaying its datagrams
 /// before `b` has sent anything must not stop a host.
 #[test]
-fn what_an_earlier_run_said_stops_no_later_one() {
+fn replayed_datagrams_of_an_earlier_run_stop_no_later_run() {
     let addresses = [own_address(), own_address()];
     let tap = Tap::start(addresses[0]);
     let clock = Arc::new(Clock::default());
@@ -284,7 +284,7 @@ fn hasty() -> Settings {
 /// Hosts with different keys belong to different runs. They ignore each other, and each reports
 /// that.
 #[test]
-fn a_stranger_is_nobody() {
+fn a_host_with_another_key_is_ignored_and_reported() {
     let addresses = [own_address(), own_address()];
     let clocks = [Arc::new(Clock::default()), Arc::new(Clock::default())];
     let start = |here: usize, name| {
@@ -294,7 +294,7 @@ fn a_stranger_is_nobody() {
     let ends = [start(0, "a"), start(1, "b")];
     for ((end, clock), other) in ends.iter().zip(&clocks).zip(["b", "a"]) {
         let why = end.wait_for_start().expect_err("it is alone").to_string();
-        let nothing = format!("hears nothing from {other}: what comes from its address is sealed");
+        let nothing = format!("hears nothing from {other}: datagrams from its address are sealed");
         assert!(why.contains(&nothing), "{why}");
         assert!(end.refused() > 0, "the other was there");
         assert!(end.raise(CAUSE).is_err(), "it stays so");
@@ -319,8 +319,8 @@ fn clocks_that_differ_by_more_than_they_say_are_said_to() {
         why
     });
     let [by_a, by_b] = [
-        "b: what came last was sent 3",
-        "a: what came last was sent in 3",
+        "b: its last datagram was sent 3",
+        "a: its last datagram was sent 3",
     ];
     assert!(said[0].contains(by_a), "{said:?}");
     assert!(said[0].contains("before a began"), "{said:?}");

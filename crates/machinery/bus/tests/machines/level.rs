@@ -259,7 +259,10 @@ fn a_short_pulse_whose_end_is_told_late_is_over_at_once() {
         at: fell,
         number: 1,
     });
-    assert!(bench.line.next_wake() <= bench.now, "nobody waits for that");
+    assert!(
+        bench.line.next_wake() <= bench.now,
+        "the next wake is in the future"
+    );
     bench.look();
     assert_eq!(bench.events, [LineEvent::Rose(rose), LineEvent::Fell(fell)]);
 }
@@ -316,7 +319,7 @@ fn faults(bench: &mut Bench, levels: Levels, rests: usize) -> Vec<LineEvent> {
 }
 
 #[test]
-fn a_line_that_nobody_drives_and_stays_high_is_stuck_until_it_falls() {
+fn a_line_that_stays_high_without_a_driver_is_stuck_until_it_falls() {
     let mut bench = Bench::new();
     bench.happen(Happens::Changes);
     // It is unknown which machine drives the line, so the line may be held for a good reason.
@@ -374,7 +377,7 @@ fn inputs_that_differ_are_named_once_it_is_certain() {
 }
 
 #[test]
-fn a_pause_that_somebody_drove_must_have_had_an_edge() {
+fn a_pause_with_a_driven_line_must_have_had_an_edge() {
     let mut bench = Bench::new();
     for _ in 0..2 {
         bench.happen(Happens::Changes);

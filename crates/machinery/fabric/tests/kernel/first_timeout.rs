@@ -83,7 +83,7 @@ fn the_first_timeout_is_that_of_the_nearest_cgroup() {
 }
 
 #[test]
-fn what_is_no_cgroup_is_refused() {
+fn a_directory_that_is_no_cgroup_is_refused() {
     let refused = FirstTimeout::attach(Path::new("/proc"), Duration::from_secs(3));
     assert!(refused.is_err(), "{refused:?}");
 }

@@ -23,7 +23,7 @@ fn counted(host: &timeloom_fabric::Namespace, name: &str) -> u64 {
 }
 
 #[test]
-fn the_first_ping_over_ipv6_arrives_and_nobody_said_anything_before() {
+fn the_first_ping_over_ipv6_arrives_without_earlier_solicitations() {
     let fabric = build(&both());
     let [h1, h2] = ["h1", "h2"].map(|name| host(&fabric, name));
     for host in [h1, h2] {

@@ -31,8 +31,8 @@ fn a_machine_has_an_address_of_its_own_and_its_host_keeps_its_own() {
     assert!(ping(h1, H2, Duration::from_secs(60)).is_some());
 
     // The machine resolves h2 and receives h2's answer. Its own host has another address.
-    for (whom, name) in [(H2, "h2"), (H1, "h1")] {
-        let told = ask(&mut machine, whom.octets());
+    for (address, name) in [(H2, "h2"), (H1, "h1")] {
+        let told = ask(&mut machine, address.octets());
         let expected = fabric.mac(name).expect("it has one");
         assert_eq!(told, expected.0, "{name}");
     }
@@ -49,7 +49,7 @@ fn neighbours(of: &Namespace) -> String {
 }
 
 /// Returns the MAC address of `whom`, resolved by ARP.
-fn ask(machine: &mut std::fs::File, whom: [u8; 4]) -> [u8; 6] {
+fn ask(machine: &mut std::fs::File, target: [u8; 4]) -> [u8; 6] {
     let mut question = vec![0xff; 6];
     question.extend(ASKER);
     // ARP over Ethernet, for IPv4, a request.
@@ -57,19 +57,19 @@ fn ask(machine: &mut std::fs::File, whom: [u8; 4]) -> [u8; 6] {
     question.extend(ASKER);
     question.extend(OWN);
     question.extend([0; 6]);
-    question.extend(whom);
+    question.extend(target);
     question.resize(60, 0);
     let end = Instant::now() + Duration::from_secs(60);
     let mut frame = [0; 2048];
     loop {
-        assert!(Instant::now() < end, "nobody answers for {whom:?}");
+        assert!(Instant::now() < end, "no answer for {target:?}");
         machine.write_all(&question).expect("the card takes it");
         let again = Instant::now() + Duration::from_millis(500);
         while Instant::now() < again {
             match machine.read(&mut frame) {
                 // A reply from `whom` to this machine.
                 Ok(length) if length >= 42 && frame[..6] == ASKER && frame[20..22] == [0, 2] => {
-                    if frame[28..32] == whom {
+                    if frame[28..32] == target {
                         return frame[22..28].try_into().expect("six bytes");
                     }
                 }

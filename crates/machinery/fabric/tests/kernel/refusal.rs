@@ -54,7 +54,7 @@ fn probe_finds_everything_here() {
 #[test]
 fn without_capabilities_the_error_names_them() {
     if std::env::var_os(AS_NOBODY).is_some() {
-        let error = Fabric::build(&line(1, None)).expect_err("nobody may not");
+        let error = Fabric::build(&line(1, None)).expect_err("it needs root");
         println!("{error}");
         println!("{:?}", probe());
         return;

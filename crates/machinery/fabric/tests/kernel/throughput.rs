@@ -48,7 +48,7 @@ fn tcp_mbit_per_s(fabric: &Fabric, length: Duration) -> f64 {
 }
 
 #[test]
-fn a_ten_megabit_link_carries_what_ethernet_would() {
+fn a_ten_megabit_link_carries_the_payload_of_ethernet() {
     let fabric = build(&line(1, Some(10_000_000)));
     // 1448 of 1538 bytes are payload, which gives 9.41 Mbit/s.
     expect_rate(&fabric, 9.0, 10.2);

@@ -134,7 +134,7 @@ mod tests {
     use super::is_filler;
 
     #[test]
-    fn what_lies_between_functions_is_told_from_code() {
+    fn padding_between_functions_is_told_from_code() {
         let long = [0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0];
         assert!(is_filler(&long, 11) && is_filler(&long, 9));
         assert!(is_filler(&[0x90, 0xcc, 0x0f, 0x1f, 0, 0x53], 5));

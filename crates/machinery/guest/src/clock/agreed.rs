@@ -182,7 +182,7 @@ mod tests {
 
     /// The clock runs as agreed, even if the thread that resumes it is late.
     #[test]
-    fn it_goes_on_as_of_the_agreed_instant() {
+    fn the_clock_continues_as_of_the_agreed_instant() {
         let clock = clock();
         for round in 0..20 {
             let bound = clock.bound_at(Duration::from_us(100), None);

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_stays_what_it_is_however_often_the_clock_changes() {
+    fn a_date_stays_the_same_over_any_number_of_clock_changes() {
         let mut lines = DateLines::default();
         let half = Rate::from_ratio(1, 2).expect("a rate");
         lines.push(at(1_000), 50_000, OPEN, Rate::ONE);
@@ -352,7 +352,7 @@ mod tests {
 
     /// A line that continues the previous one is not stored.
     #[test]
-    fn what_changes_nothing_is_not_kept() {
+    fn a_line_that_continues_the_previous_one_is_not_kept() {
         let mut lines = DateLines::default();
         for s in 0..1_000 {
             lines.push(at(s * 1_000_000), s * 1_000_000 + 7, OPEN, Rate::ONE);

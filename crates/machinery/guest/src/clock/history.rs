@@ -212,7 +212,7 @@ mod tests {
     /// With ten times as many changes as are stored, all are counted, but only late instants are
     /// told apart.
     #[test]
-    fn nothing_grows_however_often_a_clock_is_paused() {
+    fn memory_is_bounded_for_any_number_of_pauses() {
         let mut map = ClockMap::new(wall(0), Instant::ZERO, Rate::ONE);
         let mut history = History::new(map);
         let pauses = 5 * KEPT as i64;

@@ -392,7 +392,7 @@ mod tests {
     /// Checks all clocks of the host while other hosts continue. The stop can come long after all
     /// readers have seen that the host's clock stands.
     #[test]
-    fn a_host_stands_at_its_instant_before_anybody_stops_it() {
+    fn a_hosts_clock_ends_at_its_instant_before_the_stop() {
         let (clock, hosts) = clock_with_hosts(&[Crystal::default(), Crystal::default()]);
         clock.hold_hosts(&[0]);
         let target = lived(&clock, 0) + Duration::from_ns(3_000_001);

@@ -242,8 +242,8 @@ impl Clock {
     }
 
     /// Applies `change` to these hosts and publishes their clocks, all at one instant, which is
-    /// passed to `change`. No other page changes: neither the session's nor those of other hosts,
-    /// whose waiting threads are not disturbed.
+    /// passed to `change`. No other page changes: neither the session's nor those of other
+    /// hosts, whose waiting threads are not disturbed.
     pub(super) fn publish_hosts(
         &self,
         state: &mut State,
@@ -269,7 +269,7 @@ mod tests {
     use crate::clock::ClockOptions;
 
     #[test]
-    fn who_waits_is_told_when_the_clock_is_made_faster_and_only_then() {
+    fn waiters_are_notified_only_of_a_faster_clock() {
         let name = c"test-of-rates";
         let page = Arc::new(PageMapping::new(name).expect("a page"));
         let clock = Clock::new(page, &ClockOptions::default()).expect("a clock");

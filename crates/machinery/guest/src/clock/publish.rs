@@ -35,9 +35,9 @@ impl Clock {
         let other = self.counter.left_for()?;
         Some(self.distrusted.get_or_init(|| {
             format!(
-                "The kernel does not keep time with the processor's counter any more, but with \
-                 {other}: it has found that counter unstable, or somebody has chosen. Guests \
-                 read it since the session began."
+                "The kernel no longer keeps time with the processor's counter, but with {other}: \
+                 it has found that counter unstable, or an administrator has selected another. \
+                 Guests have read the counter since the session began."
             )
         }))
     }

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn the_history_is_bounded() {
         let mut history = RawHistory::default();
         for step in 0..2 * MOST as i64 {
             history.add(line(1_000 * step, 2_000 * step, Rate::ONE));

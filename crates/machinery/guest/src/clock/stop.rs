@@ -177,7 +177,7 @@ mod tests {
 
     /// Checks the session's clock and that of a host that runs 1 % fast.
     #[test]
-    fn the_clock_stands_at_the_instant_before_anybody_stops_it() {
+    fn the_clock_ends_at_its_instant_before_the_stop() {
         for dilation in [1.0, fast(0.03), 5.0] {
             let clock = clock(dilation);
             let host = fast_host(&clock);

@@ -247,7 +247,7 @@ impl std::fmt::Display for ControlError {
             } => {
                 write!(
                     f,
-                    "several sessions are running, say which with --name: {}",
+                    "several sessions are running, choose one with --name: {}",
                     running.join(", ")
                 )
             }

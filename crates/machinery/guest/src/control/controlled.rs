@@ -83,7 +83,7 @@ pub trait Controlled: Send + Sync {
     /// Passes recorded rows to their files, for a reader of the results.
     fn flush(&self) {}
     /// Reports a request that a named requester made, and that was executed.
-    fn acted(&self, _who: &str, _effect: &str) {}
+    fn acted(&self, _requester: &str, _effect: &str) {}
     /// Records that a client's command on a host has started (`"start"`) or ended (`"end"`, with
     /// its status).
     fn came_in(&self, _host: &str, _command: &str, _what: &str, _how: &str) {}

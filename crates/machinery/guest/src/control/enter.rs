@@ -77,7 +77,7 @@ fn start<C: Controlled>(
     drop(held);
     send(stream, &obey(controlled, Request::Query)?);
     let Some(streams) = receive_streams(stream) else {
-        return Err(GuestError::Usage("the command's streams did not come".into()).into());
+        return Err(GuestError::Usage("the command's streams did not arrive".into()).into());
     };
     let account = rights.as_ref().and_then(Rights::account);
     let is_another = account.is_some_and(|account| !account.is_own());
@@ -151,8 +151,8 @@ fn rights_of(entry: &Entry, hosts: HostRights, host: &str) -> Result<Option<Righ
 
 fn several(host: &str) -> GuestError {
     GuestError::Usage(format!(
-        "the programs of host `{host}` are not all of one user with the same capabilities: \
-         say with --user who this is"
+        "the programs of host `{host}` have different users or capabilities: choose a user with \
+         --user"
     ))
 }
 

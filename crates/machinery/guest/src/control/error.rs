@@ -30,7 +30,7 @@ pub enum RunError {
     #[error("the span is too long")]
     SpanTooLong,
     /// The session is stopped, so no time passes for its hosts.
-    #[error("the session stands, and so do its hosts; `timeloom resume` it first, or step it")]
+    #[error("the session is paused, and so are its hosts; `timeloom resume` it first, or step it")]
     SessionStands,
     /// The session was paused before the instant.
     #[error("the session was paused at {at}, before that instant")]
@@ -84,12 +84,11 @@ pub(crate) enum Refusal {
     )]
     HostRunning { host: String },
     #[error(
-        "this session runs by itself, and nobody need grant it time; \
-         begin it with `timeloom exec --stepped`, \
-         or say mode = \"stepped\" under [time] in its scenario"
+        "the time of this session does not advance by grants; begin it with `timeloom exec \
+         --stepped`, or set mode = \"stepped\" under [time] in its scenario"
     )]
     NotStepped,
-    #[error("`by` names the requester of another request, and not of one with a name already")]
+    #[error("`by` cannot contain another `by`")]
     ByTwice,
     #[error("`enter` is the first request of a connection, and its last")]
     EnterAlone,
@@ -99,7 +98,7 @@ pub(crate) enum Refusal {
     )]
     Agreed,
     /// The client requested a hold on a connection that already has another purpose.
-    #[error("a hold lasts as long as its connection; ask for it on one of its own")]
+    #[error("a hold lasts as long as its connection; request it on a separate connection")]
     HoldBeside,
     #[error(transparent)]
     Hold(#[from] HoldError),

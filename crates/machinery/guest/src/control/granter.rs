@@ -84,10 +84,10 @@ fn answer<C: Controlled>(
             let target = until(controlled, at_ns, relative)?;
             grant(controlled, grants, target)?
         }
-        Request::By { who, request } if !matches!(*request, Request::By { .. }) => {
+        Request::By { requester, request } if !matches!(*request, Request::By { .. }) => {
             let effect = request.effect();
             let response = answer(controlled, grants, *request)?;
-            record(controlled, &who, effect.as_deref());
+            record(controlled, &requester, effect.as_deref());
             return Ok(response);
         }
         other => return obey(controlled, other),

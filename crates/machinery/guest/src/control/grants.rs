@@ -56,7 +56,8 @@ enum Phase {
 }
 
 struct Seated {
-    who: String,
+    /// Description of the granter's process.
+    process: String,
     connection: UnixStream,
 }
 
@@ -158,13 +159,13 @@ impl Grants {
         }
         let alone = state.alone_since.elapsed();
         let stands = self.clock.now() - Instant::ZERO;
-        let who = match &state.left {
-            Some(left) => format!("{left}, which granted time last, has left"),
-            None => "nobody has come to grant time".to_owned(),
+        let granter = match &state.left {
+            Some(left) => format!("{left}, which granted time last, has disconnected"),
+            None => "no granter has connected".to_owned(),
         };
         if alone >= self.patience {
             return Lookout::GaveUp(format!(
-                "{who}; time stood at {stands}, and for {} nobody came to move it on",
+                "{granter}; time stood at {stands}, and no granter connected for {}",
                 Duration::from(self.patience)
             ));
         }
@@ -173,7 +174,7 @@ impl Grants {
         }
         state.warned = true;
         Lookout::Alone(format!(
-            "{who}; time stands at {stands}, and the session ends unless somebody grants it time within {}",
+            "{granter}; time stands at {stands}, and the session ends unless a granter connects within {}",
             Duration::from(self.patience)
         ))
     }
@@ -184,11 +185,11 @@ impl Grants {
     }
 
     /// Returns a description of the present granter, or of the last one.
-    pub fn who(&self) -> String {
+    pub fn granter(&self) -> String {
         let state = self.lock();
-        let seated = state.seated.as_ref().map(|seated| &seated.who);
-        let who = seated.or(state.left.as_ref());
-        who.map_or_else(|| "nobody yet".to_owned(), String::clone)
+        let seated = state.seated.as_ref().map(|seated| &seated.process);
+        let granter = seated.or(state.left.as_ref());
+        granter.map_or_else(|| "no granter yet".to_owned(), String::clone)
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -214,13 +215,13 @@ impl Grants {
         self.end.is_some_and(|end| at >= end)
     }
 
-    /// Makes a client the granter. `who` describes its process.
+    /// Makes a client the granter. `process` describes it.
     ///
     /// # Errors
     /// Fails if there is another granter, or if nothing will be granted any more.
     pub(crate) fn seat(
         self: &Arc<Self>,
-        who: String,
+        process: String,
         connection: UnixStream,
     ) -> Result<Seat, SeatError> {
         let mut state = self.lock();
@@ -229,10 +230,13 @@ impl Grants {
         }
         if let Some(other) = &state.seated {
             return Err(SeatError::Taken {
-                by: other.who.clone(),
+                by: other.process.clone(),
             });
         }
-        state.seated = Some(Seated { who, connection });
+        state.seated = Some(Seated {
+            process,
+            connection,
+        });
         Ok(Seat(Arc::clone(self)))
     }
 
@@ -285,7 +289,7 @@ impl Drop for Answering<'_> {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        state.left = state.seated.take().map(|seated| seated.who);
+        state.left = state.seated.take().map(|seated| seated.process);
         state.alone_since = StdInstant::now();
         state.warned = false;
     }

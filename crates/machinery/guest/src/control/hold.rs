@@ -16,11 +16,11 @@ pub(super) fn serve<C: Controlled>(
     mut lines: Lines,
     reason: &str,
 ) {
-    let who = peer(&stream);
+    let requester = peer(&stream);
     // No reference to the session is kept during the hold: the session ends when its owner drops
     // it.
     let held = match controlled.upgrade() {
-        Some(session) => session.hold(&who, reason).map_err(Refusal::from),
+        Some(session) => session.hold(&requester, reason).map_err(Refusal::from),
         None => Err(Refusal::Ended),
     };
     let (hold, response) = match (held, controlled.upgrade()) {

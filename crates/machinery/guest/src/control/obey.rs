@@ -16,8 +16,8 @@ pub(crate) fn obey<C: Controlled>(
     controlled: &Weak<C>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    if let Request::By { who, request } = request {
-        return obey_as(controlled, &who, *request);
+    if let Request::By { requester, request } = request {
+        return obey_as(controlled, &requester, *request);
     }
     let lists = request == Request::Query;
     let names_all = lists || matches!(request, Request::Host { .. });
@@ -41,7 +41,7 @@ pub(crate) fn obey<C: Controlled>(
 /// Executes a request of a named requester, and records it.
 fn obey_as<C: Controlled>(
     controlled: &Weak<C>,
-    who: &str,
+    requester: &str,
     request: Request,
 ) -> Result<Response, Refusal> {
     if matches!(request, Request::By { .. }) {
@@ -49,15 +49,15 @@ fn obey_as<C: Controlled>(
     }
     let effect = request.effect();
     let response = obey(controlled, request)?;
-    record(controlled, who, effect.as_deref());
+    record(controlled, requester, effect.as_deref());
     Ok(response)
 }
 
 /// Records the effect of a request that was executed.
-pub(super) fn record<C: Controlled>(controlled: &Weak<C>, who: &str, effect: Option<&str>) {
+pub(super) fn record<C: Controlled>(controlled: &Weak<C>, requester: &str, effect: Option<&str>) {
     if let (Some(controlled), Some(effect)) = (controlled.upgrade(), effect) {
-        let who: String = who.chars().take(LONGEST_NAME).collect();
-        controlled.acted(&who, effect);
+        let requester: String = requester.chars().take(LONGEST_NAME).collect();
+        controlled.acted(&requester, effect);
     }
 }
 

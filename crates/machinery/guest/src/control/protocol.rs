@@ -68,7 +68,7 @@ pub enum Request {
     /// Execute a request and record it as an event, with the name of its requester.
     By {
         /// Name of the requester, such as `the live view`.
-        who: String,
+        requester: String,
         /// Request to execute; not one of this kind.
         request: Box<Request>,
     },

@@ -37,15 +37,15 @@ impl SteppedSession {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hold(&self, who: impl FnOnce(&mut Holders) -> &mut bool) -> Result<(), HoldError> {
+    fn hold(&self, holder: impl FnOnce(&mut Holders) -> &mut bool) -> Result<(), HoldError> {
         let mut holders = self.holders();
-        *who(&mut holders) = true;
+        *holder(&mut holders) = true;
         Controlled::pause(&*self.session)
     }
 
-    fn let_go(&self, who: impl FnOnce(&mut Holders) -> &mut bool) -> Result<(), HoldError> {
+    fn let_go(&self, holder: impl FnOnce(&mut Holders) -> &mut bool) -> Result<(), HoldError> {
         let mut holders = self.holders();
-        *who(&mut holders) = false;
+        *holder(&mut holders) = false;
         match holders.granter || holders.person {
             true => Ok(()),
             false => Controlled::resume(&*self.session),

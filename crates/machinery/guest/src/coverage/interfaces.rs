@@ -126,7 +126,7 @@ const _: () = {
             let row = &rows[index];
             assert!(
                 !row.name.is_empty() && !row.time.is_empty() && row.fate.is_told(),
-                "a row says what it is, why, whom it hurts, and the way out"
+                "a row states its interface, the reason, the affected programs and the way out"
             );
             index += 1;
         }

@@ -54,7 +54,7 @@ impl Injector {
     /// Records that the kernel does not let the vDSO's data be unmapped
     /// (CONFIG_MSEAL_SYSTEM_MAPPINGS).
     pub(crate) fn remark_on_sealed_data(&self) {
-        let why = "this kernel does not let its data be taken away";
+        let why = "this kernel does not allow unmapping its data";
         self.remark.get_or_init(|| stays(why));
     }
 

@@ -163,7 +163,7 @@ mod tests {
 
     /// Compilers reduce a function that only calls another to a jump of five bytes.
     #[test]
-    fn a_jump_may_go_on_in_what_lies_unused_behind_a_function() {
+    fn a_jump_may_extend_into_the_padding_behind_a_function() {
         let mut code = vec![0xcc; 64];
         assert!(has_room(&code, 0, JUMP_BYTES));
         assert!(!has_room(&code, 0, 0), "no function");

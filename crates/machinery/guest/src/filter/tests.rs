@@ -113,7 +113,7 @@ fn the_image_may_make_the_calls_that_it_stands_for() {
 }
 
 #[test]
-fn the_supervisor_is_asked_about_execs_and_what_is_not_handled() {
+fn execs_and_unhandled_calls_notify_the_supervisor() {
     assert_eq!(native(libc::SYS_execve, [1; 6]), ASK);
     assert_eq!(native(libc::SYS_clock_settime, [0; 6]), ASK);
     let set_timeout = |level, option| native(libc::SYS_setsockopt, [3, level, option, 0, 0, 0]);
@@ -281,7 +281,7 @@ fn the_tables_numbers_are_the_kernels() {
 }
 
 #[test]
-fn the_program_does_what_the_table_says() {
+fn the_filter_program_agrees_with_the_table() {
     let listed: Vec<i64> = calls().map(number_of).collect();
     // These are values that random tests would hardly hit.
     let own = crate::phc::COMMANDS.into_iter().chain(PACKET_STAMPS);
@@ -372,7 +372,7 @@ fn is_taken(program: &[sock_filter]) {
 }
 
 #[test]
-fn where_the_counter_is_emulated_all_of_sigsegv_goes_through_the_image() {
+fn all_of_sigsegv_goes_through_the_image_if_the_counter_is_emulated() {
     let at = |number, args| outcome_emulating(AUDIT_ARCH, number, 0x5555_0000_1000, args);
     for call in calls().filter(|call| call.emulating_tsc.is_some()) {
         let asks = [libc::PR_GET_TSC as u64, 0, 0, 0, 0, 0];

@@ -116,7 +116,7 @@ impl CgroupFreezer {
         let there = descendants(&self.counts).map_err(GuestError::system(looking))?;
         if there < known {
             return Err(GuestError::Unsupported(format!(
-                "somebody has removed {} of the {known} cgroups in {}",
+                "another program has removed {} of the {known} cgroups in {}",
                 known - there,
                 self.directory().display()
             )));

@@ -33,7 +33,7 @@ impl KernelLog {
                 Ok(0) => return last,
                 Ok(length) => {
                     let text = String::from_utf8_lossy(&record[..length]);
-                    last = who_overflowed(&text).map(str::to_owned).or(last);
+                    last = overflowed_process(&text).map(str::to_owned).or(last);
                 }
                 // The kernel has overwritten records meanwhile. They are skipped.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
@@ -45,7 +45,7 @@ impl KernelLog {
 }
 
 /// Parses `PRIORITY,NUMBER,TIME,…;signal: NAME[THREAD] overflowed sigaltstack`. Returns the name.
-fn who_overflowed(record: &str) -> Option<&str> {
+fn overflowed_process(record: &str) -> Option<&str> {
     let (_, text) = record.lines().next()?.split_once(';')?;
     let (name, _) = text
         .strip_suffix("] overflowed sigaltstack")?
@@ -64,16 +64,16 @@ mod tests {
     #[test]
     fn a_record_of_the_kernels_names_the_thread() {
         let record = "6,1339,5140900,-;small_stack[31] overflowed sigaltstack\n SUBSYSTEM=x\n";
-        assert_eq!(who_overflowed(record), Some("small_stack"));
+        assert_eq!(overflowed_process(record), Some("small_stack"));
         let record = "6,1339,5140900,-;signal: a: [b][31] overflowed sigaltstack\n";
-        assert_eq!(who_overflowed(record), Some("a: [b]"));
+        assert_eq!(overflowed_process(record), Some("a: [b]"));
         for other in [
             "",
             ";",
             "6,1,2,-;a[1]: segfault at 0\n",
             "a[1] overflowed sigaltstack",
         ] {
-            assert_eq!(who_overflowed(other), None, "{other:?}");
+            assert_eq!(overflowed_process(other), None, "{other:?}");
         }
     }
 }

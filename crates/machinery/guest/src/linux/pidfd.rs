@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_ended_gets_no_signal() {
+    fn an_ended_process_gets_no_signal() {
         let mut child = std::process::Command::new("sleep")
             .arg("1000")
             .spawn()
@@ -114,7 +114,7 @@ mod tests {
         held.signal(libc::SIGKILL, &info).expect("it lives");
         child.wait().expect("our own child");
         assert!(held.has_ended());
-        let gone = held.signal(libc::SIGKILL, &info).expect_err("nobody");
+        let gone = held.signal(libc::SIGKILL, &info).expect_err("it has ended");
         assert_eq!(gone.raw_os_error(), Some(libc::ESRCH));
     }
 }

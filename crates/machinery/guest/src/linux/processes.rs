@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_does_so_until_the_parent_knows() {
+    fn a_process_is_ending_until_its_parent_has_waited() {
         let stat = |state, flags| format!("7 (a) b (c) {state} 1 7 7 0 -1 {flags} 93 0 0");
         for (state, flags, is_ending) in [
             ("R", 4_194_304, false),

@@ -109,8 +109,8 @@ impl Tracee {
         }
         loop {
             let mut is_there = false;
-            for whom in [self.pid, self.process] {
-                match self.look(whom, libc::WNOHANG) {
+            for pid in [self.pid, self.process] {
+                match self.look(pid, libc::WNOHANG) {
                     Ok(Some(Stop::Gone)) | Err(_) => {}
                     Ok(Some(stop)) => return stop,
                     Ok(None) => is_there = true,
@@ -128,27 +128,27 @@ impl Tracee {
         Stop::Gone
     }
 
-    /// Handles a state change of `whom`, which is this tracee under one of its identifiers. Returns
+    /// Handles a state change of `pid`, which is this tracee under one of its identifiers. Returns
     /// `None` if the state has not changed, or had changed again before it was handled.
     ///
     /// # Errors
     /// Fails with ECHILD if there is no tracee with this identifier.
-    fn look(&mut self, whom: i32, options: i32) -> io::Result<Option<Stop>> {
+    fn look(&mut self, pid: i32, options: i32) -> io::Result<Option<Stop>> {
         let any = libc::WEXITED | libc::WSTOPPED;
-        let Some(seen) = changed(whom, any | libc::WNOWAIT | options)? else {
+        let Some(seen) = changed(pid, any | libc::WNOWAIT | options)? else {
             return Ok(None);
         };
         if !matches!(seen.si_code, libc::CLD_TRAPPED | libc::CLD_STOPPED) {
-            if !is_own_child(whom) {
-                changed(whom, libc::WEXITED | libc::WNOHANG)?;
+            if !is_own_child(pid) {
+                changed(pid, libc::WEXITED | libc::WNOHANG)?;
             }
             return Ok(Some(Stop::Gone));
         }
         // If the tracee has been killed since then, its end is not handled here.
-        let Some(stopped) = changed(whom, libc::WSTOPPED | libc::WNOHANG)? else {
+        let Some(stopped) = changed(pid, libc::WSTOPPED | libc::WNOHANG)? else {
             return Ok(None);
         };
-        self.pid = whom;
+        self.pid = pid;
         // SAFETY: the information about a child's state change contains a status.
         let status = unsafe { stopped.si_status() };
         Ok(Some(match status >> 8 {
@@ -459,13 +459,13 @@ fn is_own_child(pid: i32) -> bool {
 
 /// Returns the result of `waitid` for a tracee of the calling thread; `None` if its state has not
 /// changed.
-fn changed(whom: i32, options: i32) -> io::Result<Option<libc::siginfo_t>> {
+fn changed(pid: i32, options: i32) -> io::Result<Option<libc::siginfo_t>> {
     // SAFETY: plain data.
     let mut change: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let options = options | libc::__WALL | libc::__WNOTHREAD;
     loop {
         // SAFETY: writes `change`.
-        match unsafe { libc::waitid(libc::P_PID, whom as u32, &raw mut change, options) } {
+        match unsafe { libc::waitid(libc::P_PID, pid as u32, &raw mut change, options) } {
             0 => break,
             _ => match io::Error::last_os_error() {
                 error if error.kind() == io::ErrorKind::Interrupted => {}
@@ -502,7 +502,7 @@ mod tests {
 
     /// If another process has the reused identifier, it must not be affected.
     #[test]
-    fn what_is_not_meant_is_not_kept() {
+    fn a_process_with_a_reused_identifier_is_not_traced() {
         let mut child = Command::new("sleep").arg("600").spawn().expect("it starts");
         let pid = child.id() as i32;
         let refused = Tracee::seize(pid, || false).err().expect("it is another");
@@ -553,7 +553,7 @@ threading.Event().wait()";
             .find(|thread| *thread != process)
             .expect("two threads");
 
-        let mut tracee = Tracee::seize(thread, || true).expect("nobody else traces it");
+        let mut tracee = Tracee::seize(thread, || true).expect("it has no other tracer");
         child
             .stdin
             .take()

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_alleged_is_read_and_written_or_it_is_not_there() {
+    fn alleged_addresses_are_read_and_written_or_refused() {
         let own = std::process::id() as i32;
         let mut words = [7i64, -8];
         let alleged = Alleged::<[i64; 2]>::at(&raw mut words as u64);

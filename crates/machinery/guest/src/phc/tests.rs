@@ -139,7 +139,7 @@ fn three_of_one_instant() {
 
 /// Another thread of the guest may write to the memory during the conversion.
 #[test]
-fn whatever_lies_there_is_no_danger() {
+fn random_bytes_in_guest_memory_are_harmless() {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     for turn in 0..20_000 {
         let command = COMMANDS[turn % COMMANDS.len()];

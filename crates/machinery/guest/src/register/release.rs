@@ -83,7 +83,7 @@ pub(crate) fn release(
     let pids: Vec<i32> = stopped.iter().map(|process| process.pid).collect();
     if pids.iter().any(|&pid| supervisor.timers.has_posix(pid)) && !kernel_keeps_timer_numbers() {
         return Err(GuestError::Unsupported(format!(
-            "process {} has POSIX timers; to hand them back takes Linux 6.15 or later",
+            "process {} has POSIX timers; returning them needs Linux 6.15 or later",
             registration.pid
         )));
     }

@@ -29,7 +29,7 @@ impl Session {
         match stood == at {
             true => Ok(()),
             false => Err(GuestError::Usage(format!(
-                "the session's clock stands at {}, and not at {}, as was agreed",
+                "the session's clock is paused at {}, not at the agreed {}",
                 stood - Instant::ZERO,
                 at - Instant::ZERO
             ))),

@@ -47,7 +47,7 @@ impl Session {
         match names[..] {
             [_] => Ok(Arc::clone(&hosts[0])),
             _ => Err(GuestError::Usage(format!(
-                "say on which host; there are: {}",
+                "name the host; there are: {}",
                 names[1..].join(", ")
             ))),
         }
@@ -86,8 +86,8 @@ impl Session {
         Ok(())
     }
 
-    /// Resumes these hosts from where they were stopped. If the session is stopped, they continue
-    /// when it is resumed.
+    /// Resumes these hosts from where they were stopped. If the session is stopped, they
+    /// continue when it is resumed.
     ///
     /// # Errors
     /// Fails if a process cannot be resumed.

@@ -11,9 +11,9 @@
 //! - this file: detects rest as an instant at which that number is zero, and the word is unchanged
 //!   after all other sources were queried.
 //!
-//! When the BPF programs are loaded, they do not know the existing threads until these wake up or
-//! block. The first rest is therefore found by reading /proc, as without BPF. The same applies
-//! after an overflow of a map.
+//! After loading, the BPF programs do not know the existing threads until these wake up or block.
+//! The first rest is therefore found by reading /proc, as without BPF. The same applies after an
+//! overflow of a map.
 
 mod kernel;
 mod waiting;

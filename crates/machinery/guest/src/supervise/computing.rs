@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_asks_the_kernel_polls_and_goes_on_polling() {
+    fn a_thread_that_only_calls_the_kernel_keeps_polling() {
         let mut seen = Computing::new(counted(1_000, 200, 7));
         assert_eq!(seen.look(counted(1_099, 290, 7)), None);
         let now = counted(1_100, 290, 7);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn who_computes_by_itself_or_leaves_traces_is_given_long() {
+    fn a_thread_that_computes_or_leaves_traces_is_given_long() {
         for (system_ms, traces) in [(0, 0), (1, 1)] {
             let mut seen = Computing::new(counted(0, 0, 0));
             for ms in (10..5_000).step_by(10) {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn who_polls_for_others_uses_no_processor_time_and_who_waits_for_that_does() {
+    fn polling_for_data_uses_no_processor_time_and_polling_for_that_time_does() {
         // The thread calls the kernel, and reads data that comes every 100 ms, for any length of
         // time.
         let mut seen = Computing::new(counted(0, 0, 0));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_spins_is_given_time_at_each_instant_from_where_all_others_rest() {
+    fn a_spinning_thread_is_given_time_at_each_instant_once_all_others_rest() {
         let asleep = |times: &str| [(7, times.to_owned())];
         let at = Instant::from_ns(5);
         let mut rest = Rest::new(at, &asleep("once"));
@@ -263,12 +263,12 @@ mod tests {
         assert!(rest.has_spent(8, counted(1_001, 0, 0), 1_000_000));
         assert!(!rest.has_spent(9, counted(1_001, 0, 0), 1_000_000));
         assert!(rest.lasts(at, &asleep("once")));
-        assert!(!rest.lasts(at, &asleep("twice")), "somebody ran");
+        assert!(!rest.lasts(at, &asleep("twice")), "another thread ran");
         assert!(!rest.lasts(Instant::from_ns(6), &asleep("once")));
     }
 
     #[test]
-    fn where_nothing_is_counted_nobody_polls() {
+    fn without_counts_no_thread_polls() {
         let untold = |spent_ms| Counted {
             traces: None,
             ..counted(spent_ms, spent_ms, 0)

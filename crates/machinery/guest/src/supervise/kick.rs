@@ -5,8 +5,9 @@
 //! rate the supervisor sends SIGSYS to every thread that is in the image's single waiting
 //! instruction; the image's handler makes the thread recompute its timeout.
 //!
-//! To be called while all threads are stopped. The state of a thread in /proc is then still valid
-//! when the signal arrives, and no thread is interrupted in a system call of the program itself.
+//! To be called while all threads are stopped. The state of a thread in /proc is then still
+//! valid when the signal arrives, and no thread is interrupted in a system call of the program
+//! itself.
 
 use std::ops::RangeInclusive;
 

@@ -223,7 +223,9 @@ impl Supervisor {
         };
         if let Err(error) = std::thread::Builder::new().spawn(kick) {
             self.wanting.fetch_sub(1, Ordering::SeqCst);
-            (self.warn)(format!("no thread to wake who waits too long: {error}"));
+            (self.warn)(format!(
+                "cannot start the thread that wakes overdue waits: {error}"
+            ));
         }
     }
 

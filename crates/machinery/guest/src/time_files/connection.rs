@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(connection, Connection(71));
         for other in [
             "812 790 0:71 / /mnt rw - fuse.sshfs timeloom-page-a.17.0 rw",
-            "812 790 0:71 / /mnt rw - fuse.timeloom somebody rw",
+            "812 790 0:71 / /mnt rw - fuse.timeloom another rw",
             "812 790 071 / /mnt rw - fuse.timeloom timeloom-page-a.17.0 rw",
             "",
         ] {

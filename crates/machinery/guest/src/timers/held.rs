@@ -134,7 +134,7 @@ mod tests {
 
     /// One process is forked while the first are examined, and another one during the second round.
     #[test]
-    fn who_comes_meanwhile_is_looked_at_and_we_ourselves_come_first() {
+    fn new_processes_are_examined_and_the_own_process_comes_first() {
         let seen = RefCell::new(Vec::new());
         let list = || match seen.borrow().len() {
             1 => Some(vec![3, 7, 9]),
@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn where_somebody_is_always_new_there_is_an_end() {
+    fn an_endless_supply_of_new_processes_is_bounded() {
         let next = RefCell::new(100);
         let ever_more = || Some(vec![next.replace_with(|next| *next + 1)]);
         assert_eq!(each_process(7, ever_more, |_| Some(())), Some(()));
     }
 
     #[test]
-    fn where_one_cannot_be_looked_at_nobody_can_tell() {
+    fn one_unreadable_process_makes_the_answer_unknown() {
         let all = || Some(vec![3, 7, 9]);
         assert_eq!(each_process(7, all, |pid| (pid != 9).then_some(())), None);
         assert_eq!(each_process(7, || None, |_| Some(())), None);

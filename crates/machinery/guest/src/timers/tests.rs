@@ -55,7 +55,7 @@ fn end(mut child: Child) {
 }
 
 #[test]
-fn what_is_kept_of_a_process_goes_with_it() {
+fn timers_of_a_process_are_removed_with_it() {
     let bench = Bench::new();
     let timers = Arc::clone(&bench.timers);
     let serving = std::thread::spawn(move || timers.serve_ends());
@@ -83,7 +83,7 @@ fn what_is_kept_of_a_process_goes_with_it() {
 
 /// This must hold even before the end of the process is reported.
 #[test]
-fn who_has_ended_is_nobody() {
+fn an_ended_process_owns_no_timers() {
     let bench = Bench::new();
     let child = sleeper();
     let pid = child.id() as i32;
@@ -94,6 +94,6 @@ fn who_has_ended_is_nobody() {
     bench.timers.forget_posix(pid);
     assert!(bench.timers.exists(key), "which was another's by now");
     let late = bench.make(&owner, libc::SIGKILL);
-    assert!(!bench.timers.exists(late), "nobody is left to forget it");
+    assert!(!bench.timers.exists(late), "it would never be removed");
     assert!(bench.timers.owner(pid).is_err());
 }

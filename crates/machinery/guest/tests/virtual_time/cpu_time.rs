@@ -95,7 +95,7 @@ fn a_busy_program_uses_the_time_that_passes() {
 /// A program reports its processor time to others. The reported values must not depend on the speed
 /// of the machine.
 #[test]
-fn where_computing_takes_no_time_no_processor_time_is_used() {
+fn no_processor_time_is_used_if_computing_takes_no_time() {
     let clock = timeloom_guest::ClockOptions {
         compute: timeloom_guest::Compute::None,
         ..Default::default()

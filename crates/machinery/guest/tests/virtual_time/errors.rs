@@ -11,7 +11,7 @@ fn invalid_arguments_get_the_native_errno() {
 /// A file that is not a hardware clock is refused natively and in a session. (The machine of
 /// `scripts/test-phc` has a hardware clock.)
 #[test]
-fn what_is_no_hardware_clock_is_told_so() {
+fn a_file_that_is_no_hardware_clock_is_refused_as_natively() {
     let argv = [c_program("phc").into()];
     let native = Program::native(&argv).finish();
     assert_eq!(native, (vec!["failed=0".to_owned()], 0));

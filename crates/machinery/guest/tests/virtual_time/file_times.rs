@@ -68,7 +68,7 @@ fn dates(world: &World, paths: &[&str]) -> Vec<i64> {
 
 /// Makes more changes of the clock (of the rate, and pauses) than a clock page remembers.
 #[test]
-fn a_date_stays_what_it_is_over_a_hundred_changes_of_rate() {
+fn a_date_stays_the_same_over_a_hundred_changes_of_rate() {
     let scratch = Scratch::new("dates-stay");
     let world = world("dates-stay", LATER_S, FileTimes::Virtual);
     let file = scratch.path("file");

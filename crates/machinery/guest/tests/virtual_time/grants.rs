@@ -72,7 +72,7 @@ fn next_deadline_ns(status: &Value) -> Option<i64> {
 
 /// Grants time in small steps until a thread waits for an instant that has not been granted yet.
 /// Returns the present instant and the awaited one.
-fn until_somebody_waits(granter: &mut Granter, mut at_ns: i64) -> (i64, i64) {
+fn until_a_thread_waits(granter: &mut Granter, mut at_ns: i64) -> (i64, i64) {
     for _ in 0..5_000 {
         at_ns += 5 * MS;
         let status = granter.grant(at_ns);
@@ -80,7 +80,7 @@ fn until_somebody_waits(granter: &mut Granter, mut at_ns: i64) -> (i64, i64) {
             return (at_ns, next_ns);
         }
     }
-    panic!("nobody ever waits");
+    panic!("no thread ever waits");
 }
 
 /// Covers the waits of several languages, while a simulator computes between grants. No wait may
@@ -110,7 +110,7 @@ fn programs_cannot_tell_a_grant_from_the_next() {
     // Time is granted from the start, since programs initialise in the session's time.
     let simulator = std::thread::spawn(move || {
         let mut granter = Granter::connect(&name);
-        let mut at_ns = granter.attach().expect("nobody else is here")["virtual_ns"]
+        let mut at_ns = granter.attach().expect("it is the only granter")["virtual_ns"]
             .as_i64()
             .expect("a number");
         let mut granted = 0;
@@ -146,11 +146,11 @@ while True:
     let start = ["--stepped", "--start", "2000-01-01T00:00:00Z"];
     let mut running = line.exec(start.iter().chain(&["--", "python3", "-c", script]));
     let mut granter = Granter::connect(&line.name);
-    let first = granter.attach().expect("nobody else is here");
+    let first = granter.attach().expect("it is the only granter");
     assert_eq!(first["virtual_ns"], 0, "it starts held: {first}");
     let mut at_ns = 0;
     for _ in 0..5 {
-        let (_, due_ns) = until_somebody_waits(&mut granter, at_ns);
+        let (_, due_ns) = until_a_thread_waits(&mut granter, at_ns);
         let before = line.output();
         let status = granter.grant(due_ns - 1);
         // The deadline is now if the sleeper was stopped on its way back to sleep.
@@ -185,7 +185,7 @@ fn grants_and_skipping_go_together() {
             .chain(shell(script)),
     );
     let mut granter = Granter::connect(&line.name);
-    granter.attach().expect("nobody else is here");
+    granter.attach().expect("it is the only granter");
     let mut at_ns = 0;
     for _ in 0..10 {
         at_ns += 2_500_000 * MS + 1;
@@ -203,7 +203,7 @@ fn one_grants_at_a_time() {
     let line = CommandLine::new("one-granter", User::Same);
     let mut running = line.exec(["--stepped", "--", "sleep", "3600"]);
     let mut first = Granter::connect(&line.name);
-    first.attach().expect("nobody else is here");
+    first.attach().expect("it is the only granter");
     let own = std::process::id().to_string();
     for mut other in [Granter::connect(&line.name), Granter::connect(&line.name)] {
         let refused = other.attach().expect_err("there is one");
@@ -232,11 +232,11 @@ fn one_grants_at_a_time() {
 }
 
 #[test]
-fn what_cannot_be_granted_is_refused_and_changes_nothing() {
+fn invalid_grants_are_refused_and_change_nothing() {
     let line = CommandLine::new("not-granted", User::Same);
     let mut running = line.exec(["--stepped", "--", "sleep", "3600"]);
     let mut granter = Granter::connect(&line.name);
-    granter.attach().expect("nobody else is here");
+    granter.attach().expect("it is the only granter");
     granter.grant(5 * MS);
     for (request, reason) in [
         (
@@ -289,7 +289,7 @@ fn a_pause_by_hand_delays_a_grant_and_does_not_end_it() {
     let line = CommandLine::new("both-hold", User::Same);
     let mut running = line.exec(["--stepped", "--", "sleep", "3600"]);
     let mut granter = Granter::connect(&line.name);
-    granter.attach().expect("nobody else is here");
+    granter.attach().expect("it is the only granter");
     line.ask(&["pause"]);
     let granting = std::thread::spawn(move || {
         granter.grant(200 * MS);
@@ -331,7 +331,7 @@ fn a_granter_hears_of_the_programs_end() {
             .chain(shell("sleep 0.1; exit 3")),
     );
     let mut granter = Granter::connect(&line.name);
-    granter.attach().expect("nobody else is here");
+    granter.attach().expect("it is the only granter");
     let request = json!({"op": "run-until", "at_ns": 3_600_000 * MS, "relative": false});
     let status = granter.ask(&request).expect("it is answered");
     assert_eq!(status["standing"]["ended"], true, "{status}");
@@ -348,7 +348,7 @@ fn a_granter_that_computes_at_the_end_hears_of_it_next() {
     let options = ["--stepped"].into_iter().map(Into::into);
     let mut running = line.exec(options.chain(shell("sleep 0.1; exit 3")));
     let mut granter = Granter::connect(&line.name);
-    granter.attach().expect("nobody else is here");
+    granter.attach().expect("it is the only granter");
     // With the user's permission, another process ends the program.
     granter.grant(MS);
     eventually("the shell", || {
@@ -382,7 +382,7 @@ fn a_session_whose_granter_dies_stands_says_so_and_ends() {
         let line = CommandLine::new("left-alone", User::Same);
         let mut running = stands_for_ever(&line, &["--patience", "3 s"]);
         let mut granter = Granter::connect(&line.name);
-        granter.attach().expect("nobody else is here");
+        granter.attach().expect("it is the only granter");
         granter.grant(7 * MS);
         let mut stands_ns = 7 * MS;
         if midway {
@@ -391,7 +391,9 @@ fn a_session_whose_granter_dies_stands_says_so_and_ends() {
             writeln!(granter.stream, "{request}").expect("the session listens");
         }
         drop(granter);
-        eventually("it to say so", || line.output().contains("has left"));
+        eventually("it to say so", || {
+            line.output().contains("has disconnected")
+        });
         let output = line.try_ask(&["query"]);
         // On a very busy machine the session may have ended already. Then its output is checked
         // instead.
@@ -402,7 +404,7 @@ fn a_session_whose_granter_dies_stands_says_so_and_ends() {
         assert_eq!(running.wait(), 1);
         let said = line.output();
         let own = format!("({})", std::process::id());
-        for words in ["timeloom: granter: ", &own, "for 3 s nobody came"] {
+        for words in ["timeloom: granter: ", &own, "no granter connected for 3 s"] {
             assert!(said.contains(words), "no {words:?} in {said}");
         }
         line.assert_nothing_left();
@@ -410,15 +412,12 @@ fn a_session_whose_granter_dies_stands_says_so_and_ends() {
 }
 
 #[test]
-fn a_session_that_nobody_comes_to_move_ends() {
+fn a_session_without_a_granter_ends() {
     let line = CommandLine::new("nobody", User::Same);
     let mut running = stands_for_ever(&line, &["--patience", "500 ms"]);
     assert_eq!(running.wait(), 1);
     let said = line.output();
-    assert!(
-        said.contains("granter: nobody has come to grant time"),
-        "{said}"
-    );
+    assert!(said.contains("granter: no granter has connected"), "{said}");
     line.assert_nothing_left();
 }
 
@@ -428,7 +427,7 @@ fn ctrl_c_ends_a_session_that_stands() {
     let line = CommandLine::new("interrupted", User::Same);
     let mut running = stands_for_ever(&line, &[]);
     let mut granter = Granter::connect(&line.name);
-    granter.attach().expect("nobody else is here");
+    granter.attach().expect("it is the only granter");
     granter.grant(MS);
     running.signal_group(libc::SIGINT);
     assert_eq!(running.wait(), 128 + libc::SIGINT);

@@ -78,7 +78,7 @@ fn a_timerfd_tells_that_its_clock_was_set_as_the_kernels_does() {
 }
 
 #[test]
-fn monotonic_never_goes_back_however_the_clock_is_steered_paused_and_dilated() {
+fn monotonic_never_goes_back_while_the_clock_is_steered_paused_and_dilated() {
     let world = World::new("storm", 1.0);
     let argv: [OsString; 2] = [c_program("steer").into(), "storm".into()];
     let program = world.start(argv);

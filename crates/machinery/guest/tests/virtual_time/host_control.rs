@@ -448,9 +448,9 @@ fn impossible_requests_to_hosts_are_refused() {
     assert!(said.contains("in the past"), "{said}");
     world.session.pause().expect("pausing");
     let said = run(HostTarget::After(Duration::from_ms(1)))
-        .expect_err("the session stands")
+        .expect_err("the session is paused")
         .to_string();
-    assert!(said.contains("the session stands"), "{said}");
+    assert!(said.contains("the session is paused"), "{said}");
 }
 
 /// Steps two hosts together. Each runs for the span by its own time.

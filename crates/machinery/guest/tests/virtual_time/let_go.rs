@@ -120,7 +120,7 @@ fn lives_in_real_time(ward: &mut Ward) -> i64 {
 }
 
 /// Checks that no process related to the program is left, in particular no escort.
-fn nobody_is_left(pid: i32) {
+fn no_process_is_left(pid: i32) {
     let sign = format!("timeloom-released-{pid} ");
     let holds = |entry: &fs::DirEntry| {
         let entries = fs::read_dir(entry.path().join("fd"));
@@ -199,7 +199,7 @@ fn is_let_go(theme: &str, path: std::path::PathBuf, paused: bool) {
         .session
         .register(ward.pid)
         .expect_err("once is enough");
-    assert!(refused.to_string().contains("let go"), "{refused}");
+    assert!(refused.to_string().contains("released"), "{refused}");
     // The session ends, which must not affect the program.
     drop(world);
     lives_in_real_time(&mut ward);
@@ -210,7 +210,7 @@ fn is_let_go(theme: &str, path: std::path::PathBuf, paused: bool) {
     drop(orders);
     let (_, status) = program.finish();
     assert_eq!(status, 0);
-    nobody_is_left(pid);
+    no_process_is_left(pid);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_program_with_posix_timers_stays_where_it_could_not_keep_them() {
 
 /// A shell and the processes that it has started in the session are released together.
 #[test]
-fn what_a_program_has_started_is_let_go_with_it() {
+fn child_processes_are_released_with_their_program() {
     let world = world("let-go-children");
     let script = "echo ready; while [ $(date +%Y) != 2019 ]; do sleep 0.01; done; \
         (sleep 1; echo child $(date +%Y)) & sleep 1; echo parent $(date +%Y); wait; \
@@ -302,5 +302,5 @@ fn what_a_program_has_started_is_let_go_with_it() {
     drop(orders);
     let (lines, status) = program.finish();
     assert_eq!((lines.last().map(String::as_str), status), (Some("end"), 0));
-    nobody_is_left(pid);
+    no_process_is_left(pid);
 }

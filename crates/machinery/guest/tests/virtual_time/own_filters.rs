@@ -54,7 +54,7 @@ fn verdicts_of_two_filters_are_as_natively() {
 }
 
 #[test]
-fn what_is_no_filter_is_refused_as_natively() {
+fn malformed_filters_are_refused_as_natively() {
     need_root();
     as_natively("shapes");
 }
@@ -228,7 +228,7 @@ fn file_confines_itself() {
 /// A container tool installs a filter. The program in it sleeps (if the filter allows it), executes
 /// another program and prints the time.
 #[test]
-fn bubblewrap_confines_what_it_runs() {
+fn bubblewrap_confines_its_program() {
     need_root();
     let bwrap = need("bwrap", "bubblewrap").display().to_string();
     let scratch = Scratch::new("bwrap");

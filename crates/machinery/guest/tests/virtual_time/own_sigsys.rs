@@ -40,7 +40,7 @@ fn a_programs_own_sigsys_is_as_natively_where_the_counter_is_emulated() {
 /// Prints the cost of calls on signal masks, for information. Checks nothing.
 #[test]
 #[ignore = "measures; prints"]
-fn what_masks_cost() {
+fn cost_of_signal_masks() {
     let argv = || vec![c_program("sigsys").into_os_string(), "cost".into()];
     for _ in 0..3 {
         let world = World::new("masks-cost", 1.0);

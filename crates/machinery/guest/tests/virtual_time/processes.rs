@@ -41,7 +41,7 @@ fn process_trees_survive_pauses_at_any_instant() {
 /// A program executes itself repeatedly, and is killed at an arbitrary instant. Its parent, a
 /// program of the session or its supervisor, must be notified.
 #[test]
-fn who_is_killed_in_the_middle_of_an_exec_was_killed() {
+fn a_program_killed_during_an_exec_is_reported_as_killed() {
     const KILLED: i32 = 128 + libc::SIGKILL;
     let world = World::new("killed-in-exec", 1.0);
     let scratch = Scratch::new("killed-in-exec");

@@ -46,10 +46,10 @@ fn a_running_program_is_brought_in() {
     world.session.kill_all();
 }
 
-/// The program's earlier settings for its own SIGSYS still hold: the signal is blocked, and handled
-/// when it is unblocked; the next one is ignored, as requested.
+/// The program's earlier settings for its own SIGSYS still hold: the signal is blocked, and
+/// handled when it is unblocked; the next one is ignored, as requested.
 #[test]
-fn a_program_keeps_what_it_has_done_about_its_own_sigsys() {
+fn a_program_keeps_its_settings_for_its_own_sigsys() {
     let script = "import signal, sys, time\n\
         def caught(number, frame): print('caught', number, flush=True)\n\
         signal.signal(signal.SIGSYS, caught)\n\

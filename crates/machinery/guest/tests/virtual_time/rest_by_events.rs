@@ -11,7 +11,7 @@ use crate::support::unique;
 /// would read /proc instead: all tests of skipping would pass, and none would exercise the BPF
 /// programs.
 #[test]
-fn the_scheduler_reports_what_runs_where_the_kernel_can() {
+fn the_scheduler_reports_events_on_a_kernel_with_btf() {
     need_root();
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return;

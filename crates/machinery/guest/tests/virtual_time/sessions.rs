@@ -225,7 +225,7 @@ fn impossible_dilations_and_names_are_refused() {
 /// A client that changes the time of a thousand hosts need not wait until all their processes are
 /// listed; an answer without a list does not claim that there are none.
 #[test]
-fn processes_are_listed_for_who_asks_for_them() {
+fn processes_are_listed_only_on_request() {
     let line = CommandLine::new("listed", User::Same);
     let _running = line.exec(shell("sleep 3600 & wait"));
     assert_eq!(line.wait_for_process("sleep").len(), 2);

@@ -106,8 +106,8 @@ fn refused(output: &Output, code: i32, reason: &str) {
 #[test]
 fn impossible_steps_are_refused() {
     let line = CommandLine::new("no-step", User::Same);
-    let nobody = line.try_ask(&["step", "1ms"]);
-    refused(&nobody, 2, "there is no session");
+    let answer = line.try_ask(&["step", "1ms"]);
+    refused(&answer, 2, "there is no session");
     let _running = line.exec(["--", "sleep", "3600"]);
     line.wait_for_process("sleep");
     let running = line.try_ask(&["step", "1ms"]);

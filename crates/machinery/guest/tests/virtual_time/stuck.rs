@@ -71,7 +71,7 @@ fn a_stopped_supervisor_keeps_no_command_waiting() {
 /// A program that was being started when its supervisor was killed may still have the control
 /// socket.
 #[test]
-fn who_inherited_a_dead_sessions_socket_is_found_and_ended() {
+fn a_process_that_inherited_a_dead_sessions_socket_is_found_and_ended() {
     const HEIR: &str = r#"
 import os, socket, sys
 listener = socket.socket(socket.AF_UNIX)
@@ -140,7 +140,7 @@ fn steal_device(supervisor: i32) -> Option<File> {
     }
 }
 
-/// When no process has the device of `/proc/uptime` and `/proc/stat` open any more, the kernel ends
+/// After the last process has closed the device of `/proc/uptime` and `/proc/stat`, the kernel ends
 /// their file system. If a process still has it open, the reaper does so.
 #[test]
 fn an_inherited_device_keeps_no_reader_waiting() {
@@ -177,8 +177,8 @@ fn an_inherited_device_keeps_no_reader_waiting() {
     let answer = told.recv_timeout(PATIENCE.min(Duration::from_secs(30)));
     drop(device); // releases a waiting reader
     let error = answer
-        .expect("nobody waits for the dead")
-        .expect_err("nobody serves the files");
+        .expect("the open ends without the dead server")
+        .expect_err("the server of the files is dead");
     assert_eq!(error.raw_os_error(), Some(libc::ENOTCONN), "{error}");
     let _ = reader.join();
     drop(mounts);
@@ -220,7 +220,7 @@ fn sessions_are_not_looked_for_where_others_could_put_them() {
 
 /// A process that maps a file with the name of a clock page is not a guest.
 #[test]
-fn clean_ends_nobody_for_the_name_of_a_file() {
+fn clean_ends_no_process_for_the_name_of_a_file() {
     const MAPS: &str = r#"
 import mmap, sys
 file = open(sys.argv[1], "wb+")

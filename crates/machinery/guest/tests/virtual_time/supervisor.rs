@@ -36,7 +36,7 @@ fn a_supervisor_killed_while_running_leaves_nothing() {
 }
 
 #[test]
-fn what_a_killed_keeper_could_not_remove_clean_removes() {
+fn clean_removes_the_remains_of_a_killed_keeper() {
     let _turn = timeloom_testing::orphans_turn();
     let line = CommandLine::new("keeper-killed", User::Same);
     let bystander = World::new("bystander", 1.0); // has no control socket
@@ -60,7 +60,7 @@ fn what_a_killed_keeper_could_not_remove_clean_removes() {
     std::thread::sleep(Duration::from_millis(300));
     assert!(
         !line.left_behind().is_empty(),
-        "nobody was there to remove anything"
+        "no process was left to remove anything"
     );
 
     let output = line
@@ -129,7 +129,7 @@ fn a_program_that_handles_sigint_decides_itself() {
 }
 
 #[test]
-fn what_a_program_leaves_running_ends_with_the_session() {
+fn background_processes_end_with_the_session() {
     let line = CommandLine::new("background", User::Same);
     // The program ends only after the exec of the process that it leaves, so that the name of that
     // process is known.

@@ -328,7 +328,7 @@ fn the_machines_files_can_be_asked_for() {
 }
 
 #[test]
-fn without_root_it_says_whose_files_they_are() {
+fn without_root_the_files_are_the_machines_and_reported_as_such() {
     need_root();
     let line = CommandLine::new("files-nobody", User::Nobody);
     let mut running = line.exec(["--", "cat", "/proc/uptime"]);

@@ -95,7 +95,7 @@ pub(crate) fn as_natively(theme: &str, runs: &Differential) {
 /// Prints the cost of counter reads, for information. Checks nothing.
 #[test]
 #[ignore = "measures; prints"]
-fn what_reads_cost() {
+fn cost_of_counter_reads() {
     let argv = || vec![c_program("tsc").into_os_string(), "cost".into()];
     for _ in 0..3 {
         for (where_, program) in [

@@ -72,9 +72,9 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_rung_once_and_by_a_promise_that_reaches_its_wish() {
+    fn a_waiter_is_woken_once_by_a_promise_that_reaches_its_wish() {
         let promise = Promise::new();
-        assert!(!promise.make(at(10)), "nobody waits");
+        assert!(!promise.make(at(10)), "no thread waits");
         assert!(promise.wish(at(50)), "it does not know yet");
         assert!(!promise.wish(at(50)), "it does");
         assert_eq!(promise.wished(), Some(at(50)));

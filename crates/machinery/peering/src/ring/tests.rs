@@ -26,7 +26,7 @@ fn pair(packets: usize) -> (Neighbour, Neighbour) {
     let (a, b) = Ring::pair(packets).unwrap();
     let config = PeerConfig::default();
     let (mut a, mut b) = (Neighbour::new(1, a, config), Neighbour::new(0, b, config));
-    assert_eq!(a.poll(NOW), None, "nobody has shown itself");
+    assert_eq!(a.poll(NOW), None, "the neighbour has not appeared");
     assert_eq!(b.poll(NOW), Some(PeerEvent::Joined));
     assert_eq!(a.poll(NOW), Some(PeerEvent::Joined));
     (a, b)
@@ -82,7 +82,7 @@ fn packets_come_out_at_the_other_thread_in_their_order_with_their_bytes() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted_and_leaves_no_bytes_behind() {
+fn packets_without_room_are_counted_and_leave_no_bytes() {
     let (mut a, mut b) = pair(4);
     put(&mut a, 0..10);
     assert_eq!((a.stats().packets_sent, a.stats().dropped_full), (4, 6));
@@ -128,7 +128,7 @@ fn one_that_goes_or_falls_silent_is_away() {
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri knows no poll")]
-fn a_sleeper_is_woken_by_what_comes() {
+fn a_sleeper_is_woken_by_packets() {
     let (mut a, mut b) = pair(4);
     put(&mut a, 0..1);
     assert!(!b.doze(), "something is there");

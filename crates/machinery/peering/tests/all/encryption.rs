@@ -19,7 +19,7 @@ const HEADER: Header = Header {
 
 fn written(header: Header, key: &Key) -> Vec<u8> {
     let mut out = Vec::new();
-    header.write(b"what nobody else may read", 0, key, &mut out);
+    header.write(b"what no other may read", 0, key, &mut out);
     out
 }
 
@@ -28,16 +28,16 @@ fn has(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 #[test]
-fn who_has_no_key_reads_nothing_of_it() {
+fn encrypted_content_is_unreadable_without_the_key() {
     let (sealing, encrypting) = (Key::new([3; 32]), Key::encrypting([3; 32]));
-    assert!(has(&written(HEADER, &sealing), b"nobody"));
+    assert!(has(&written(HEADER, &sealing), b"no other"));
     let out = written(HEADER, &encrypting);
-    for part in b"what nobody else may read".windows(4) {
+    for part in b"what no other may read".windows(4) {
         assert!(!has(&out, part), "{part:?}");
     }
     let mut plain = Vec::new();
     let (read, body) = Header::read(&out, 2, 1, &encrypting, &mut plain).expect("it has the key");
-    assert_eq!((read, body), (HEADER, &b"what nobody else may read"[..]));
+    assert_eq!((read, body), (HEADER, &b"what no other may read"[..]));
     // The same content gives other bytes for another number, generation or direction.
     let others = [
         Header {
@@ -63,7 +63,7 @@ fn who_has_no_key_reads_nothing_of_it() {
 }
 
 #[test]
-fn what_was_changed_or_is_not_encrypted_is_refused() {
+fn altered_or_unencrypted_datagrams_are_refused() {
     let key = Key::encrypting([3; 32]);
     let out = written(HEADER, &key);
     let mut plain = Vec::new();

@@ -9,7 +9,7 @@ use timeloom_peering::message::Messages;
 use timeloom_time::{Duration, Instant, Virtual};
 
 #[test]
-fn parts_give_what_one_engine_gives() {
+fn parts_give_the_results_of_one_engine() {
     for seed in 0..3 {
         for shape in Shape::ALL {
             let whole = single(shape, seed);
@@ -86,7 +86,7 @@ impl Exchange for Bytes {
 }
 
 #[test]
-fn engines_that_hand_over_bytes_give_what_one_gives() {
+fn engines_that_exchange_bytes_give_the_results_of_one() {
     for (shape, parts) in [(Shape::Rough, 3), (Shape::Campus, 2)] {
         let whole = single(shape, 5);
         let world = build(shape, 5);

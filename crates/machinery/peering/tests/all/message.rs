@@ -7,7 +7,7 @@ use timeloom_peering::message::Messages;
 use timeloom_time::{Duration, Instant};
 
 #[test]
-fn what_is_written_is_read_and_nothing_else_is() {
+fn written_messages_are_read_and_others_are_refused() {
     let seed = 11;
     let mut random = Random::new(seed, 1);
     let world = crate::small::world(6);

@@ -199,7 +199,7 @@ fn the_longest_cable_is_cut_where_that_shares_the_work_well() {
 }
 
 #[test]
-fn what_nobody_has_named_goes_with_the_nearest_that_somebody_has() {
+fn unassigned_nodes_go_with_the_nearest_assigned_node() {
     let (world, routers) = sites();
     let owners = spread(&world, &[(routers[0], 0), (routers[3], 1)]);
     let found: Vec<_> = routers.iter().map(|node| owners[node.0 as usize]).collect();

@@ -255,7 +255,7 @@ fn one_that_is_known_to_be_dead_is_gone_at_once_and_its_next_life_joins() {
 }
 
 #[test]
-fn what_was_sent_after_the_last_word_of_the_dead_is_counted() {
+fn packets_sent_after_the_last_answer_of_a_dead_peer_are_counted() {
     let mut pair = Pair::joined();
     pair.put(1);
     pair.step(Duration::from_us(60));
@@ -275,7 +275,7 @@ fn what_was_sent_after_the_last_word_of_the_dead_is_counted() {
 }
 
 #[test]
-fn who_says_farewell_is_gone_at_once() {
+fn a_peer_that_closes_is_gone_at_once() {
     let mut pair = Pair::joined();
     pair.put(1);
     let mut out = Datagrams::default();

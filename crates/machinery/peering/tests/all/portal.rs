@@ -92,7 +92,10 @@ impl Instance {
                 .poll(&mut self.paced.engine, wall_now())
                 .unwrap();
             std::thread::sleep(StdDuration::from_millis(1));
-            assert!(wall_now() - begun < Duration::from_s(120), "nobody came");
+            assert!(
+                wall_now() - begun < Duration::from_s(120),
+                "the other engine did not come"
+            );
         }
         self.paced.set_pace(Pace::real(wall_now(), Instant::ZERO));
     }
@@ -297,7 +300,7 @@ fn may_go_first() -> bool {
 }
 
 #[test]
-fn a_thread_goes_first_while_it_runs_an_engine_and_is_then_what_it_was() {
+fn a_thread_has_priority_while_it_runs_an_engine_and_then_its_old_policy() {
     let allowed = may_go_first();
     for first in [true, false] {
         let [a, _b] = Endpoint::udp_pair().unwrap();

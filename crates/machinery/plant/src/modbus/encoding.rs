@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_parsed_is_emitted_again(words in prop::array::uniform4(any::<u16>())) {
+        fn parsed_values_are_emitted_again(words in prop::array::uniform4(any::<u16>())) {
             for encoding in [Encoding::I16, Encoding::U16, Encoding::I32, Encoding::U32, Encoding::F32, Encoding::F64] {
                 let words = &words[..encoding.width().into()];
                 let value = encoding.parse(words);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn values_out_of_range_are_refused() {
         for (encoding, good, bad) in [
             (Encoding::I16, -32768.4, -32768.5),
             (Encoding::I16, 32767.4, 32767.5),

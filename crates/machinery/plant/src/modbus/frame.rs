@@ -117,7 +117,7 @@ mod tests {
         /// The library must take every valid frame as a request of the same function, without a
         /// panic.
         #[test]
-        fn the_library_understands_what_passes(
+        fn valid_frames_are_understood_by_the_library(
             function in prop_oneof![0u8..30, Just(0x2B), any::<u8>()],
             rest in prop_oneof![
                 prop::collection::vec(any::<u8>(), 0..252),

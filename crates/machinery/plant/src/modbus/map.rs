@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_map_says_why() {
+    fn a_wrong_map_is_refused_with_the_reason() {
         for (points, reason) in [
             (
                 vec![point(Table::Input, 0, Encoding::I16, "x")],

@@ -22,9 +22,9 @@
 //! | another unit id than the device's | 0x0B, as a gateway does for a device that is not there: silence would cost each client its time-out |
 //! | broken frame | connection closed and counted |
 //!
-//! Exceptions 0x01, 0x02, 0x03 and 0x0B are determined without the plant and cause no pause, except
-//! when the plant itself refuses a request (0x03). Source: MODBUS Application Protocol V1.1b3 and
-//! Messaging on TCP/IP V1.0b.
+//! Exceptions 0x01, 0x02, 0x03 and 0x0B are determined without the plant and cause no pause,
+//! except when the plant itself refuses a request (0x03). Source: MODBUS Application Protocol
+//! V1.1b3 and Messaging on TCP/IP V1.0b.
 
 mod encoding;
 mod frame;

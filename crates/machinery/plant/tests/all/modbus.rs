@@ -528,7 +528,7 @@ fn a_client_that_leaves_and_a_device_that_closes_let_go() {
 
 #[test]
 #[ignore = "a measurement: cargo test -p timeloom-plant --test all modbus:: -- --ignored --nocapture"]
-fn how_long_an_exchange_takes() {
+fn duration_of_an_exchange() {
     let world = world("");
     let median = |mut all: Vec<u128>| {
         all.sort_unstable();

@@ -349,9 +349,9 @@ fn real_time_never_sends_the_plant_back() {
     let next = move || Instant::from_ns(times.lock().unwrap().next().unwrap());
     let bus = Bus::new(Arc::new(FreeRunning::new(next)));
     let exchange = Exchange::new(bus, start(&[]).unwrap(), |_| ());
-    let access = |who| {
+    let access = |requester| {
         exchange
-            .access(who, "test", |plant| Ok(plant.instant()))
+            .access(requester, "test", |plant| Ok(plant.instant()))
             .unwrap()
     };
     assert_eq!((access("a").as_ns(), access("b").as_ns()), (30, 30));

@@ -111,7 +111,7 @@ fn run_together(
         left = left.saturating_sub(core.run_ahead(until.min(others), left.max(1)));
         let (now, world) = (core.paced.engine.now(), &core.paced.engine.model);
         if left == 0 || world.has_frame() {
-            // What is due at this very instant is handled in all engines.
+            // Events that are due at this very instant are handled in all engines.
             until = until.min(now);
         }
         if world.has_crossing() {

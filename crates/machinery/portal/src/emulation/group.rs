@@ -52,7 +52,7 @@ struct State {
     rests: bool,
 }
 
-/// What is known of an engine.
+/// State of an engine, as known to the group.
 #[derive(Debug, Default)]
 struct Seat {
     /// True while the engine sleeps.

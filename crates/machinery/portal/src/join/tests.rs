@@ -175,7 +175,7 @@ fn joined(frames: &[Owned]) -> Out {
 }
 
 #[test]
-fn a_wire_carries_the_same_whatever_was_joined() {
+fn a_wire_carries_the_same_bytes_for_any_joined_frames() {
     for seed in 0..300 {
         let mut random = Random::new(seed, 0);
         let mut senders: Vec<_> = (0..12)
@@ -252,7 +252,7 @@ fn no_train_is_longer_than_a_packet_may_be() {
 }
 
 #[test]
-fn what_says_something_else_is_not_joined() {
+fn segments_with_different_headers_are_not_joined() {
     let unlike = [
         Unlike {
             flags: 0x01,

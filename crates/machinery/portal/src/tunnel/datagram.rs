@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_has_the_key_is_heard() {
+    fn only_senders_with_the_key_are_heard() {
         let key = TunnelKey::new(&[1; 32]);
         let sent = Datagram {
             link: 300,

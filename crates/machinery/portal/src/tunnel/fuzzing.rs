@@ -13,7 +13,7 @@ use super::line::{Incoming, Outgoing};
 /// Panics if one of these properties is violated.
 pub fn datagram(bytes: &[u8]) {
     let key = TunnelKey::new(&[7; 32]);
-    assert_eq!(open(&key, bytes), None, "nobody has sealed it");
+    assert_eq!(open(&key, bytes), None, "no input is sealed with the key");
     let mut sealed = bytes.to_vec();
     close(&key, &mut sealed);
     let Some(found) = open(&key, &sealed) else {

@@ -167,7 +167,7 @@ mod tests {
         for number in 1..=1_000_000 {
             line.arrive(number, at(10), &[]);
         }
-        assert!(line.refused > 0, "as many as anybody sends");
+        assert!(line.refused > 0, "an unlimited number is accepted");
         let refused = line.refused;
         while line.take(at(10)).is_some() {}
         line.arrive(1_000_001, at(11), &[]);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_waits_for_its_instant_and_comes_once() {
+    fn frames_wait_for_their_instant_and_are_delivered_once() {
         let mut line = Incoming::default();
         line.arrive(1, at(10), &[1]);
         line.arrive(1, at(10), &[1]);

@@ -140,7 +140,7 @@ fn datagrams_of_every_size_come_back() {
 }
 
 #[test]
-fn filters_hold_back_what_they_name() {
+fn filters_hold_back_matching_frames() {
     let block = Filter {
         rules: vec![Rule {
             port: Some(7_777),
@@ -174,7 +174,7 @@ fn filters_hold_back_what_they_name() {
 }
 
 #[test]
-fn captures_show_what_a_wire_would_carry() {
+fn captures_show_the_frames_of_a_wire() {
     let (frames, seen) = mpsc::channel();
     let testbed = build(
         LinkConfig::new(10_000_000_000, Duration::ZERO),
@@ -300,7 +300,7 @@ fn a_packet_socket_is_a_portal_too() {
 
 /// The kernel's queue to a portal is limited. What the kernel drops is counted.
 #[test]
-fn what_the_kernel_drops_is_counted() {
+fn frames_dropped_by_the_kernel_are_counted() {
     let testbed = build(
         LinkConfig::new(1_000_000_000, Duration::ZERO),
         Setup {
@@ -339,7 +339,7 @@ fn what_the_kernel_drops_is_counted() {
 /// of its stack. Frames of the same flow are delivered as one train, and programs see no
 /// difference.
 #[test]
-fn what_one_turn_hands_out_goes_out_as_a_train() {
+fn frames_of_one_iteration_go_out_as_a_train() {
     for join in [true, false] {
         let setup = Setup {
             steps: true,

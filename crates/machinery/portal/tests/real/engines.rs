@@ -255,7 +255,7 @@ fn by_moves(
 
 /// The clock skips from event to event of the group, and further where the network runs ahead.
 #[test]
-fn where_the_clock_skips_engines_have_every_packet_at_the_instant_of_one_engine() {
+fn skipping_engines_have_every_packet_at_the_instant_of_one_engine() {
     let end = Instant::ZERO + Duration::from_ms(100);
     let expected = sorted(one(network().0, end).arrivals());
     assert!(expected.len() > 1_000, "{} packets", expected.len());
@@ -329,7 +329,7 @@ fn tallies(world: &World, owners: &[Owner], here: Owner) -> Vec<(u32, Tally)> {
 /// The messages cross the cut over layer 2 and over UDP. The correction field includes the time
 /// that they wait in the queue of the cut cable.
 #[test]
-fn ptp_clocks_of_two_engines_measure_what_those_of_one_do() {
+fn ptp_clocks_of_two_engines_measure_the_same_as_those_of_one() {
     let end = Instant::ZERO + Duration::from_s(12);
     for transport in [Transport::Layer2, Transport::Udp4] {
         let (world, owners) = clocks(transport);

@@ -102,7 +102,7 @@ fn hear(socket: &UdpSocket) -> IcmpError {
         tv_sec: 20,
         tv_nsec: 0,
     };
-    assert_eq!(poll(&mut ready, Some(&patience)), Ok(1), "nobody answers");
+    assert_eq!(poll(&mut ready, Some(&patience)), Ok(1), "no answer");
     let mut control = Control::default();
     receive(socket, &mut [], &mut control, RecvFlags::ERRQUEUE).unwrap();
     for message in control.messages() {
@@ -155,7 +155,7 @@ fn traceroute_shows_the_routers() {
 }
 
 #[test]
-fn what_is_not_there_is_unreachable() {
+fn an_absent_network_is_unreachable() {
     let path = path(link());
     let socket = path.prober();
     socket.send_to(b"probe", "10.77.0.1:9").unwrap();
@@ -221,7 +221,7 @@ fn a_kernel_finds_the_mtu_of_its_path() {
 }
 
 #[test]
-fn what_a_kernel_lets_routers_cut_is_cut() {
+fn packets_that_may_be_fragmented_are_fragmented_by_routers() {
     let path = path(link().with_mtu(700));
     let server = path.namespace("b").udp_socket("0.0.0.0:9").unwrap();
     server

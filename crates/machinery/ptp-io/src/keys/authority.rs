@@ -32,7 +32,7 @@ pub fn make_authority(directory: &Path) -> Result<(), PtpError> {
     let path = directory.join("authority.key");
     if path.exists() {
         return Err(PtpError::usage(format!(
-            "{} exists, and every ring rests on it",
+            "{} exists, and every key ring depends on it",
             path.display()
         )));
     }
@@ -53,7 +53,7 @@ pub fn make_authority(directory: &Path) -> Result<(), PtpError> {
     write(
         &directory.join("authority.pub"),
         Kind::Public,
-        "Whose word about keys counts.",
+        "Authority that signs the key rings of the domain.",
         &public,
     )
 }
@@ -140,9 +140,7 @@ pub fn sign_ring(request: &SignRequest) -> Result<RingFile, PtpError> {
             (found, member.grandmaster) = (true, true);
         }
         if !found {
-            return Err(PtpError::usage(format!(
-                "nobody in the ring is called `{wanted}`"
-            )));
+            return Err(PtpError::usage(format!("the ring has no node `{wanted}`")));
         }
     }
     ring.signing_epoch = request.signing_epoch.unwrap_or(ring.signing_epoch);
@@ -150,7 +148,7 @@ pub fn sign_ring(request: &SignRequest) -> Result<RingFile, PtpError> {
     let rule = ring.epochs.iter_mut().find(|rule| rule.epoch == signing);
     let rule = rule.ok_or_else(|| {
         PtpError::usage(format!(
-            "nobody has a key of epoch {signing}, with which all are to sign"
+            "no node has a key of the signing epoch, epoch {signing}"
         ))
     })?;
     rule.not_after_s = request.not_after_s.or(rule.not_after_s);

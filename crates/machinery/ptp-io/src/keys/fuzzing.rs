@@ -32,7 +32,10 @@ pub fn key_file(text: &str) {
         }
     }
     if let Ok(ring) = parse::<RingFile>(text) {
-        assert!(!ring.is_signed_by(&authority()), "nobody signed {ring:?}");
+        assert!(
+            !ring.is_signed_by(&authority()),
+            "no authority signed {ring:?}"
+        );
         let _ = (ring.key_ring(1_700_000_000), ring.ends());
     }
     if let Ok(group) = parse::<GroupFile>(text) {

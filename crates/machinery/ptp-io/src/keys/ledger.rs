@@ -47,7 +47,7 @@ fn path_of(directory: &Path, epoch: u8) -> PathBuf {
 
 fn store(path: &Path, file: &LedgerFile) -> Result<(), PtpError> {
     let header =
-        "Which Syncs the keys of this epoch may have signed. Never copy or restore this file.";
+        "Syncs that the keys of this epoch may have signed. Never copy or restore this file.";
     write(path, Kind::Secret, header, file)
 }
 
@@ -108,7 +108,8 @@ impl FileLedger {
         let path = path_of(directory, epoch);
         if !path.exists() {
             return Err(PtpError::usage(format!(
-                "{} is missing, so nobody can tell which Syncs this key has signed: `timeloom ptp rotate` makes another key",
+                "{} is missing, so the Syncs that this key has signed are unknown: `timeloom ptp \
+                 rotate` makes another key",
                 path.display()
             )));
         }
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reserved_stays_so_when_the_file_is_read_again() {
+    fn reservations_remain_after_the_file_is_read_again() {
         let scratch = tempfile::tempdir().unwrap();
         make(scratch.path(), 3).unwrap();
         let gm = stream(1, 3);

@@ -131,7 +131,7 @@ impl KeyDirectory {
         let epoch = ring.signing_epoch;
         if !ring.is_current(epoch, now_s) {
             return Err(PtpError::usage(format!(
-                "{}: epoch {epoch}, with which all are to sign, has expired: rotate and sign again",
+                "{}: the signing epoch {epoch} has expired: rotate and sign again",
                 path.display()
             )));
         }

@@ -173,7 +173,7 @@ impl RingFile {
                         KeyError::Index =>
                             "its index is another clock's or too large, or it has two",
                         KeyError::Twice => "it has two keys of one epoch",
-                        KeyError::Shared => "its key is somebody else's, or of another epoch",
+                        KeyError::Shared => "its key is another node's, or of another epoch",
                     }
                 ))
             })?;

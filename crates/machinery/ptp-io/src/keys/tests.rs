@@ -197,7 +197,7 @@ fn rotation_goes_in_two_steps_and_old_rings_do_not_come_back() {
 }
 
 #[test]
-fn nothing_is_overwritten_and_nobody_is_invented() {
+fn nothing_is_overwritten_and_unknown_nodes_are_refused() {
     let world = World::new("overwrite", Suite::Ed25519);
     assert!(make_node(&world.at("gm"), "gm", "02544c.fffe.000001", Suite::Bls, 4).is_err());
     assert!(make_authority(&world.0).is_err());
@@ -241,5 +241,5 @@ fn every_epoch_of_bls_once_has_a_ledger_as_long_as_its_key() {
     let error = world
         .sign(|request| request.publics.push(world.0.join("stolen.pub")))
         .expect_err("the same key for two clocks");
-    assert!(error.to_string().contains("somebody else's"), "{error}");
+    assert!(error.to_string().contains("another node's"), "{error}");
 }

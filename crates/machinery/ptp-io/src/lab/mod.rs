@@ -141,7 +141,7 @@ impl LabOptions {
         if let Some(node) = self.tap {
             if self.attack.is_some() {
                 return Err(PtpError::usage(
-                    "an attack has its wire already: leave the tap away, or attack later",
+                    "an attack already uses that wire: omit the tap, or attack later",
                 ));
             }
             if node + 1 >= count {

@@ -124,7 +124,7 @@ impl Ptp4l {
         let written = log.clone();
         let reader = spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let mut log = written.lock().expect("nobody panics with the log");
+                let mut log = written.lock().expect("no thread panics with the log");
                 let _ = writeln!(log, "{line}");
             }
         });
@@ -139,7 +139,7 @@ impl Ptp4l {
     pub(super) fn measured(&self) -> usize {
         self.log
             .lock()
-            .expect("nobody panics with the log")
+            .expect("no thread panics with the log")
             .matches("master offset")
             .count()
     }
@@ -147,7 +147,10 @@ impl Ptp4l {
     /// Ends the process and returns everything that it printed.
     pub(super) fn finish(mut self) -> String {
         self.end();
-        self.log.lock().expect("nobody panics with the log").clone()
+        self.log
+            .lock()
+            .expect("no thread panics with the log")
+            .clone()
     }
 
     fn end(&mut self) {

@@ -89,7 +89,7 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
         let here = noticed.iter().any(|(node, v)| {
             v.before == "tc3" || (v.after.is_none() && matches!(node.as_str(), "tc3" | "slave"))
         });
-        assert!(here, "nobody says where: {}", told());
+        assert!(here, "no report names the place: {}", told());
     } else {
         assert!(noticed.is_empty(), "{}", told());
     }

@@ -171,7 +171,7 @@ fn signed_time_is_good_time_for_a_ptp4l_slave() {
 }
 
 #[test]
-fn a_monitor_reports_what_a_strict_slave_refuses_and_goes_on() {
+fn a_monitor_reports_syncs_that_a_strict_slave_refuses_and_continues() {
     let scratch = Scratch::new("monitor");
     let report = lab(&scratch, &[Ours; 3], |options| {
         inline(Suite::Ed25519, EntryForm::Full)(options);

@@ -82,7 +82,7 @@ fn linuxptp_and_ours_with_a_groups_key() {
 }
 
 #[test]
-fn what_has_no_code_or_another_keys_is_not_used() {
+fn messages_without_the_code_of_the_group_are_not_used() {
     let scratch = Scratch::new("group-stranger");
     let report = lab(&scratch, &[Ours; 3], |options| {
         options.group = Some(association());

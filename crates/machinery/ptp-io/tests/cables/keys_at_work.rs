@@ -293,6 +293,6 @@ fn keys_that_sign_a_sync_once_are_one_programs() {
     drop(first);
     assert!(open(Role::Transparent).is_ok());
     fs::remove_file(keys.join("once.1.ledger")).unwrap();
-    let error = open(Role::Grandmaster).expect_err("nobody knows what was signed");
+    let error = open(Role::Grandmaster).expect_err("the ledger is missing");
     assert!(error.to_string().contains("is missing"), "{error}");
 }

@@ -472,7 +472,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic_and_what_is_parsed_is_emitted(mut bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        fn no_bytes_panic_and_parsed_segments_are_emitted_again(mut bytes in prop::collection::vec(any::<u8>(), 0..120)) {
             if bytes.len() > 16 {
                 let good = if bytes.len() % 2 == 0 { v2().emit().to_vec() } else { sample_v3().emit().to_vec() };
                 bytes[..16].copy_from_slice(&good[..16]);

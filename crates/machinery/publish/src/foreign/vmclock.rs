@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_emitted_is_parsed_and_rubbish_is_not() {
+    fn emitted_pages_are_parsed_and_others_are_refused() {
         let values = Vmclock {
             size: 4096,
             counter_id: COUNTER_TSC,

@@ -166,7 +166,7 @@ mod tests {
         /// At every instant at which the line is good, its interval contains the interval of the
         /// translation and is hardly wider.
         #[test]
-        fn a_line_claims_what_the_translation_does(
+        fn a_line_has_the_interval_of_the_translation(
             (low, width) in (-1_i64 << 40..1 << 40, 0_i64..1 << 24),
             measured_ago in 0_u64..1 << 36,
             drift_ppb in 0_u32..=1_000_000,

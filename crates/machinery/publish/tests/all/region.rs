@@ -123,7 +123,7 @@ fn a_guest_sees_at_once_that_its_host_alone_is_held_and_until_its_daemon_has_hea
 }
 
 #[test]
-fn a_guest_reads_what_its_host_reads_and_what_it_does_not_know_beside() {
+fn a_guest_reads_the_hosts_interval_widened_by_its_own_uncertainty() {
     let host = machine();
     let region = Region::open(host.region.fd()).unwrap();
     assert_eq!(region.timelines()[0].name, "plant");
@@ -286,7 +286,7 @@ fn seal(file: &std::fs::File) {
 }
 
 #[test]
-fn what_a_hostile_host_says_is_refused_with_a_reason() {
+fn regions_of_a_hostile_host_are_refused_with_the_reason() {
     let region = good();
     assert!(opened(&region).is_ok());
     let bent = |at: usize, value: u8| {

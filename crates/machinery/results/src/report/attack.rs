@@ -49,7 +49,7 @@ pub(super) fn section(
     draw(out, &lanes, &marks, run, x);
     figures.end(
         out,
-        &format!("What was done in the run “{}”, and what moved.", run.label),
+        &format!("Actions in the run “{}”, and signals that changed.", run.label),
         "Bars are attacks as the scenario labels them; each stroke is an event: a frame that lied about its sender (told \
          once a second while it goes on), an alarm, a write to a device, an action on the clock by hand. Below, on the same axis, the signals that \
          changed most after the onset.",
@@ -213,16 +213,16 @@ fn writes(out: &mut String, run: &RunData) {
         return;
     }
     out.push_str(
-        "<h3>Writes to devices</h3>\n<table tabindex=\"0\">\n<thead><tr><th>Who</th><th>Register</th><th>Signal</th><th class=\"n\">Writes</th>\
+        "<h3>Writes to devices</h3>\n<table tabindex=\"0\">\n<thead><tr><th>Writer</th><th>Register</th><th>Signal</th><th class=\"n\">Writes</th>\
          <th class=\"n\">First</th><th class=\"n\">Last</th><th class=\"n\">Least</th><th class=\"n\">Greatest</th>\
          <th class=\"n\">Greatest change</th></tr></thead>\n<tbody>\n",
     );
-    for ((who, register, signal), it) in all.iter().take(MOST_ROWS) {
+    for ((writer, register, signal), it) in all.iter().take(MOST_ROWS) {
         let _ = writeln!(
             out,
             "<tr><td class=\"label\">{}</td><td class=\"label\">{}</td><td class=\"label\">{}</td><td class=\"n\">{}</td><td class=\"n\">{} at {} s</td><td class=\"n\">{} at {} s</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{} at {} s</td></tr>",
-            escape(&shortened(who, NAME_CHARS)),
+            escape(&shortened(writer, NAME_CHARS)),
             escape(&shortened(register, NAME_CHARS)),
             escape(&shortened(signal, NAME_CHARS)),
             it.count,

@@ -19,7 +19,7 @@ pub(super) fn section(
     runs: &[RunData],
     colours: &[&'static str],
 ) {
-    section_head(out, "When the clock was paused, and by whom");
+    section_head(out, "Pauses of the clock and their requesters");
     let Some((index, run)) = runs
         .iter()
         .enumerate()
@@ -39,7 +39,7 @@ pub(super) fn section(
         );
     } else if requesters.is_empty() {
         out.push_str(&format!(
-            "<p>In the run “{}” nobody paused the clock.</p>\n",
+            "<p>In the run “{}” the clock was never paused.</p>\n",
             escape(&run.label)
         ));
     } else {

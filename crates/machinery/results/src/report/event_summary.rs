@@ -108,8 +108,8 @@ impl EventSummary {
         let (rank, name) = match &*event.kind {
             SPOOFED => (Rank::Lie, format!("spoofed by {}", event.host)),
             DeviceWrite::KIND => {
-                let who = write.as_ref().map_or(&*event.host, |write| &write.who);
-                (Rank::Write, format!("{who} writes {}", event.source))
+                let writer = write.as_ref().map_or(&*event.host, |write| &write.writer);
+                (Rank::Write, format!("{writer} writes {}", event.source))
             }
             kind => (Rank::Alarm, format!("{kind}: {}", event.source)),
         };
@@ -153,7 +153,7 @@ impl EventSummary {
             .from
             .rsplit_once(':')
             .map_or(&*write.from, |(ip, _)| ip);
-        let who = format!("{} ({address})", write.who);
+        let writer = format!("{} ({address})", write.writer);
         let register = format!("{}, {}", event.source, write.register);
         let now = (at_s, write.new);
         let first = || Written {
@@ -164,7 +164,7 @@ impl EventSummary {
             greatest: write.new,
             step: (0.0, at_s),
         };
-        let Some(it) = entry(&mut self.writes, (who, register, write.signal), first) else {
+        let Some(it) = entry(&mut self.writes, (writer, register, write.signal), first) else {
             return false;
         };
         it.count += 1;
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_each_time_is_counted_and_not_kept_beyond_a_bound() {
+    fn events_that_differ_each_time_are_counted_and_kept_up_to_a_bound() {
         let mut summary = EventSummary::default();
         let count = 3 * MOST;
         for number in 0..count {

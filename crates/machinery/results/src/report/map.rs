@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topology_that_is_broken_panics_nobody() {
+    fn a_broken_topology_causes_no_panic() {
         let mut topology = dumbbell();
         topology.links[0].ends = [7, 4_000];
         topology.nodes.truncate(50);

@@ -209,7 +209,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(8))]
         #[test]
-        fn whatever_comes_is_bounded(all in prop::collection::vec(any::<(i64, i64)>(), 1..50)) {
+        fn the_outline_is_bounded_for_any_samples(all in prop::collection::vec(any::<(i64, i64)>(), 1..50)) {
             let (mut weights, mut lengths) = (Weights::default(), Lengths::default());
             for (at, weight) in all.iter().cycle().take(FULL + 100) {
                 weights.add(*at, *weight);

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_stopping_took_is_not_how_long_it_stood() {
+    fn the_duration_of_stopping_is_not_the_duration_of_the_pause() {
         use ClockAction::{End, Pause, Resume};
         let stated = |row: ClockRow, ms| ClockRow {
             duration: Duration::from_ms(ms),

@@ -72,7 +72,7 @@ fn origin(runs: &[RunData]) -> String {
         .filter_map(|run| run.manifest.as_ref())
         .collect();
     let Some(first) = manifests.first() else {
-        return "No manifest to tell when and where.".to_owned();
+        return "No manifest, so date and machine are unknown.".to_owned();
     };
     let started = manifests
         .iter()

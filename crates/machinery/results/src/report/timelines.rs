@@ -102,7 +102,7 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     if !runs.iter().any(|run| with_timelines(&run)) {
         return;
     }
-    section_head(out, "When did each host know");
+    section_head(out, "Detection by the hosts' timelines");
     for run in runs.iter().filter(with_timelines) {
         if runs.len() > 1 {
             let _ = writeln!(out, "<h3>{}</h3>", escape(&run.label));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn each_loss_stands_beside_its_attack_and_who_never_knew_is_named() {
+    fn each_loss_stands_beside_its_attack_and_unaffected_hosts_are_named() {
         let mut run = RunData::default();
         let events = [
             status("a", 6_000, "disrupted → ok"),

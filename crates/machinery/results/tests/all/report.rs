@@ -84,7 +84,7 @@ fn nothing_at_all_is_still_a_page() {
 }
 
 #[test]
-fn what_is_missing_is_said_and_nothing_panics() {
+fn missing_data_are_reported_and_nothing_panics() {
     let temporary = tempfile::tempdir().unwrap();
     let empty = empty_run(&temporary.path().join("empty"));
     let proof = |name: &str| ProofRun {
@@ -145,7 +145,7 @@ fn report_of(run: &RunDirectory) -> String {
 }
 
 #[test]
-fn what_went_wrong_stands_on_top_and_no_check_passes_in_green() {
+fn failures_stand_on_top_and_no_check_passes_in_green() {
     let temporary = tempfile::tempdir().unwrap();
     let mut manifest = Manifest::begin("m", 1, Instant::<Utc>::ZERO, b"");
     manifest.outcome = Outcome::Done;

@@ -66,7 +66,7 @@ fn all<R: Row>(run: &RunDirectory) -> Vec<R> {
 
 /// A source that writes without limit gets its share and no more. The others lose nothing.
 #[test]
-fn who_has_used_up_a_share_is_cut_and_the_others_are_whole() {
+fn a_source_beyond_its_share_is_cut_and_the_others_are_complete() {
     let temporary = tempfile::tempdir().unwrap();
     let traces = timeloom_traces::Traces::in_directory(temporary.path());
     let run = RunDirectory::create(temporary.path().join("run")).unwrap();
@@ -128,7 +128,7 @@ fn names(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_recorded_is_read_back_before_and_after_finishing() {
+fn records_are_read_back_before_and_after_finishing() {
     let temporary = tempfile::tempdir().unwrap();
     let run = RunDirectory::create(temporary.path().join("run")).unwrap();
     let recorder = run.recorder().unwrap();
@@ -212,7 +212,7 @@ fn only_a_run_is_overwritten() {
     fs::write(path.join("thesis.tex"), "years of work").unwrap();
     fs::write(
         path.join("manifest.json"),
-        "{\"name\": \"somebody else's\"}",
+        "{\"name\": \"another program's\"}",
     )
     .unwrap();
     assert!(matches!(
@@ -310,7 +310,7 @@ fn killed_child() {
 }
 
 #[test]
-fn a_killed_run_keeps_what_it_had() {
+fn a_killed_run_keeps_its_records() {
     let temporary = tempfile::tempdir().unwrap();
     let path = temporary.path().join("run");
     let status = Command::new(std::env::current_exe().unwrap())

@@ -66,7 +66,7 @@ const READERS: [(&str, Reader); 9] = [
 ];
 
 #[test]
-fn what_is_no_regular_file_is_refused_at_once_with_its_path_and_kind() {
+fn special_files_are_refused_at_once_with_their_path_and_kind() {
     for (name, read) in READERS {
         for kind in KINDS {
             let (scratch, path) = finished();

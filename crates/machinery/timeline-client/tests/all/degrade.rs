@@ -255,7 +255,7 @@ fn coordinated() -> History {
 }
 
 #[test]
-fn whatever_happens_in_whatever_order_nobody_acts_by_bad_time() {
+fn no_sequence_of_events_leads_to_acting_by_bad_time() {
     let sequences = every_sequence(&History::new(), 5) + every_sequence(&coordinated(), 5);
     assert_eq!(sequences, 2 * 11_u64.pow(5));
 }
@@ -295,12 +295,12 @@ fn the_way_out_and_back_with_its_reasons() {
     assert_eq!(
         machine.reason(),
         Reason::DaemonDead,
-        "narrow, and yet nobody renews it"
+        "narrow, but no longer renewed"
     );
 }
 
 #[test]
-fn a_daemon_that_dies_in_silence_is_seen_by_who_looks() {
+fn a_daemon_that_dies_in_silence_is_noticed_by_readers() {
     // No event reports the dead daemon: only the page ages, and the status of its readings changes.
     let mut history = coordinated();
     history.step(Read(Status::DaemonDead, 50));
@@ -359,7 +359,7 @@ proptest! {
     }
 
     #[test]
-    fn who_is_woken_late_ends_in_the_mode_of_who_is_woken_in_time(
+    fn a_late_wake_up_ends_in_the_mode_of_a_punctual_one(
         inputs in proptest::collection::vec(any_input(), 0..60),
     ) {
         let mut punctual = History::new();

@@ -57,7 +57,7 @@ fn the_whole_doubt_is_waited_out() {
 }
 
 #[test]
-fn without_an_interval_nobody_waits() {
+fn waits_without_an_interval_are_refused() {
     let (_writer, timeline) = published(Status::Disrupted);
     let void = Err(WaitError::Void(Status::Disrupted));
     assert_eq!(timeline.wait_until(Instant::ZERO), void);

@@ -105,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn truth_stays_inside_whatever_order_facts_come_in(
+        fn truth_stays_inside_for_any_order_of_facts(
             facts in prop::collection::vec((0i64..20_000_000_000, 0i64..5_000_000, any::<bool>()), 2..40),
             drift_ppb in -90_000i64..90_000,
         ) {

@@ -301,7 +301,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_it_keeps_of_a_source_is_read_by_the_letter() {
+    fn source_statistics_are_parsed_exactly() {
         let question = request(Question::SourceStats(3), 9);
         assert_eq!(question[4..6], [0, 34]);
         assert_eq!(question[20..24], [0, 0, 0, 3]);

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_accepted_without_a_failure_is_authenticated() {
+    fn only_syncs_accepted_without_a_failure_are_authenticated() {
         for verdict in SyncVerdict::ALL {
             let mut sync = accepted();
             sync.record.verdict = verdict;
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_sound_is_refused() {
+    fn unsound_syncs_are_refused() {
         let spoilt: [fn(&mut FedSync); 8] = [
             |sync| sync.record.correction = None,
             |sync| sync.record.path_delay = None,
@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_authenticated_can_be_computed_with(
+        fn every_authenticated_sync_gives_an_interval(
             at in any::<i64>(), lengths in any::<[i64; 4]>(), asymmetry in any::<Option<i64>>(),
         ) {
             let [correction, path_delay, stamp_error, unvouched] = lengths.map(TimeInterval);

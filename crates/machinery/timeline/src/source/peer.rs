@@ -102,7 +102,7 @@ impl Source for Peer {
             }));
         }
         Err(Untold(format!(
-            "peer {} answers something else",
+            "peer {} sent an unexpected answer",
             self.address
         )))
     }

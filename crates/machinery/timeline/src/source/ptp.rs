@@ -55,7 +55,8 @@ impl Ptp {
             (ScaleName::Tai, Some(Shows::Utc)) => Some(FromUtc::of(timeline)),
             (ScaleName::Tai, None) => {
                 return Err(Untold::because(
-                    "what the grandmaster's seconds count is not said: set `shows`, or make the timeline local",
+                    "the grandmaster does not state its time scale: set `shows`, or make the \
+                     timeline local",
                 ));
             }
         };
@@ -93,14 +94,14 @@ impl Source for Ptp {
             return match unauthenticated {
                 true => Ok(Sample::Unproven { era }),
                 false => Err(shared.last_refusal.take().unwrap_or_else(|| {
-                    Untold::because("the slave has told nothing of a Sync since the last question")
+                    Untold::because("the slave has reported no Sync since the last query")
                 })),
             };
         }
         let mut bound = shared
             .bracket
             .bound()
-            .ok_or_else(|| Untold::because("what the slave told contradicts itself"))?;
+            .ok_or_else(|| Untold::because("the slave's report is inconsistent"))?;
         let shift = self.from_utc.map_or(Ok(Default::default()), FromUtc::now)?;
         bound.earliest = bound.earliest + shift - self.config.reference_error;
         bound.latest = bound.latest + shift + self.config.reference_error;

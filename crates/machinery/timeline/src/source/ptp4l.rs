@@ -100,17 +100,17 @@ impl Ptp4l {
         }
         let (socket, _name) = self.management()?;
         let DataSetAnswer::Current { steps_removed } = self.get(&socket, DataSet::Current)? else {
-            return Err(Untold::because("ptp4l answers something else"));
+            return Err(Untold::because("ptp4l sent an unexpected answer"));
         };
         let DataSetAnswer::Parent { accuracy } = self.get(&socket, DataSet::Parent)? else {
-            return Err(Untold::because("ptp4l answers something else"));
+            return Err(Untold::because("ptp4l sent an unexpected answer"));
         };
         let DataSetAnswer::TimeProperties {
             utc_offset_s,
             ptp_timescale,
         } = self.get(&socket, DataSet::TimeProperties)?
         else {
-            return Err(Untold::because("ptp4l answers something else"));
+            return Err(Untold::because("ptp4l sent an unexpected answer"));
         };
         let reference = Reference {
             shift: self.shift(ptp_timescale, utc_offset_s)?,
@@ -207,7 +207,7 @@ impl Ptp4l {
                 return Ok(answer);
             }
         }
-        Err(Untold::because("ptp4l answers something else"))
+        Err(Untold::because("ptp4l sent an unexpected answer"))
     }
 }
 

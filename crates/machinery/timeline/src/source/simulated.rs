@@ -80,7 +80,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_as_good_as_it_says_unless_it_lies(
+        fn a_simulated_source_is_within_its_bound_unless_it_lies(
             seed in any::<u64>(), rate_ppb in -90_000i64..90_000,
             up in 0i64..10_000_000, down in 0i64..10_000_000, at in 1i64 << 40..1i64 << 50,
         ) {

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decided_is_refused_with_both_values() {
+    fn undecidable_tai_offsets_are_refused_with_both_values() {
         let refused = |kernel, configured, date, parts: [&str; 2]| {
             let why = judged(kernel, configured, date).unwrap_err();
             assert!(parts.iter().all(|part| why.contains(part)), "{why}");

@@ -43,7 +43,7 @@ fn bind(connection: &mut Connection, accuracy_ns: i64) -> u64 {
 }
 
 #[test]
-fn a_client_reads_what_the_daemon_keeps() {
+fn a_client_reads_the_timeline_of_the_daemon() {
     let directory = tempfile::tempdir().unwrap();
     let daemon = serve(&config(directory.path(), OWN)).unwrap();
     let mut connection = Connection::open(daemon.directory(), &own()).unwrap();
@@ -93,7 +93,7 @@ fn a_client_reads_what_the_daemon_keeps() {
 }
 
 #[test]
-fn bindings_are_told_what_changes_and_end_with_their_client() {
+fn bindings_report_changes_and_end_with_their_client() {
     let directory = tempfile::tempdir().unwrap();
     let daemon = serve(&config(directory.path(), OWN)).unwrap();
     let timeline = daemon.timelines().next().unwrap().clone();
@@ -252,7 +252,7 @@ fn hostile_packets_are_refused_and_cost_nothing() {
 
 /// A thousand idle connections must not delay other clients.
 #[test]
-fn idle_connections_keep_nobody_else_out() {
+fn idle_connections_keep_no_other_client_out() {
     let directory = tempfile::tempdir().unwrap();
     let traces = Traces::in_directory(directory.path());
     timeloom_sys::limit::raise_descriptors().unwrap();

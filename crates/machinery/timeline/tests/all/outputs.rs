@@ -57,7 +57,7 @@ fn shm_ns(time: ShmTime) -> i64 {
 }
 
 #[test]
-fn all_outputs_say_what_the_timeline_says_and_nothing_after_its_end() {
+fn all_outputs_agree_with_the_timeline_and_are_silent_after_its_end() {
     let place = tempfile::tempdir().unwrap();
     let (segment, sock) = (place.path().join("shm0"), place.path().join("chrony"));
     let chronyd = UnixDatagram::bind(&sock).unwrap();
@@ -225,7 +225,7 @@ fn a_segment_says_when_its_sources_are_lost() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_at_the_start() {
+fn unusable_outputs_are_refused_at_the_start() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name).display().to_string();
     std::fs::write(at("letter"), "Dear reader, this is no segment.").unwrap();

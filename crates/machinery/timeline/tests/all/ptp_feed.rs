@@ -66,7 +66,7 @@ fn accepted_syncs_make_time_and_silence_ends_it() {
     let place = tempfile::tempdir().unwrap();
     let (daemon, feed, reader) = fed(place.path(), "2 s", "");
     let mode = feed.metadata().unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "nobody else may tell the time");
+    assert_eq!(mode & 0o777, 0o600, "no other user may write to it");
     let slave = UnixDatagram::unbound().unwrap();
     let tell = |what: &str| slave.send_to(what.as_bytes(), &feed).unwrap();
     wait_for("time", || {
@@ -98,7 +98,7 @@ fn accepted_syncs_make_time_and_silence_ends_it() {
 }
 
 #[test]
-fn time_that_nobody_vouches_for_is_none() {
+fn unauthenticated_time_gives_no_interval() {
     for verdict in ["unsigned", "rejected", "incomplete"] {
         let place = tempfile::tempdir().unwrap();
         // This timeline does not demand authentication of its sources; a `ptp` source always needs

@@ -165,7 +165,7 @@ fn clockbound_segments_of_both_versions_are_read() {
 }
 
 #[test]
-fn peers_share_a_timeline_and_only_with_those_who_have_the_key() {
+fn peers_share_a_timeline_only_with_key_holders() {
     let places = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let address = own_address();
     let key = places[0].path().join("key");

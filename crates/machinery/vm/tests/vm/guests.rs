@@ -33,7 +33,7 @@ fn a_guest_reaches_its_host_by_vsock() {
 
 #[test]
 #[ignore = "takes a kernel and minutes: `make test-vm`"]
-fn guests_read_the_truth_and_a_hostile_one_hurts_nobody() {
+fn guests_read_the_truth_and_a_hostile_guest_harms_no_other() {
     let host = Host::new();
     let mut good = Machine::start(&host, "a_guest");
     assert_eq!(good.line(), "ready");

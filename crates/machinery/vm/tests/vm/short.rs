@@ -44,7 +44,7 @@ impl Guest {
 }
 
 #[test]
-fn a_guest_binds_and_reads_the_truth_and_what_it_had_ends_with_it() {
+fn a_guest_binds_and_reads_the_truth_and_its_bindings_end_with_it() {
     let host = Host::new();
     let guest = Guest::new(&host);
     assert_eq!(guest.agent.timelines().collect::<Vec<_>>(), ["own"]);
@@ -201,7 +201,7 @@ fn a_hostile_guest_hurts_only_itself() {
 }
 
 #[test]
-fn frames_are_found_whatever_is_around_them() {
+fn frames_are_found_at_any_position_in_a_stream() {
     let mut seen = Vec::new();
     let stream = b"half of one\0{\"a\":1}\0\0\0{\"b\":2}\0{\"c\"";
     for cut in 0..stream.len() {

@@ -160,7 +160,7 @@ fn mistakes_are_found() {
         (Flaw::GrantEarly, one, "runs while another holds"),
         (Flaw::VoteWhileHeld, slow, "holds"),
         (Flaw::OwnGo, one, "says Resumed"),
-        (Flaw::OwnCeiling, one, "it stands, and nobody holds"),
+        (Flaw::OwnCeiling, one, "it is paused, and no host holds"),
         (Flaw::OldVotes, ANY, "holds"),
         (Flaw::ViewNotAgreed, of(RELEASES, ONE), VIEWS),
     ] {
@@ -190,7 +190,7 @@ fn mistakes_are_found() {
 }
 
 /// Violations to expect if two hosts with different views resume at two instants, or only one does.
-const VIEWS: &str = "of pause|it stands, and nobody holds";
+const VIEWS: &str = "of pause|it is paused, and no host holds";
 
 /// Two hosts claim the line and a third does not; any record may be lost.
 #[test]

@@ -65,8 +65,8 @@ fn agreed<T: Copy + PartialEq + std::fmt::Debug>(
         Some((_, other, _)) if *other != what => Err(format!(
             "host {host} says {what:?} of pause {pause}, others {other:?}"
         )),
-        Some((_, _, who)) => {
-            *who = who.with(id(host));
+        Some((_, _, hosts)) => {
+            *hosts = hosts.with(id(host));
             Ok(())
         }
         None => {
@@ -79,8 +79,8 @@ fn agreed<T: Copy + PartialEq + std::fmt::Debug>(
 fn forget_of<T>(told: &mut Agreements<T>, host: usize) {
     let gone = Hosts::NONE.with(id(host));
     told.iter_mut()
-        .for_each(|(_, _, who)| *who = who.without(gone));
-    told.retain(|(_, _, who)| !who.is_empty());
+        .for_each(|(_, _, hosts)| *hosts = hosts.without(gone));
+    told.retain(|(_, _, hosts)| !hosts.is_empty());
 }
 
 /// Inputs that determine a change of the agreed values: the number of the previous values, the
@@ -160,7 +160,9 @@ impl Worlds {
         next.stations[host] = outcome.next;
         next.crashes -= u8::from(is_gone);
         if outcome.local.closed && !self.facts(&next).iter().any(|it| it.asks) {
-            return Err(format!("host {host} pauses and nobody holds or wants to"));
+            return Err(format!(
+                "host {host} pauses although no host holds or requests a hold"
+            ));
         }
         if let Some(record) = outcome.local.record {
             for other in (0..HOSTS).filter(|other| *other != host) {
@@ -189,11 +191,11 @@ impl Worlds {
         let acts = |at: &usize| !facts[*at].crashed && !facts[*at].stopped;
         let acting: Hosts = (0..HOSTS).filter(acts).map(id).collect();
         // A host that reports nothing and does not crash has no effect, so its number is left out.
-        let who = match said == NOTHING && !is_gone {
+        let reporter = match said == NOTHING && !is_gone {
             true => 0,
             false => host as u8,
         };
-        let key = (world.agreed, said, who, is_gone, least, acting);
+        let key = (world.agreed, said, reporter, is_gone, least, acting);
         if let Some(number) = self.accounts.get(&key) {
             return Ok(*number);
         }
@@ -210,10 +212,12 @@ impl Worlds {
             forget_of(&mut all.ends, host);
         }
         let merges = self.scope().merges;
-        let is_kept =
-            |pause: u64, who: Hosts| pause >= least && !(merges && acting.without(who).is_empty());
-        all.stands.retain(|(pause, _, who)| is_kept(*pause, *who));
-        all.ends.retain(|(pause, _, who)| is_kept(*pause, *who));
+        let is_kept = |pause: u64, hosts: Hosts| {
+            pause >= least && !(merges && acting.without(hosts).is_empty())
+        };
+        all.stands
+            .retain(|(pause, _, hosts)| is_kept(*pause, *hosts));
+        all.ends.retain(|(pause, _, hosts)| is_kept(*pause, *hosts));
         let number = self.keep(all);
         self.accounts.insert(key, number);
         Ok(number)
@@ -318,19 +322,19 @@ impl Worlds {
             let all = alive().all(|host| host.stopped);
             return match (all, usize::from(world.crashes) < self.scope().crashes) {
                 (true, true) => Ok(()),
-                (true, false) => Err("all have stopped, and nobody is gone".to_owned()),
+                (true, false) => Err("all have stopped, and no host has crashed".to_owned()),
                 (false, _) => Err("some have stopped, some have not".to_owned()),
             };
         }
         if alive().any(|host| host.holds) {
             return match alive().all(|host| host.holds || !host.asks) {
                 true => Ok(()),
-                false => Err("somebody waits for another to let go".to_owned()),
+                false => Err("a host waits for another to release its hold".to_owned()),
             };
         }
         match alive().all(|host| host.waits || (host.runs && !host.asks)) {
             true => Ok(()),
-            false => Err("it stands, and nobody holds".to_owned()),
+            false => Err("it is paused, and no host holds".to_owned()),
         }
     }
 }

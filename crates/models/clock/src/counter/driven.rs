@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_costs_what_half_of_it_ran_too_slowly_and_the_clock_says_so() {
+    fn the_time_lost_in_half_of_a_change_is_reported() {
         let us = Duration::from_us;
         let mut clock = of("0 s 800 MHz\n1 ms 400 MHz", us(50));
         let mut seen = Vec::new();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_readers_saw_too_much_of_is_given_back_and_never_at_once() {
+    fn an_excess_seen_by_readers_is_given_back_gradually() {
         let us = Duration::from_us;
         let mut clock = of("0 s 800 MHz\n1 ms 400 MHz", us(50));
         clock.advance(us(1_100));
@@ -342,7 +342,7 @@ mod tests {
     proptest! {
         /// Holds for every sequence of changes, at every instant.
         #[test]
-        fn it_increases_and_is_behind_by_no_more_than_it_says(
+        fn a_driven_clock_increases_and_lags_within_the_reported_bound(
             seed in any::<u64>(), load in 0.0f64..1.0, switch_us in 0i64..500,
             steps in prop::collection::vec((1i64..20_000_000, 0i64..30_000), 1..200),
         ) {

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn rvec_follows_a_change_and_says_what_the_switch_hides() {
+    fn rvec_follows_a_change_and_reports_the_hidden_time() {
         let samples = change();
         let last = samples.last().unwrap();
         assert_eq!(last.truth, Duration::from_us(3_050));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_at_one_frequency_follows_from_the_cost_at_the_other() {
+    fn costs_at_one_frequency_follow_from_those_at_the_other() {
         // Overheads in Tables 3 and 4, in microseconds.
         for (mhz, work, paper) in [
             (800, AT_400_MHZ, [1.333, 4.148, 2.753, 2.659]),
@@ -336,7 +336,7 @@ mod tests {
     /// The block is measured only by the clock itself. A slower clock includes more of its own
     /// reads in the measurement, and a 1 MHz clock is off by its resolution.
     #[test]
-    fn a_block_between_two_reads_is_longer_by_what_they_cost() {
+    fn a_block_between_two_reads_is_longer_by_the_cost_of_a_read() {
         let rows = precision(Frequency::from_mhz(800), &AT_400_MHZ, 20_000, 1);
         let block_us = AT_400_MHZ.block as f64 / 800.0;
         for (row, cycles) in rows.iter().zip(AT_400_MHZ.reads) {

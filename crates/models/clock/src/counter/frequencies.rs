@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_and_what_is_none_is_refused_with_its_line_and_a_fix() {
+    fn a_list_is_parsed_and_mistakes_are_refused_with_the_line_and_a_fix() {
         let trace: FrequencyTrace = "0 s 800 MHz # fast\n\n1.5 s 0.4 GHz".parse().unwrap();
         assert_eq!(trace.changes().len(), 2);
         assert_eq!(trace.changes()[1].to, Frequency::from_mhz(400));

@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn truth_is_inside_whatever_the_liars_say(
+        fn truth_is_inside_for_any_lies(
             honest in prop::collection::vec((0i64..1000, 0i64..1000), 1..6),
             lies in prop::collection::vec((-5000i64..5000, 0i64..3000), 0..3),
         ) {

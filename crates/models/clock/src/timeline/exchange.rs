@@ -147,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_bound_holds_for_any_delays_within_what_is_stated(
+        fn the_bound_holds_for_any_delays_within_the_stated_limits(
             offset in -1i64 << 40..1 << 40, up in 0i64..1 << 30, held in 0i64..1 << 20,
             difference in -50_000i64..50_000, drift_ppb in -90_000i64..90_000,
             source_error in -5_000i64..5_000, promise in any::<bool>(),

@@ -99,7 +99,7 @@ fn an_interval_grows_with_the_stated_error_and_then_is_void() {
 }
 
 #[test]
-fn each_disturbance_of_the_machine_voids_what_readers_have() {
+fn each_disturbance_of_the_machine_voids_the_segments_of_readers() {
     let segment = *synchronised().segment();
     let now = at(2.0);
     for bad in [
@@ -121,7 +121,7 @@ fn each_disturbance_of_the_machine_voids_what_readers_have() {
 }
 
 #[test]
-fn after_a_disturbance_only_what_was_asked_since_is_believed() {
+fn after_a_disturbance_only_later_exchanges_are_believed() {
     let mut keeper = synchronised();
     actions(&mut keeper);
     keeper.handle_disturbance(at(2.0), Disturbance::SystemClockSet);
@@ -203,7 +203,7 @@ fn unproven_time_ends_nothing_and_begins_nothing() {
         .handle_exchange(at(1.0), SourceId(0), &heard)
         .unwrap();
     let before = keeper.read(&at(1.5));
-    assert_eq!(unproven(&mut keeper, 1.5), before, "nobody can end it");
+    assert_eq!(unproven(&mut keeper, 1.5), before, "it does not end");
     let late = 2.0 + config().time_to_live.as_ns() as f64 * 1e-9;
     keeper.handle_tick(at(late));
     let ended = keeper.read(&at(late));
@@ -235,7 +235,7 @@ fn unproven_time_ends_nothing_and_begins_nothing() {
 }
 
 #[test]
-fn a_binding_is_told_edges_with_reasons_and_what_is_possible() {
+fn a_binding_reports_edges_with_reasons_and_the_possible_accuracy() {
     let mut keeper = Keeper::new(config(), at(0.0));
     let fine = Requirement {
         resolution: Duration::from_ns(1),

@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn what_says_it_will_not_change_does_not(mut timex in any_timex(), length in 1i64..1 << 36) {
+    fn a_clock_without_a_next_wake_does_not_change(mut timex in any_timex(), length in 1i64..1 << 36) {
         let mut clock = new_clock();
         let _ = clock.adjust(raw(3), &mut timex, true);
         if clock.next_wake().is_none() {
@@ -104,7 +104,7 @@ proptest! {
 }
 
 #[test]
-fn a_clock_that_nobody_steers_runs_as_its_oscillator() {
+fn an_unsteered_clock_runs_as_its_oscillator() {
     let mut clock = new_clock();
     assert_eq!(clock.next_wake(), None);
     clock.advance(raw(86_400_000_000_000));

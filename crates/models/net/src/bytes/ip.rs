@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_on_the_way_changes_nothing_else() {
+    fn changing_tos_and_ttl_changes_nothing_else() {
         let bytes = packet(UDP, &[0; 8]);
         let mut changed = bytes.clone();
         set_tos_and_ttl(&mut changed, 0x53, 6);

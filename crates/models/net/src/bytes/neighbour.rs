@@ -289,7 +289,7 @@ mod tests {
 
     /// Checks the examples of RFC 4291, section 2.7.1, and RFC 2464, section 7.
     #[test]
-    fn who_is_asked_for_hears_it() {
+    fn solicitations_go_to_the_group_of_the_target() {
         let own: Ipv6Addr = "4037::1:800:200e:8c6c".parse().unwrap();
         let group = solicited_node(own);
         assert_eq!(group.to_string(), "ff02::1:ff0e:8c6c");

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_bears_the_news_of_the_last_segment() {
+    fn a_retransmission_carries_the_fields_of_the_last_segment() {
         let last = stamped(4_000);
         let news = Segment::read(&last, 55, None).unwrap().news();
         assert_eq!(news.stamps, Some((4_000, 7)));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_whatever_they_are() {
+    fn any_options_are_read_without_a_panic() {
         let block = [5, 10, 0, 0, 0, 1, 0, 0, 0, 9];
         let mut options = vec![1, 1, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0];
         options.extend(block);

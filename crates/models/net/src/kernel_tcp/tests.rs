@@ -191,7 +191,7 @@ fn a_lost_request_is_probed_for_and_then_times_out() {
 /// The answer to a probed request may echo the first copy. It then gives a long round-trip time,
 /// and the next probe is later.
 #[test]
-fn an_answer_counts_from_what_it_echoes() {
+fn round_trips_count_from_the_echoed_time_stamp() {
     let next_probe = |is_of_first: bool| {
         let mut host = Host::connected();
         let first = host.now;
@@ -241,7 +241,7 @@ fn a_lost_syn_ack_makes_the_first_timeouts_long() {
 /// A host echoes the time stamp of the first segment that it has not acknowledged, not of later
 /// ones.
 #[test]
-fn a_host_echoes_what_its_acknowledgement_began_with() {
+fn a_host_echoes_the_first_unacknowledged_time_stamp() {
     let mut host = Host::connected();
     let connection = segment(1000, 0, Segment::ACK, 9000);
     let echo = |host: &Host| host.timers.echo_at(&connection, host.now);
@@ -283,7 +283,7 @@ fn a_fin_is_sent_again_and_the_connection_forgotten() {
 
 /// The kernel repairs a gap that acknowledgements reveal, and no probe is sent meanwhile.
 #[test]
-fn what_the_kernel_sends_again_sets_the_timer_anew() {
+fn a_retransmission_by_the_kernel_restarts_the_timer() {
     let mut host = Host::connected();
     for number in 0..4 {
         host.send(segment(1000 + number * 100, 100, DATA, 9000));
@@ -371,7 +371,7 @@ fn acknowledgements_of_a_host_that_answers_are_delayed() {
 }
 
 #[test]
-fn what_was_held_back_goes_with_data_or_with_a_second_segment() {
+fn a_delayed_acknowledgement_goes_with_data_or_with_a_second_segment() {
     let mut host = Host::connected();
     host.hear(segment(9000, 1_000, Segment::ACK, 1000));
     host.send(segment(1000, 10, DATA, 10_000));
@@ -512,7 +512,7 @@ fn both_kinds_of_opening_are_seen() {
 }
 
 #[test]
-fn acknowledgements_of_what_was_never_sent_are_counted() {
+fn acknowledgements_of_unsent_data_are_counted() {
     let mut host = Host::connected();
     host.hear(segment(9000, 0, Segment::ACK, 4000));
     assert_eq!(host.timers.stats(host.now).foreign, 1);

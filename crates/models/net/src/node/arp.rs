@@ -104,8 +104,13 @@ impl World {
         agenda.schedule(agenda.now() + RETRY, node, Token::ARP | port.0);
     }
 
-    fn ask<Q: EventQueue>(&mut self, port: PortId, who: Neighbour, agenda: &mut Agenda<Q>) {
-        let mut request = message(Kind::ArpRequest, port, who.interface(), who.family());
+    fn ask<Q: EventQueue>(&mut self, port: PortId, neighbour: Neighbour, agenda: &mut Agenda<Q>) {
+        let mut request = message(
+            Kind::ArpRequest,
+            port,
+            neighbour.interface(),
+            neighbour.family(),
+        );
         request.dst_mac = PortId::NONE;
         let id = self.packets.insert(request);
         self.transmit(port, id, agenda);

@@ -139,7 +139,7 @@ impl World {
         match known {
             Some(Some(Subnet::Broadcast)) | None => self.packets.remove(id),
             Some(Some(Subnet::Of(near))) if packet.dst == PortId::NONE => {
-                self.forward_to_nobody(at, near, id, agenda);
+                self.forward_to_unused_address(at, near, id, agenda);
             }
             Some(_) => self.refuse(at, id, Refusal::NetUnreachable, agenda),
         }
@@ -147,7 +147,7 @@ impl World {
 
     /// Forwards a packet whose destination address belongs to the network of interface `near`, but
     /// to no node. The last router on the way detects that.
-    fn forward_to_nobody<Q: EventQueue>(
+    fn forward_to_unused_address<Q: EventQueue>(
         &mut self,
         at: (u32, u32),
         near: PortId,
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_about_errors_parts_and_what_was_for_many() {
+    fn no_error_is_sent_about_errors_fragments_and_multicasts() {
         let may =
             |bytes: &[u8], refusal| may_answer(refusal, &IpHeader::read(bytes).unwrap(), bytes);
         let fine = packet(UDP, &[0; 8]);
@@ -356,8 +356,8 @@ mod tests {
         let mut group = fine.clone();
         group[24] = 0xff;
         assert!(!up(&group) && may(&group, Refusal::TooBig(1_280)));
-        let mut nobody = fine;
-        nobody[8..24].fill(0);
-        assert!(!up(&nobody));
+        let mut unspecified = fine;
+        unspecified[8..24].fill(0);
+        assert!(!up(&unspecified));
     }
 }

@@ -417,8 +417,8 @@ impl World {
             // section 7.2.4).
             message.flags &= !NdMessage::SOLICITED;
             message.dst = ALL_NODES;
-            let everybody = self.outside.macs.key(bytes::multicast_mac(ALL_NODES));
-            mac = everybody.unwrap_or(PortId::NONE);
+            let all_nodes = self.outside.macs.key(bytes::multicast_mac(ALL_NODES));
+            mac = all_nodes.unwrap_or(PortId::NONE);
         }
         let mut bytes = Vec::with_capacity(NdMessage::BYTES.into());
         message.write(&mut bytes);

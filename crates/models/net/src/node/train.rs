@@ -1,12 +1,12 @@
 //! Trains: TCP segments that a real kernel has passed to its network card in one piece.
 //!
 //! A kernel passes up to 64 KiB to its network card, which divides them into segments. Dividing
-//! them here would cost most of a portal's throughput. A train therefore travels as one packet
-//! where the difference cannot be observed: on a wire it takes the same time as its segments, and
-//! in a queue it counts as that many packets. A train is divided, without copying its bytes, in
-//! three cases. The link would be busy with it for longer than 60 µs (after the first hop, the
-//! first segment is late by at most that much). The queue has room for a part of it only. Or
-//! chance, CoDel or priorities decide about each packet separately.
+//! them here would cost most of a portal's throughput. A train therefore travels as one
+//! packet where the difference cannot be observed: on a wire it takes the same time as its
+//! segments, and in a queue it counts as that many packets. A train is divided, without copying its
+//! bytes, in three cases. The link would be busy with it for longer than 60 µs (after the first
+//! hop, the first segment is late by at most that much). The queue has room for a part of it only.
+//! Or chance, CoDel or priorities decide about each packet separately.
 
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_read_and_what_is_not_understood_is_refused() {
+    fn requests_are_parsed_and_unknown_ones_are_refused() {
         let get = read("GET /1500 HTTP/1.1\r\nHost: web\r\n\r\nrest");
         let (end, request) = get.unwrap().unwrap();
         assert_eq!(end, "GET /1500 HTTP/1.1\r\nHost: web\r\n\r\n".len());

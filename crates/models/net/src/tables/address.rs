@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_part_is_what_the_prefix_leaves() {
+    fn the_host_mask_is_the_complement_of_the_prefix() {
         assert_eq!(Family::V4.host_mask(24), 0xff);
         assert_eq!(Family::V4.host_mask(32), 0);
         assert_eq!(Family::V4.host_mask(0), 0xffff_ffff);

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_comes_out_in_order_when_the_answer_does() {
+    fn waiting_packets_leave_in_order_on_the_answer() {
         let (mut cache, mut packets) = (ArpCache::default(), Slab::new());
         let ids: Vec<_> = (0..WAITING).map(|_| packet(&mut packets)).collect();
         let ask = cache.enqueue(NEIGHBOUR, ids[0], &mut packets);

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_nodes_are_here_until_somebody_shares_them_out() {
+    fn all_nodes_are_local_until_they_are_distributed() {
         let mut crossings = Crossings::default();
         assert!(crossings.owns(0) && crossings.owns(9));
         crossings.keep_only(&[0, 1, 0].into(), 1);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_left_is_forgotten_and_what_was_counted_is_not() {
+    fn clearing_forgets_packets_and_keeps_counts() {
         let mut crossings = Crossings::default();
         let packet = Packet::new(Kind::Udp, PortId(0), PortId(1), 3, 100);
         crossings.push(packet, b"abc");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_are_noted_once_somebody_wants_them() {
+    fn arrivals_are_noted_only_on_request() {
         let mut crossings = Crossings::default();
         let packet = Packet::new(Kind::Udp, PortId(0), PortId(1), 3, 100);
         crossings.note_arrival(&packet, Instant::ZERO);

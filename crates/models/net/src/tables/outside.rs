@@ -6,7 +6,7 @@ use crate::packet::PortId;
 use crate::tables::macs::Macs;
 use crate::tables::slab::PacketId;
 
-/// How a host is open to real programs.
+/// Access of real programs to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
     /// Not open: the model answers for the host.
@@ -31,7 +31,7 @@ pub(crate) enum Outbox {
 /// Hosts that are open to real programs, and packets that wait for these programs.
 #[derive(Debug)]
 pub(crate) struct Outside {
-    /// How each node is open to real programs.
+    /// Access of real programs, by node.
     opened: Vec<Opened>,
     outboxes: [Waiting; 3],
     /// By port: true if packets on the link out of this port are watched. Empty if no port is
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_comes_out_in_order_each_kind_for_itself() {
+    fn waiting_packets_leave_in_order_by_kind() {
         let mut outside = Outside::new(2);
         for id in 0..3 {
             assert!(outside.push(Outbox::Packets, 1, PacketId(id), 100));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_closed_and_ports_unwatched_until_somebody_asks() {
+    fn nodes_are_closed_and_ports_unwatched_until_requested() {
         let mut outside = Outside::new(2);
         assert!(outside.opened(1) == Opened::No && !outside.is_watched(PortId(3)));
         outside.open(1, Opened::Frames);

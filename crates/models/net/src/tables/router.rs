@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_prefix_decides_and_then_what_was_said_first() {
+    fn the_longest_prefix_wins_and_then_the_first_route() {
         let mut router = Router::new(0);
         let at = |text: &str| text.parse::<IpAddr>().expect("an address");
         assert!(!router.has_statics() && router.static_hop(at("0.0.0.1")).is_none());

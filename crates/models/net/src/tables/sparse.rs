@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stay_what_they_were_where_rows_are_missing() {
+    fn numbers_stay_the_same_if_rows_are_missing() {
         let mut table = Sparse::some(5, |number| number % 2 == 1, |number| number * 10);
         assert_eq!(
             (table.len(), table.get(0), table.get(3)),

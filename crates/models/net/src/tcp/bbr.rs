@@ -159,7 +159,7 @@ impl Bbr {
         if let Some(rate) = rate {
             self.note_rate(rate);
         }
-        self.look_whether_filled(begins);
+        self.update_filled(begins);
         self.go_on(now, ack);
         self.probe_round_trip(now, ack, begins);
         let wanted = self.pacing_gain * self.rate() * MARGIN;
@@ -226,7 +226,7 @@ impl Bbr {
         self.rate() * self.min_rtt.as_ns() as f64
     }
 
-    fn look_whether_filled(&mut self, begins: bool) {
+    fn update_filled(&mut self, begins: bool) {
         if self.is_filled || !begins {
             return;
         }

@@ -101,7 +101,7 @@ fn marks_replace_losses_and_keep_the_queue_as_short() {
 }
 
 #[test]
-fn who_knows_no_marks_is_dropped() {
+fn flows_without_ecn_are_dropped() {
     for queue in [codel(true), red(true)] {
         let (flows, link) = flows(queue.clone(), Control::NewReno, false);
         assert!(link.marked == 0 && link.dropped > 10, "{queue:?} {link:?}");

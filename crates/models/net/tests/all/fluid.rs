@@ -366,7 +366,7 @@ fn a_foreground_fares_as_among_flows_behind_red() {
 }
 
 #[test]
-fn red_loses_of_an_overload_what_is_too_much_and_keeps_its_queue_short() {
+fn red_drops_the_excess_of_an_overload_and_keeps_its_queue_short() {
     let fast = bare(GBIT, Duration::ZERO, 10_000);
     let slow = bare(100 * MBIT, Duration::ZERO, 200).with_queue(red(true));
     let (network, [a, router, b]) = pair(3, fast, slow);

@@ -141,7 +141,7 @@ fn part(out: &Out, macs: [[u8; 6]; 2]) -> (usize, Vec<u8>) {
 }
 
 #[test]
-fn a_train_goes_whole_where_nobody_can_tell() {
+fn a_train_stays_whole_on_fast_links() {
     let link = LinkConfig::new(10 * GBIT, Duration::from_ms(1));
     let (mut engine, ends) = routed(link);
     let payload = random_bytes(40 * MSS, 1);
@@ -236,7 +236,7 @@ fn chance_decides_about_each_segment() {
 }
 
 #[test]
-fn who_takes_packets_gets_a_train_packet_by_packet() {
+fn a_node_opened_for_packets_gets_trains_packet_by_packet() {
     let (mut engine, ends) = routed(LinkConfig::new(10 * GBIT, Duration::ZERO));
     engine.model.open(ends[1]);
     let payload = random_bytes(10 * MSS - 5, 5);
@@ -296,7 +296,7 @@ fn whois(engine: &Engine<World>, node: Node) -> ([u8; 6], Ipv4Addr) {
 }
 
 #[test]
-fn everyone_on_a_lan_answers_arp() {
+fn all_stations_of_a_lan_answer_arp() {
     let (mut engine, [a, b, c, d, _]) = lan();
     let me = whois(&engine, a);
     let gateway = engine.model.gateway(a).unwrap();
@@ -433,7 +433,7 @@ fn a_router_that_does_not_know_asks_with_a_real_frame() {
 }
 
 #[test]
-fn watched_links_show_what_passed() {
+fn watched_links_show_passed_frames() {
     let (mut engine, [a, _, _, d, _]) = lan();
     let (me, to) = (whois(&engine, a), whois(&engine, d));
     let port = engine.model.port_of(d).unwrap();
@@ -509,7 +509,7 @@ fn anything_may_come_from_a_guest() {
 /// A failed link loses a train of four segments. The last one is sent again as a probe, the first
 /// one after a timeout, each as one frame with correct checksums.
 #[test]
-fn what_was_lost_comes_again_where_the_timers_of_a_host_are_kept() {
+fn lost_segments_are_retransmitted_for_a_host_with_kept_timers() {
     let (mut engine, ends) = routed(bare(GBIT, Duration::from_ms(10), 1_000));
     engine.model.keep_tcp_timers(ends[0], Duration::from_ms(4));
     let out = engine.model.port_of(ends[0]).unwrap();

@@ -7,7 +7,7 @@ use timeloom_net::{NetworkBuilder, Node, TrafficConfig};
 use timeloom_time::Duration;
 
 const FILE: &str = r#"
-Creator "somebody"   # as in the Topology Zoo
+Creator "an author"   # as in the Topology Zoo
 graph [
   directed 0
   node [ id 0 label "Here" type "host" graphics [ x 1.0 y 2.0 ] ]
@@ -139,7 +139,7 @@ fn faults_in_xml_are_named_with_their_line() {
 }
 
 #[test]
-fn nothing_panics_whatever_is_read() {
+fn no_graph_causes_a_panic() {
     let mut random = Random::new(2, 0);
     let link = bare(GBIT, Duration::ZERO, 10);
     for round in 0..6_000 {

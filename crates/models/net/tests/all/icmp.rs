@@ -139,7 +139,7 @@ fn each_router_on_the_way_says_when_the_time_is_up() {
 }
 
 #[test]
-fn what_must_not_be_cut_is_refused_with_the_size_that_fits() {
+fn packets_that_must_not_be_fragmented_are_refused_with_the_mtu() {
     let mut net = net();
     let (a, b) = (net.address(0), net.address(1));
     let (from, what, mtu, quoted) = net.refused(&packet(UDP, [a, b], 64, true, &[9; 981]));
@@ -151,7 +151,7 @@ fn what_must_not_be_cut_is_refused_with_the_size_that_fits() {
 }
 
 #[test]
-fn what_may_be_cut_arrives_in_parts() {
+fn packets_that_may_be_fragmented_arrive_in_fragments() {
     let mut net = net();
     let (a, b) = (net.address(0), net.address(1));
     let mut random = Random::new(6, 0);
@@ -176,7 +176,7 @@ fn what_may_be_cut_arrives_in_parts() {
 }
 
 #[test]
-fn what_nobody_has_is_unreachable() {
+fn unused_addresses_are_unreachable() {
     let mut net = net();
     let a = net.address(0);
     let probe = |dst| packet(UDP, [a, dst], 64, false, &[0; 8]);
@@ -202,7 +202,7 @@ fn what_nobody_has_is_unreachable() {
 }
 
 #[test]
-fn nobody_listens_at_simulated_hosts_and_routers() {
+fn ports_of_simulated_hosts_and_routers_are_unreachable() {
     let mut net = net();
     let a = net.address(0);
     for node in [2, 4, 5] {
@@ -262,7 +262,7 @@ fn errors_to_one_address_come_six_at_once_and_then_one_a_second() {
 }
 
 #[test]
-fn whatever_is_sent_is_answered_or_dropped() {
+fn every_packet_is_answered_or_dropped() {
     let seed = 17;
     let mut random = Random::new(seed, 0);
     let mut net = net();

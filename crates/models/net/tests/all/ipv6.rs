@@ -199,7 +199,7 @@ fn each_router_on_the_way_says_when_the_hops_are_up() {
 }
 
 #[test]
-fn what_is_too_long_is_refused_with_the_size_that_fits() {
+fn packets_beyond_the_mtu_are_refused_with_the_mtu() {
     let mut net = net();
     let (a, b) = (net.address(A), net.address(B));
     let long = packet(UDP, [a, b], 64, &[7; 1_261]);
@@ -210,7 +210,7 @@ fn what_is_too_long_is_refused_with_the_size_that_fits() {
 }
 
 #[test]
-fn addresses_of_nobody_are_refused() {
+fn unused_ipv6_addresses_are_refused() {
     let mut net = net();
     let a = net.address(A);
     let probe = |dst| packet(UDP, [a, dst], 64, &[0; 8]);
@@ -219,7 +219,7 @@ fn addresses_of_nobody_are_refused() {
     let (_, what, ..) = net.refused(&probe(v6("fd00:9::77")));
     assert_eq!(what, [1, 3], "no such station");
     let (_, what, ..) = net.refused(&probe(net.address(D)));
-    assert_eq!(what, [1, 3], "nobody answers there");
+    assert_eq!(what, [1, 3], "no node answers there");
     let (from, what, ..) = net.refused(&probe(net.address(C)));
     assert_eq!((from, what), (net.address(C), [1, 4]), "no such port");
     // There are no errors about multicast packets, packets from the unspecified address, and
@@ -288,7 +288,7 @@ fn a_router_asks_real_programs_where_they_are_and_believes_them() {
     assert_eq!(
         asked[..6],
         [0x33, 0x33, 0xff, 0, 0, 0x12],
-        "the group of who has it"
+        "the group of its owner"
     );
     let router: [u8; 6] = asked[6..12].try_into().unwrap();
     let asks = neighbour(135, [gateway, v6("ff02::1:ff00:12")], d, router);
@@ -321,7 +321,7 @@ fn a_router_asks_real_programs_where_they_are_and_believes_them() {
 }
 
 #[test]
-fn who_asks_for_a_node_of_the_model_is_answered() {
+fn solicitations_for_nodes_of_the_model_are_answered() {
     let mut net = net();
     let (d, c) = (net.address(D), net.address(C));
     let world = &net.engine.model;
@@ -346,7 +346,11 @@ fn who_asks_for_a_node_of_the_model_is_answered() {
     let (_, frames) = net.pass();
     assert_eq!(frames.len(), 1);
     assert_eq!(frames[0][..6], [0x33, 0x33, 0, 0, 0, 1], "all nodes");
-    assert_eq!(frames[0][14 + 44], 0x20, "nobody had asked from an address");
+    assert_eq!(
+        frames[0][14 + 44],
+        0x20,
+        "the solicitation had no source address"
+    );
     // The message is invalid if it has passed a router, or if its checksum is wrong.
     let mut far = neighbour(135, [d, to], c, own);
     far[7] = 254;

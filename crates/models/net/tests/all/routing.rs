@@ -240,7 +240,7 @@ fn equal_paths_of_a_fat_tree_share_the_load() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_the_place() {
+fn invalid_networks_are_refused_with_the_place() {
     type Make = fn(&mut NetworkBuilder, Node, Node, Node);
     let cases: [(Make, &str); 8] = [
         (

@@ -154,7 +154,7 @@ fn an_echo_gives_back_every_byte_also_over_a_lossy_link() {
 }
 
 #[test]
-fn a_server_with_an_address_of_ipv6_sends_what_every_link_takes() {
+fn a_server_with_an_ipv6_address_sends_packets_of_the_least_mtu() {
     let narrow = link().with_mtu(1_300);
     let ends = ["fd00:1::2", "fd00:2::2"];
     let services = [(19, Service::Source(Some(200_000)))];
@@ -239,7 +239,7 @@ fn more_connections_than_allowed_are_refused_until_one_ends() {
 }
 
 #[test]
-fn nobody_listens_elsewhere_and_who_vanishes_is_given_up() {
+fn other_ports_are_closed_and_vanished_clients_are_given_up() {
     let mut world = Pair::new(link(), &[(7, Service::Echo)], 1);
     let refused = world.connect(8);
     world.say(refused, b"", None);

@@ -205,7 +205,7 @@ fn every_attack_that_can_be_noticed_is_and_moves_nothing() {
 }
 
 #[test]
-fn what_a_hop_says_of_itself_is_believed_within_its_bounds() {
+fn a_lie_of_a_hop_about_itself_is_believed_within_its_bounds() {
     let lie = Attack::Lie(Duration::from_us(5));
     let outcome = run(Some(Suite::Ed25519), Policy::Strict, Some(lie));
     assert!(outcome.noticed.is_empty(), "{:?}", outcome.noticed);

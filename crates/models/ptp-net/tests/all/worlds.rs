@@ -232,7 +232,7 @@ fn end_to_end_on_layer_2_and_in_udp() {
 }
 
 #[test]
-fn queues_that_choose_who_goes_next_tell_when_a_frame_goes() {
+fn queues_with_their_own_order_report_departures() {
     let case = Case {
         queue: QueueConfig::CoDel {
             target: Duration::from_ms(5),
@@ -271,7 +271,7 @@ fn the_power_profile_with_its_tag_passes() {
 }
 
 #[test]
-fn what_is_no_place_for_a_clock_is_refused() {
+fn nodes_that_cannot_have_a_clock_are_refused() {
     let mut network = NetworkBuilder::new(1);
     let (a, s, r, b) = (
         network.host("a"),

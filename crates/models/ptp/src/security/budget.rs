@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_bounded_and_does_not_displace_what_is_due() {
+    fn a_flood_is_bounded_and_does_not_displace_expected_messages() {
         let mut budget = Budget::new(50);
         assert_eq!(granted(&mut budget, 0, None, 10_000), 50);
         assert_eq!(granted(&mut budget, 1, Some(7), 1), 1);

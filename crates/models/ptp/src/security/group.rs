@@ -203,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_protected_comes_back_and_nothing_else(
+        fn protected_messages_are_restored_and_others_refused(
             sync: bool, sequence: u16, ns: u32, secret: [u8; 32], padding in 0usize..9,
             bit in 0usize..70 * 8,
         ) {

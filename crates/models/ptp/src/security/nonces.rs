@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn no_nonce_serves_twice_whoever_signs_and_prepares_at_once() {
+    fn no_nonce_serves_twice_under_concurrent_signing_and_preparing() {
         let (key, nonces) = pair();
         let seen = Shared::new(HashSet::new());
         std::thread::scope(|scope| {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_process_made_is_thrown_away() {
+    fn nonces_of_another_process_are_discarded() {
         let (key, nonces) = pair();
         nonces.prepare(&key, &mut SplitMix(3));
         nonces.stock.lock().unwrap().process ^= 1;

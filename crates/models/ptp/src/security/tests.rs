@@ -174,7 +174,7 @@ fn a_clock_that_taps_the_smaller_chain_cannot_leave_its_predecessor_out() {
 }
 
 #[test]
-fn what_was_meant_for_another_branch_does_not_hold_here() {
+fn messages_for_another_branch_do_not_verify() {
     for suite in SUITES {
         let lab = Lab::new(suite, 5);
         let elsewhere = lab.hop(1, &lab.grandmaster(1, 5), 0, 3, 500);

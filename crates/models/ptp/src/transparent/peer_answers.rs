@@ -107,12 +107,12 @@ impl TransparentClock {
         header: &Header,
         requesting: PortIdentity,
     ) {
-        let whose = (header.source, requesting, header.sequence_id, ingress);
+        let key = (header.source, requesting, header.sequence_id, ingress);
         let answer = self
             .answers
             .passing
             .iter_mut()
-            .find(|a| (a.source, a.requesting, a.sequence, a.ingress) == whose);
+            .find(|a| (a.source, a.requesting, a.sequence, a.ingress) == key);
         match answer {
             Some(answer) if answer.follow_up.is_none() => {
                 answer.follow_up = Some((packet.bytes.clone(), packet.vlan));

@@ -91,7 +91,7 @@ impl TransparentClock {
             return Some((first, None));
         }
         let here = self.upstream(ingress);
-        let anybody = Suspect {
+        let unlocated = Suspect {
             after: None,
             ..here
         };
@@ -108,7 +108,7 @@ impl TransparentClock {
             .filter(|facts_| facts_.origin != facts[0].origin)
             .count();
         if slots.len() > 1 + distinct {
-            self.fail(source, sequence, Reason::DuplicateSync, anybody);
+            self.fail(source, sequence, Reason::DuplicateSync, unlocated);
         }
         let holds = distinct > 0 || security.watch;
         let advances = sequence_of(message)
@@ -185,11 +185,11 @@ impl TransparentClock {
             return self.fail(source, sequence, Reason::Replay, here);
         }
         if pending.several {
-            let anybody = Suspect {
+            let unlocated = Suspect {
                 after: None,
                 ..here
             };
-            self.fail(source, sequence, Reason::SpoofedSync, anybody);
+            self.fail(source, sequence, Reason::SpoofedSync, unlocated);
         }
         if let Some(slot) = pending.slots.get(accepted.sync) {
             self.release(*slot, &packet, true);
@@ -209,8 +209,8 @@ impl TransparentClock {
     }
 
     /// Handles a failed verification. The Follow_Up is forwarded as a chain that broke here, unless
-    /// an upstream clock has reported this already. Only the signatures of an Ed25519 chain show
-    /// where the chain broke.
+    /// an upstream clock has reported this already. Only the signatures of an Ed25519 chain
+    /// show where the chain broke.
     fn not_accepted(&mut self, failure: Failure, pending: Pending) {
         self.out.alarm(failure);
         let (Purpose::Hold(packet), Some(first)) = (pending.purpose, pending.slots.first()) else {

@@ -357,7 +357,7 @@ fn check(name: &str, suite: Suite, path: &Path, change: Change) {
         // downstream of the rogue; in that case the nearest report counts.
         let named =
             failure.suspect.names(rogue) || (failure.suspect.after.is_none() && *node > ROGUE);
-        assert!(named, "{suite:?} {name}: {failure:?} accuses somebody else");
+        assert!(named, "{suite:?} {name}: {failure:?} accuses another");
     }
     for sequence in hit.iter() {
         let of = failures
@@ -372,7 +372,7 @@ fn check(name: &str, suite: Suite, path: &Path, change: Change) {
         });
         assert!(
             traced,
-            "{suite:?} {name}: nobody names the rogue for {sequence}"
+            "{suite:?} {name}: no clock names the rogue for {sequence}"
         );
     }
     for (offset, authenticated) in offsets(&world, path.slave()) {

@@ -37,7 +37,7 @@ fn every_suite_and_form_is_accepted_over_sixteen_hops() {
         assert!(offsets.len() >= 2, "{suite:?} {form:?}: {}", offsets.len());
         assert!(offsets.iter().all(|(_, authenticated)| *authenticated));
         if suite == Suite::BlsOnce {
-            // When a clock verifies its first Sync, nothing is prepared yet.
+            // Before a clock has verified its first Sync, nothing is prepared.
             let (once, ordinary) = (world.once.once, world.once.ordinary);
             assert!(once >= 2 * 17 && ordinary >= 17, "{once}, {ordinary}");
         }
@@ -91,7 +91,7 @@ fn authenticated_offsets_are_those_of_plain_time() {
 }
 
 #[test]
-fn mixed_bounds_what_an_unaware_clock_adds_and_strict_refuses_it() {
+fn mixed_bounds_the_delay_of_an_unaware_clock_and_strict_refuses_it() {
     let mut path = Path::new(14, 3).signed(Suite::Ed25519, EntryForm::Full);
     path.unaware = vec![2];
     path.policy = Policy::Mixed {

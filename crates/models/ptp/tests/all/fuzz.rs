@@ -105,7 +105,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut dyn Random) {
 }
 
 #[test]
-fn what_parses_is_written_back_as_it_was() {
+fn parsed_messages_are_emitted_unchanged() {
     let (_, _, packets, _) = corpus(Suite::Ed25519, 2, false);
     let mut random = chance(seed());
     let mut parsed = 0;

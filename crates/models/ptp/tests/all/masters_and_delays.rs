@@ -81,7 +81,7 @@ fn a_second_grandmaster_is_not_followed_without_authority() {
 }
 
 #[test]
-fn an_announce_replayed_keeps_nobody_alive() {
+fn a_replayed_announce_keeps_no_master_alive() {
     let path = signed(22, 1);
     let slave = path.slave();
     let mut world = path.build();
@@ -181,7 +181,7 @@ fn a_delay_that_begins_is_noticed_and_not_followed() {
 
 /// The slave is the source of a timeline: its clock is not adjusted, so it drifts during a silence.
 #[test]
-fn a_clock_that_nobody_steers_takes_syncs_again_after_a_silence() {
+fn an_unsteered_clock_accepts_syncs_again_after_a_silence() {
     let mut path = signed(26, 3);
     path.steer = false;
     let slave = path.slave();
@@ -250,7 +250,7 @@ fn stripped_for_good_means_holdover_not_plain_time() {
     world.run_for(10.0);
     assert!(
         offsets(&world, slave).len() - used <= 1,
-        "no time is used that nobody answers for"
+        "no unverified time is used"
     );
     assert!(
         world.error_ns(slave, GRANDMASTER).abs() < 2_000,

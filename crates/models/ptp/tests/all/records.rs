@@ -33,7 +33,7 @@ fn is(flight: &Flight, kind: MessageType) -> bool {
 }
 
 #[test]
-fn a_record_is_what_was_measured_and_its_hops_are_its_correction() {
+fn a_record_agrees_with_the_measurement_and_its_hops_with_the_correction() {
     for secondary in [false, true] {
         let mut path = Path::new(11, 3).signed(Suite::Ed25519, EntryForm::Full);
         path.secondary = secondary;

@@ -107,7 +107,7 @@ fn replayed_after_the_wrap(mut path: Path) {
     assert_eq!(
         noticed.len(),
         named.count(),
-        "nobody else is accused: {noticed:?}"
+        "no other clock is accused: {noticed:?}"
     );
     assert!(offsets(&world, path.slave()).len() <= used + 1);
     assert!(world.error_ns(path.slave(), GRANDMASTER).abs() < 2_000);
@@ -121,7 +121,7 @@ fn a_replay_after_sequence_id_has_wrapped_is_refused_by_the_next_clock() {
 }
 
 #[test]
-fn the_same_with_an_aggregate() {
+fn replays_of_an_aggregate_are_refused_after_sequence_id_has_wrapped() {
     for suite in [Suite::Bls, Suite::BlsOnce] {
         let mut path = Path::new(43, 4).signed(suite, EntryForm::Full);
         path.profile.log_sync_interval = -1;

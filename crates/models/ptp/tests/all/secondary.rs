@@ -52,7 +52,7 @@ fn sync_and_follow_up_stay_as_they_are_and_every_hop_is_known() {
 }
 
 #[test]
-fn a_missing_statement_means_holdover_and_names_whose() {
+fn a_missing_statement_means_holdover_and_names_its_clock() {
     let mut world = path(2).build();
     world.run_for(12.0);
     let slave = path(2).slave();
@@ -71,7 +71,7 @@ fn a_missing_statement_means_holdover_and_names_whose() {
 
 /// A statement that was sent before the slave followed its master does not count as missing.
 #[test]
-fn a_slave_accuses_nobody_of_what_was_said_before_it_followed() {
+fn statements_before_a_slave_followed_do_not_count_as_missing() {
     let mut world = path(2).build();
     let slave = path(2).slave();
     world.second_attack = Box::new(|_, _| None);
@@ -113,7 +113,7 @@ fn loss_on_the_second_network_costs_samples_only() {
 }
 
 #[test]
-fn what_is_changed_on_the_wire_is_traced_to_its_link() {
+fn changes_on_the_wire_are_traced_to_their_link() {
     type Change = fn(&mut Flight);
     let changes: [(&str, MessageType, Change); 3] = [
         ("correction", MessageType::FollowUp, |flight| {

@@ -209,7 +209,7 @@ fn a_step_of_the_clock_is_no_residence() {
 }
 
 #[test]
-fn queues_are_bounded_and_what_is_left_expires() {
+fn queues_are_bounded_and_remaining_entries_expire() {
     let mut clock = clock(2);
     for sequence in 0..1000 {
         clock.handle_receive(at(0), 1, &sync(sequence, true, 0), ns(0));

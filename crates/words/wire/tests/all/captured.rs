@@ -19,7 +19,7 @@ fn captured() -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn what_ptp4l_sends_is_read_and_written_again_byte_for_byte() {
+fn messages_of_ptp4l_are_parsed_and_emitted_byte_for_byte() {
     let mut types = BTreeSet::new();
     for (kind, bytes) in captured() {
         let mut buffer = [0u8; 256];

@@ -50,8 +50,8 @@ impl Patience {
         assembly: Duration,
     ) -> Result<Arc<dyn MachineWire>, Failure> {
         eprintln!(
-            "timeloom: no network: this machine stands where it sees an edge of the wire, and \
-             nothing tells where the others stand"
+            "timeloom: no network: this machine pauses at the instant at which it detects an edge \
+             of the wire; the instants of the others are unknown"
         );
         let alone = Alone::start(Arc::new(pins), self.settings(), testbed).map_err(failed)?;
         let wire = Arc::new(alone);
@@ -62,7 +62,7 @@ impl Patience {
             .spawn(move || {
                 std::thread::sleep(hold);
                 if let Err(error) = its.let_go() {
-                    eprintln!("timeloom: letting go of the wire: {error}");
+                    eprintln!("timeloom: cannot release the wire: {error}");
                 }
             })
             .map_err(|error| Failure::machine(format!("starting a thread: {error}")))?;

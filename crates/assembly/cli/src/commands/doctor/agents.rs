@@ -82,10 +82,10 @@ fn report(agent: Described) -> Report {
                     State::Missing,
                     Need::Run,
                     "doctor",
-                    "its own `timeloom doctor` said nothing",
+                    "`timeloom doctor` on the agent printed nothing",
                 );
                 findings.push(silent.so(
-                    "whether it can run its share is not known",
+                    "its ability to run its share is unknown",
                     "run `timeloom doctor` there, as the user of the agent",
                 ));
             }
@@ -105,22 +105,23 @@ fn report(agent: Described) -> Report {
 fn clock(said: &Description, within: [Instant<timeloom_clock::Timeline>; 2]) -> Finding {
     const NAME: &str = "clock shared with the others";
     if said.timeline == WhichTimeline::Machine {
-        let detail = "its kernel's CLOCK_MONOTONIC: right if all agents are on one machine";
+        let detail = "its kernel's CLOCK_MONOTONIC: correct only if all agents are on one machine";
         return Finding::good(Need::Run, NAME, detail);
     }
     let error = Duration::from_ns(said.error_ns);
     let off = said.off_at_least(within);
-    let detail = format!("civil time, wrong by at most {error} as its kernel says");
+    let detail = format!("civil time, with an error of at most {error} according to its kernel");
     if off > Duration::ZERO {
-        let detail = format!("{detail}; but it is {off} or more off this machine's");
+        let detail = format!("{detail}; it differs from this machine's by {off} or more");
         return Finding::bad(State::Degraded, Need::Run, NAME, detail).so(
-            "one of the two machines is wrong about the time: clocks of a run may be so far apart",
+            "the civil time of one of the two machines is wrong, and clocks of a run may differ by \
+             this much",
             "run chrony or PTP on both, from one source",
         );
     }
     match error >= COARSE {
         true => Finding::bad(State::Degraded, Need::Run, NAME, detail).so(
-            "each pause lies that much after its request, and ends so much later",
+            "each pause begins and ends that much later than requested",
             "run chrony or PTP there",
         ),
         false => Finding::good(Need::Run, NAME, detail),

@@ -28,7 +28,7 @@ fn kernel() -> Finding {
     match (next(), next()) {
         (Some(major), Some(minor)) if (major, minor) < OLDEST => {
             Finding::bad(State::Missing, Need::Exec, name, detail).so(
-                "a signal could tear a program out of a call that the supervisor answers",
+                "a signal could interrupt a call that the supervisor answers",
                 "use Linux 5.19 or later",
             )
         }
@@ -121,8 +121,9 @@ fn counter() -> Finding {
         other => {
             let other = if other.is_empty() { "unknown" } else { other };
             Finding::bad(State::Degraded, Need::Exec, name, other).so(
-                "each clock read of a program is a system call: right, but slower",
-                "on hardware with an even TSC, boot with clocksource=tsc (tsc=reliable in a VM)",
+                "each clock read of a program is a system call: correct, but slower",
+                "on hardware with an invariant TSC, boot with clocksource=tsc (tsc=reliable in a \
+                 VM)",
             )
         }
     }
@@ -172,7 +173,7 @@ fn session() -> Vec<Finding> {
     findings.push(match session.try_events() {
         Ok(()) => Finding::good(Need::Run, SKIPPING, "by events of the scheduler (BPF)"),
         Err(reason) => {
-            let detail = format!("by looking at every thread: {reason}");
+            let detail = format!("by reading the state of every thread: {reason}");
             Finding::bad(State::Degraded, Need::Run, SKIPPING, detail).so(
                 "where time skips, each event costs about 45 us for each thread of the session, \
                  also for those that sleep; results are the same",
@@ -198,7 +199,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 fn no_program(reason: String) -> Finding {
     Finding::bad(State::Missing, Need::Exec, PROGRAM, reason).so(
         "`timeloom exec` and `timeloom run` do not work here",
-        "mend what is missing above; if nothing is, please report this line",
+        "install what is missing above; if nothing is, please report this line",
     )
 }
 
@@ -242,8 +243,8 @@ fn stop_and_go(session: &Session) -> Finding {
     };
     if let Err(reason) = tried() {
         return Finding::bad(State::Missing, Need::Exec, name, reason.to_string()).so(
-            "programs would run on while the clock stands",
-            "run as root, or free this user's processes from what forbids signals",
+            "programs would continue to run while the clock is stopped",
+            "run as root, or remove the restriction that forbids signals to this user's processes",
         );
     }
     match session.freeze_kind() {
@@ -252,10 +253,10 @@ fn stop_and_go(session: &Session) -> Finding {
             State::Degraded,
             Need::Exec,
             name,
-            "by SIGSTOP; the cgroup v2 freezer is not ours to use",
+            "by SIGSTOP; this process may not use the cgroup v2 freezer",
         )
         .so(
-            "slower with many processes, and a program that watches its children notices",
+            "slower with many processes, and visible to programs that watch their children",
             freezer_fix(
                 &std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
                 rustix::process::geteuid().is_root(),
@@ -299,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fix_is_by_what_keeps_the_freezer_away() {
+    fn the_fix_depends_on_the_obstacle_to_the_freezer() {
         const SYS: &str = "166 163 0:40 / /sys rw,relatime - sysfs lab rw\n";
         const WRITABLE: &str = "41 31 0:38 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
         let fix = |mounts: &str, part: &str| {

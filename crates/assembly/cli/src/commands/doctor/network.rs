@@ -11,7 +11,7 @@ pub(super) fn examine() -> Vec<Finding> {
         }
         let (state, consequence) = without(feature.name);
         let fix = if feature.detail.starts_with("not tried") {
-            "that of what it needs, above"
+            "fix the missing requirement above"
         } else if feature.name == "Open vSwitch" {
             "apt-get install openvswitch-switch"
         } else if feature.name == "CUBIC in virtual time" && is_root() {
@@ -54,15 +54,15 @@ fn rights() -> Finding {
         .filter(|(bit, _)| capabilities() & (1 << bit) == 0)
         .map(|(_, name)| *name)
         .collect();
-    let who = if is_root() { "root" } else { "not root" };
+    let user = if is_root() { "root" } else { "not root" };
     if lacking.is_empty() {
         return Finding::good(
             Need::Run,
             name,
-            format!("{who}, with CAP_NET_ADMIN and CAP_SYS_ADMIN"),
+            format!("{user}, with CAP_NET_ADMIN and CAP_SYS_ADMIN"),
         );
     }
-    let detail = format!("{who}, without {}", lacking.join(" and "));
+    let detail = format!("{user}, without {}", lacking.join(" and "));
     Finding::bad(State::Missing, Need::Run, name, detail).so(
         "`timeloom run` cannot make network namespaces; `timeloom exec` needs no rights",
         "run as root (sudo), in a container with these capabilities (--privileged)",

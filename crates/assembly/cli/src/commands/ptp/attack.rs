@@ -42,11 +42,11 @@ impl AttackCommand {
         }
         if done.violations.is_empty() {
             let why = if self.attack.is_detectable() {
-                "without signatures nothing can be"
+                "without signatures, no attack is detectable"
             } else {
-                "nothing can notice this one: see docs/ptp-attacks.md"
+                "this attack is not detectable: see docs/ptp-attacks.md"
             };
-            say!("  nothing was noticed ({why})");
+            say!("  no violation was reported ({why})");
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -178,7 +178,7 @@ impl Lab {
                     );
                 }
             }
-            _ => say!("the slave has measured nothing"),
+            _ => say!("the slave has no measurement"),
         }
         let verdicts: Vec<String> = SyncVerdict::ALL
             .iter()
@@ -203,7 +203,8 @@ impl Lab {
             }
             if report.attacked == 0 && attack != Attack::Lie {
                 say!(
-                    "  (it begins when the slave has accepted {PEACE} Syncs: give more with --for)"
+                    "  (the attack begins after the slave has accepted {PEACE} Syncs: extend the \
+                     run with --for)"
                 );
             }
         }
@@ -239,6 +240,6 @@ fn parse_attack(text: &str) -> Result<(Attack, usize), Failure> {
     let attack = Attack::named(name)?;
     let at = at
         .parse()
-        .map_err(|_| Failure::usage(format!("`{at}` is no number of a node")))?;
+        .map_err(|_| Failure::usage(format!("`{at}` is not the number of a node")))?;
     Ok((attack, at))
 }

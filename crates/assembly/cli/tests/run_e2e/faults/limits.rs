@@ -83,7 +83,7 @@ fn a_record_at_its_limit_ends_the_run_with_all_rows_until_then() {
 
 /// A source that records without limit must not end the run of the others, but makes it untrusted.
 #[test]
-fn what_one_source_records_beyond_its_share_is_counted_and_left_out() {
+fn rows_of_a_source_beyond_its_share_are_counted_and_left_out() {
     let scenario = Scenario::lasting("4 s")
         .program('b', "client", POLL, "")
         .program('a', "timer", &["sleep", "3"], "essential = false")

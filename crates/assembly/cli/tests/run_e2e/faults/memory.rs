@@ -71,7 +71,7 @@ fn a_plant_that_is_out_of_memory_is_named_with_the_signal() {
 
 /// The supervisor's reaper is another process, and must remove everything.
 #[test]
-fn what_a_supervisor_that_is_out_of_memory_recorded_is_there() {
+fn records_of_a_supervisor_that_is_out_of_memory_are_kept() {
     let lab = long();
     let run = under_way(&lab, false);
     wait_for_signals(&lab);

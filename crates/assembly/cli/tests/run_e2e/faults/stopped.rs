@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::{Lab, POLL, Scenario, patiently};
 
 #[test]
-fn a_plant_that_somebody_stops_is_named_with_the_time_it_had() {
+fn a_stopped_plant_is_named_with_its_time_limit() {
     let scenario = Scenario::lasting("600 s")
         .program('b', "client", POLL, "")
         .plant_with("{}", "timeout = \"500 ms\"");

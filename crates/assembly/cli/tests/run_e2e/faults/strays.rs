@@ -14,7 +14,7 @@ fn sleepers(lab: &Lab) -> usize {
 
 /// The process has left the plant's process group, so only the cgroup contains it.
 #[test]
-fn what_a_plant_starts_in_a_session_of_its_own_ends_with_the_run() {
+fn a_child_of_a_plant_in_its_own_session_ends_with_the_run() {
     let scenario = Scenario::lasting("1 s")
         .program('b', "client", POLL, "")
         .plant("{ stray = true }");
@@ -24,7 +24,7 @@ fn what_a_plant_starts_in_a_session_of_its_own_ends_with_the_run() {
 }
 
 #[test]
-fn what_a_plant_starts_in_a_session_of_its_own_ends_with_a_killed_supervisor() {
+fn a_child_of_a_plant_in_its_own_session_ends_with_a_killed_supervisor() {
     let scenario = Scenario::lasting("600 s")
         .program('b', "client", POLL, "")
         .plant("{ stray = true }");

@@ -19,7 +19,7 @@ use crate::network_signals::NetworkObservation;
 /// Reason why the process of an engine cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Broken {
-    #[error("it speaks nonsense")]
+    #[error("it sent a malformed message")]
     Nonsense,
     /// Reason that the process itself gave.
     #[error("{0}")]
@@ -115,7 +115,7 @@ impl Listener {
         self.seen = counted;
         self.tell(
             "left",
-            &format!("has left, as it was told to; its part is away {when}"),
+            &format!("has left on request; its part is away {when}"),
         );
         self.line.membership.set(Standing::Away);
     }

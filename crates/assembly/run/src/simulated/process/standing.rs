@@ -33,7 +33,7 @@ pub(crate) enum MembershipError {
     Unknown { name: String, names: Vec<String> },
     /// The engine cannot leave while another engine is joining, because a joining engine waits for
     /// all that are present.
-    #[error("engine {name} cannot leave yet: engine {other} is on its way in and waits for it")]
+    #[error("engine {name} cannot leave yet: engine {other} is joining and waits for it")]
     IsAwaited { name: String, other: String },
     #[error("engine {name} cannot {change}: {}", hindrance(*.standing))]
     Standing {
@@ -49,7 +49,7 @@ fn hindrance(standing: Option<Standing>) -> &'static str {
         None => "the run is over",
         Some(Standing::Here) => "it is here",
         Some(Standing::Away) => "it has left",
-        Some(Standing::Coming) => "it is on its way in, and not here yet",
+        Some(Standing::Coming) => "it is joining",
         Some(Standing::Leaving) => "it is leaving, and does not answer",
         Some(Standing::Gone) => "it has died",
     }
@@ -196,11 +196,11 @@ impl Company {
         lock(&self.lines).push(Arc::downgrade(line));
     }
 
-    /// Tells all other engines that a process of the engine `who` has ended.
-    pub(super) fn lost(&self, who: &Arc<Line>) {
-        let lost = who.lost();
+    /// Tells all other engines that a process of the engine `ended` has ended.
+    pub(super) fn lost(&self, ended: &Arc<Line>) {
+        let lost = ended.lost();
         let lines = self.lines();
-        for line in lines.iter().filter(|line| !Arc::ptr_eq(line, who)) {
+        for line in lines.iter().filter(|line| !Arc::ptr_eq(line, ended)) {
             // Sending fails if that engine is gone as well.
             let _ = line.say(&lost);
         }

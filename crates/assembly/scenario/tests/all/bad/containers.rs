@@ -59,7 +59,7 @@ pub(super) const CASES: &[Case] = &[
         "[placement]\ndefault = \"local\"\n",
         "[placement]\ndefault = \"far\"\nkey_file = \"key\"\n[placement.agents.far]\naddress = \"10.9.0.1:7\"\n",
         "[system.hosts.historian.container]",
-        "agents are not sent images",
+        "images are not sent to agents",
     )
     .counting(3),
 ];

@@ -56,7 +56,7 @@ pub(super) const CASES: &[Case] = &[
     here(
         "ports = [8080]",
         "address = \"10.0.0.2/24\"",
-        "10.0.0.2 is somebody else's address, too",
+        "10.0.0.2 is already the address of another node",
     ),
     here(
         "ports = [8080]",

@@ -106,7 +106,7 @@ pub(super) const CASES: &[Case] = &[
     here(
         "frequency = \"50 ppm\"",
         "frequency = \"-20000 ppm\"",
-        "no crystal is as far off as -20000 ppm",
+        "no oscillator has an error of -20000 ppm",
     ),
     here(
         "wander = \"1 ppb\"",
@@ -121,7 +121,7 @@ pub(super) const CASES: &[Case] = &[
     here(
         "temperature = { swing_k = 4.0, period = \"24 h\"",
         "temperature = { swing_k = 400.0, period = \"24 h\"",
-        "400 K is too much for a crystal",
+        "400 K is too much for an oscillator",
     ),
     // Cores whose cycles a host counts.
     here(
@@ -143,7 +143,7 @@ pub(super) const CASES: &[Case] = &[
     here(
         "sampling = \"20 ms\"",
         "sampling = \"20 us\"",
-        "a governor does not look every 20 us",
+        "a governor cannot sample every 20 us",
     ),
     here(
         "switch = \"100 us\"",
@@ -160,6 +160,6 @@ pub(super) const CASES: &[Case] = &[
         "governor = \"schedutil\"",
         "governor = \"schedutil\"\ncpufreq = \"/sys/devices/system/cpu/cpu0/cpufreq\"",
         "cpufreq = \"/sys/devices/system/cpu/cpu0/cpufreq\"",
-        "a core follows one thing, and this machine's is another",
+        "a core follows either this machine's frequency, or a trace or governor",
     ),
 ];

@@ -11,7 +11,7 @@ pub(super) const CASES: &[Case] = &[
     here(
         "sources = [{ type = \"chrony\" }, {",
         "sources = [{ type = \"simulated\" }, {",
-        "a `simulated` source is made up over the host's own crystal",
+        "a `simulated` source follows the host's own oscillator",
     ),
     here(
         "address = \"10.0.0.1:8319\" }]",

@@ -33,16 +33,16 @@ impl Shared {
                 let why = match refusal.filter(|_| halt.by == self.here) {
                     None => format!("that host has died, or the link {by}–{host} is broken"),
                     Some(Refusal::OtherKey) => {
-                        "what comes from its address is sealed with another key".to_owned()
+                        "datagrams from its address are sealed with another key".to_owned()
                     }
                     Some(Refusal::Earlier(early)) => format!(
-                        "what came last was sent {} before {by} began. Their clocks differ by \
-                         more than they say, or somebody sends again what an earlier run said",
+                        "its last datagram was sent {} before {by} began. Their clocks differ by \
+                         more than they state, or datagrams of an earlier run are being replayed",
                         rounded(*early)
                     ),
                     Some(Refusal::Ahead(ahead)) => format!(
-                        "what came last was sent in {} from now, by its clock. Their clocks \
-                         differ by more than they say, or {by}'s was set back",
+                        "its last datagram was sent {} in the future, by its clock. Their clocks \
+                         differ by more than they state, or {by}'s was set back",
                         rounded(*ahead)
                     ),
                 };
@@ -54,14 +54,14 @@ impl Shared {
             }
             Why::Minority => format!("{by} hears no more than half of the hosts"),
             Why::Excluded => {
-                format!("the others have gone on without {by}, which they did not hear")
+                format!("the others have continued without {by}, which they did not hear")
             }
             Why::Restarted(host) => {
-                format!("{} began anew in the middle of the run", self.name(host))
+                format!("{} restarted during the run", self.name(host))
             }
             Why::Line => format!(
-                "the line at {by} is high, and no host says that it drives it: it is stuck, or \
-                 held by a machine that is not on the network"
+                "the line at {by} is high, and no host reports driving it: it is stuck, or held by \
+                 a machine that is not on the network"
             ),
             Why::Failed => format!("clock or processes of {by} could not be commanded"),
         }

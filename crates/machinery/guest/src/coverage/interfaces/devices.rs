@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Interface] = &[
         "stamps of external signals, periods",
         [
             "the device acts on the world outside, in real time",
-            "who measures a pulse by them",
+            "programs that measure a pulse by them",
             "none was at hand; see [limitations.md](limitations.md#clocks)",
         ],
     ),
@@ -106,7 +106,7 @@ pub(super) const ROWS: &[Interface] = &[
         "stamps of events, mostly CLOCK_MONOTONIC",
         [
             "they are records read from a device",
-            "who takes the difference to the program's clock",
+            "programs that subtract them from the program's clock",
             "stamp on arrival, by the program's clock",
         ],
     ),
@@ -142,7 +142,7 @@ pub(super) const ROWS: &[Interface] = &[
         "counters and clocks of the hardware",
         [
             "root's raw access to the machine",
-            "who reads the TSC there",
+            "programs that read the TSC there",
             "`--tsc emulate` and `rdtsc`",
         ],
     ),

@@ -62,8 +62,8 @@ pub(super) const ROWS: &[Interface] = &[
         "`/proc/timer_list`, `/proc/sched_debug`, `/proc/driver/rtc`, `/proc/keys`",
         "the kernel's clocks as text",
         [
-            "read by people who look into the kernel, mostly as root",
-            "who takes the date from `/proc/driver/rtc`",
+            "read for inspection of the kernel, mostly as root",
+            "programs that take the date from `/proc/driver/rtc`",
             "`date`",
         ],
     ),
@@ -109,7 +109,7 @@ pub(super) const ROWS: &[Interface] = &[
         "date and events of hardware clocks",
         [
             "files of drivers'",
-            "who takes the date from there at its start",
+            "programs that take the date from there at their start",
             "`clock_gettime`; `/dev/ptpN`, which is virtual",
         ],
     ),
@@ -124,7 +124,7 @@ pub(super) const ROWS: &[Interface] = &[
         "stamps of the kernel's own clock",
         [
             "records of the kernel's, read as bytes",
-            "who puts a trace beside the program's own log",
+            "comparisons of a trace with the program's own log",
             "align them by the events of the run",
         ],
     ),

@@ -18,14 +18,14 @@ pub(super) const ROWS: &[Interface] = &[
         "a card's clock",
         [
             "the stamps are the device's own count",
-            "who compares them with the host's clock (ptp4l with hardware stamps)",
+            "programs that compare them with the host's clock (ptp4l with hardware stamps)",
             "software stamps, or a simulated network",
         ],
     ),
     named(
         "`PACKET_RX_RING`, `PACKET_TX_RING`",
         "stamps in shared memory",
-        "tcpdump and whatever else uses libpcap show the machine's date and pace",
+        "tcpdump and other programs that use libpcap show the machine's date and pace",
         "the run's own captures (`captures` of a scenario), which are in virtual time",
     ),
     named(
@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Interface] = &[
         "a count in ms on the wire",
         [
             "the kernel writes them into packets",
-            "`ping -T tsonly`; who fingerprints a host's uptime",
+            "`ping -T tsonly`; fingerprints of a host's uptime",
             "hosts of the simulated network answer from the model",
         ],
     ),
@@ -138,7 +138,7 @@ pub(super) const ROWS: &[Interface] = &[
         "delays, rates, base times on CLOCK_TAI",
         [
             "the kernel's queues run in real time; a base time in virtual TAI means another instant",
-            "who shapes inside a session",
+            "traffic shaping inside a session",
             "links of the scenario: `[network]` is paced by the session's clock",
         ],
     ),

@@ -55,7 +55,7 @@ pub(super) const ROWS: &[Interface] = &[
         "frequencies",
         [
             "facts of the machine; the emulated counter has its frequency",
-            "who times by cycles under dilation",
+            "programs that measure time in cycles under dilation",
             "`--tsc emulate`",
         ],
     ),
@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Interface] = &[
         "the kernel's clocks",
         [
             "they observe from outside",
-            "who puts their records beside the program's",
+            "comparisons of their records with the program's",
             "align them by the events of the run",
         ],
     ),
@@ -145,7 +145,7 @@ pub(super) const ROWS: &[Interface] = &[
         "processor time of an ended child, in ticks",
         [
             "they are in the signal's frame, which is the kernel's",
-            "who reads them there instead of by `wait4`",
+            "programs that read them there instead of by `wait4`",
             "`wait4`, `getrusage`, which are divided",
         ],
     ),
@@ -167,7 +167,7 @@ pub(super) const ROWS: &[Interface] = &[
     .by(&["io_uring_enter", "io_uring_register"]),
     refused(
         "calls newer than Linux 6.17",
-        "whatever they may tell",
+        "unknown",
         "not examined yet: ENOSYS, as by a kernel that lacks them",
         "a newer Timeloom",
     ),

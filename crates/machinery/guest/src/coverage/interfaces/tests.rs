@@ -101,7 +101,7 @@ fn every_call_of_the_kernel_has_been_looked_at() {
 }
 
 #[test]
-fn each_row_says_why_whom_it_hurts_and_the_way_out() {
+fn each_row_states_the_reason_the_affected_programs_and_the_way_out() {
     for row in GROUPS.iter().flat_map(|(_, rows)| rows.iter()) {
         assert!(row.fate.is_told(), "{}", row.name);
         let (_, why, way_out) = row.fate.cells();

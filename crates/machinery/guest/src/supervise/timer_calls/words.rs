@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_calls_invalid_is_refused() {
+    fn timer_settings_invalid_for_the_kernel_are_refused() {
         for words in [[0, 0, -1, 0], [0, 0, 0, -1], [0, 1_000_000, 0, 0]] {
             assert_eq!(
                 Words::<1000>(words).setting(),

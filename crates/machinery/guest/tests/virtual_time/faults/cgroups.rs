@@ -23,7 +23,7 @@ fn a_session_whose_cgroup_was_removed_says_so_and_ends_all() {
         .filter(|it| it.is_dir())
         .collect();
     assert_eq!(hosts.len(), 1, "{hosts:?}");
-    fs::remove_dir(&hosts[0]).expect("nobody is in it");
+    fs::remove_dir(&hosts[0]).expect("it has no processes");
 
     let asked = line.try_ask(&["query"]);
     assert!(
@@ -46,7 +46,7 @@ fn a_session_whose_cgroup_was_removed_says_so_and_ends_all() {
 
 /// A SIGSTOP from outside affects the program and its parent; the session continues without it.
 #[test]
-fn a_guest_that_somebody_stops_holds_up_nobody_else() {
+fn a_stopped_guest_delays_no_other_guest() {
     let line = CommandLine::new("stopped-guest", User::Same);
     let script = "import time\nwhile True:\n print('tick', flush=True); time.sleep(0.01)";
     let mut running = line.exec([

@@ -27,7 +27,7 @@ fn ask_until_stuck(line: &CommandLine) -> UnixStream {
 }
 
 #[test]
-fn who_takes_no_answer_holds_nobody_up() {
+fn clients_that_read_no_answer_delay_no_other_client() {
     let line = CommandLine::new("mute", User::Same);
     let mut running = line.exec(shell("sleep 3600 & wait"));
     line.wait_for_process("sleep");

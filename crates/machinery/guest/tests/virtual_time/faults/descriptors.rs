@@ -91,11 +91,11 @@ fn without_files(user: User) {
 }
 
 #[test]
-fn a_supervisor_without_files_never_says_that_nobody_is_there() {
+fn a_supervisor_without_descriptors_never_reports_an_empty_session() {
     without_files(User::Same);
 }
 
 #[test]
-fn a_supervisor_without_files_never_says_that_nobody_is_there_without_root() {
+fn a_supervisor_without_descriptors_never_reports_an_empty_session_without_root() {
     without_files(User::Nobody);
 }

@@ -176,7 +176,7 @@ fn report(worlds: &mut [World], owners: &[Owner]) -> Report {
     let fluid = (0..worlds[0].fluid_count() as u32).map(|flow| {
         let all = worlds.iter().map(|world| world.fluid(FluidId(flow)));
         let mut sent = all.filter(|stats| stats.sent_bytes > 0.0);
-        sent.next().expect("somebody has it")
+        sent.next().expect("one part has it")
     });
     let mut arrivals: Vec<Arrival> = worlds.iter().flat_map(World::arrivals).copied().collect();
     arrivals.sort_by_key(|a| (a.at, a.kind as u8, a.flow, a.seq));

@@ -207,7 +207,7 @@ impl HeldMachine {
 }
 
 #[test]
-fn what_it_measured_before_a_hold_is_dropped_by_its_unix_socket() {
+fn measurements_before_a_hold_are_dropped_through_the_unix_socket() {
     let mut machine = HeldMachine::new(false);
     assert!(machine.ask().is_ok());
     assert_eq!(machine.chronyd.resets(), 0, "nothing has happened");

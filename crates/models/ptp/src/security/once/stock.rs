@@ -85,7 +85,7 @@ struct Course {
 const COURSES: usize = 4;
 /// Number of other grandmasters' messages after which a silent grandmaster counts as gone.
 const GONE: u64 = 64;
-/// How many numbers to prepare in advance, and the limit on all tickets of a clock with many ports.
+/// Count of numbers prepared in advance, and the limit on all tickets of a clock with many ports.
 /// The first is twice the number of Syncs between two verifications, of which a clock makes one in
 /// sixteen.
 const AHEAD: usize = 32;

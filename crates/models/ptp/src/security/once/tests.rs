@@ -152,7 +152,7 @@ fn two_rogues_whose_keys_cancel_out_verify_nothing() {
 }
 
 #[test]
-fn a_rogue_that_signs_twice_under_one_moment_can_forge_nobody_but_itself() {
+fn a_rogue_that_signs_twice_under_one_moment_can_forge_only_itself() {
     let t = moment(5);
     let mut chain = signers(4, |_| false);
     let rogue = 2;
@@ -372,7 +372,7 @@ fn grandmasters_have_courses_of_their_own_and_there_are_not_many() {
 }
 
 #[test]
-fn what_many_prepare_and_take_at_once_serves_once() {
+fn numbers_prepared_and_taken_concurrently_serve_once() {
     let keys = clock(&Lasting::default());
     let seen = Mutex::new(std::collections::HashSet::new());
     std::thread::scope(|scope| {

@@ -7,7 +7,7 @@ use timeloom_sys::rights::{Capability, Rights};
 
 /// User and capabilities of a program.
 #[derive(Args)]
-pub(crate) struct Who {
+pub(crate) struct Identity {
     /// User of the program: a name, `UID` or `UID:GID` (needs root). The user cannot gain
     /// privileges by executing programs, and has only the capabilities of --capability. Inside a
     /// run the default is the user of the host's programs, if all have the same
@@ -19,7 +19,7 @@ pub(crate) struct Who {
     pub(crate) capability: Vec<Capability>,
 }
 
-impl Who {
+impl Identity {
     /// Returns the rights of the program; `None` if they are those of this process.
     pub(crate) fn rights(&self) -> Result<Option<Rights>, Failure> {
         if self.user.is_none() && self.capability.is_empty() {
