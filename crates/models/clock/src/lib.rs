@@ -23,7 +23,6 @@ pub mod counter;
 pub mod course;
 pub mod host;
 pub mod kernel;
-pub mod noise;
 pub mod ntp_steps;
 pub mod oscillator;
 pub mod quality;

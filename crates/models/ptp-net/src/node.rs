@@ -8,7 +8,7 @@ use std::sync::Arc;
 use timeloom_net::{FrameView, Node, Outgoing, ReceivedFrame, Resident, World};
 use timeloom_ptp::security::{SecretKey, Security};
 use timeloom_ptp::{
-    Action, Local, Machine, OrdinaryConfig, Packet, Profile, Report, SplitMix, Stamp, Token,
+    Action, Local, Machine, OrdinaryConfig, Packet, Profile, Report, SplitMix64, Stamp, Token,
     TransparentConfig,
 };
 use timeloom_time::{ClockMap, Duration, Instant, Virtual};
@@ -82,7 +82,7 @@ pub struct PtpNode {
     identity: ClockIdentity,
     clock: NodeClock,
     transport: Transport,
-    random: SplitMix,
+    random: SplitMix64,
     sender: Sender,
     /// Messages whose departure is pending, by the tag that the network knows. The flag is true for
     /// a Sync.
@@ -162,7 +162,7 @@ impl PtpNode {
                 identity,
                 clock: NodeClock::new(&options.clock),
                 transport: options.transport,
-                random: SplitMix(options.clock.seed ^ u64::from(node.0)),
+                random: SplitMix64(options.clock.seed ^ u64::from(node.0)),
                 sender: Sender {
                     mac,
                     address: own.octets(),

@@ -6,7 +6,7 @@ use core::str::FromStr;
 use timeloom_time::Duration;
 
 use super::Frequency;
-use crate::noise::Noise;
+use timeloom_random::Random;
 
 /// Change of a core's frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,7 +214,7 @@ pub struct Governor {
 #[derive(Clone, Debug)]
 pub(super) struct Governed {
     governor: Governor,
-    noise: Noise,
+    noise: Random,
     heavy: bool,
     at: Duration,
     current: Frequency,
@@ -226,7 +226,7 @@ impl Governed {
         let current = governor.frequencies.first().copied();
         Self {
             governor,
-            noise: Noise::new(seed),
+            noise: Random::new(seed, 0),
             heavy: false,
             at: Duration::ZERO,
             current: current.unwrap_or(Frequency::from_mhz(800)),
