@@ -101,7 +101,7 @@ fn the_testbed_stands_exactly_while_somebody_holds() {
                     assert_eq!(testbed.clock.load(SeqCst), hold.instant().as_ns());
                     holding.lock().unwrap().0 -= 1;
                     drop(hold);
-                    if random >> 61 == 1 {
+                    if luck >> 61 == 1 {
                         thread::sleep(StdDuration::from_micros(50));
                     }
                 }

@@ -1,5 +1,6 @@
 //! Sealed datagrams. The seal is the first 16 bytes of keyed BLAKE3 over the datagram.
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use timeloom_accord::Datagram;
 
 /// Key of a run, which all hosts of the run share and keep secret from others.
@@ -58,15 +59,8 @@ pub(crate) enum Unopened {
 /// Parses the content of a key file, which is 64 hexadecimal digits; `None` if the text is
 /// something else.
 pub fn parse_key(text: &str) -> Option<[u8; 32]> {
-    let text = text.trim();
-    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    Some(bytes)
+    let bytes = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes());
+    bytes.ok()?.try_into().ok()
 }
 
 impl core::fmt::Debug for Key {
