@@ -54,15 +54,15 @@ pub use cycles::CyclesFault;
 pub use error::{Mistake, ScenarioErrors};
 pub use places::Places;
 pub use plan::{
-    AgentPlace, Attack, CLOCK_SIGNALS, Capture, CapturedLink, Check, ClockSpec, Compute, Condition,
+    AgentPlace, Attack, CLOCK_SIGNALS, Capture, CapturedLink, Check, ClockSpec, Condition,
     ContainerMount, ContainerSpec, Cycles, Device, Discipline, EngineFailure, EngineMode, Engines,
-    FileTimes, Generate, GovernorPolicy, Host, Link, MachineProfile, MachineSpec, Medium, Mode,
-    Named, Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal, Part, Placement, Plan, Plant, Proc,
-    Program, Protocol, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpRole,
-    PtpSecurity, PtpTransport, Record, Reference, Register, RegisterTable, RegisterType, Results,
-    SCHEMA, Service, ServiceKind, ServingHost, Shape, Simulation, Stepping, System,
-    TIMELINE_SIGNALS, Temperature, Time, TimelineScale, TimelineSpec, Traffic, TrafficKind,
-    TrafficModel, Tsc, TunnelEnd, Wire,
+    Generate, GovernorPolicy, Host, Link, MachineProfile, MachineSpec, Medium, Mode, Named,
+    Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal, Part, Placement, Plan, Plant, Program,
+    Protocol, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpRole, PtpSecurity,
+    PtpTransport, Record, Reference, Register, RegisterTable, RegisterType, Results, SCHEMA,
+    Service, ServiceKind, ServingHost, Shape, Simulation, Stepping, System, TIMELINE_SIGNALS,
+    Temperature, Time, TimelineScale, TimelineSpec, Traffic, TrafficKind, TrafficModel, TunnelEnd,
+    Wire,
 };
 pub use schema::json_schema;
 pub use simulated::{

@@ -32,6 +32,7 @@ mod terminal;
 mod timeline;
 mod vm;
 mod who;
+mod words;
 
 use sibling::{Sibling, Words};
 

@@ -46,7 +46,7 @@ pub use simulation::{Plant, Record, Simulation};
 pub use system::{
     Device, Host, Link, Program, Protocol, Register, RegisterTable, RegisterType, System,
 };
-pub use time::{Compute, FileTimes, Mode, Proc, Stepping, Time, Tsc};
+pub use time::{Mode, Stepping, Time};
 pub use timeline::{TIMELINE_SIGNALS, TimelineScale, TimelineSpec};
 
 use crate::read::{Fields, Read};

@@ -1,9 +1,9 @@
 //! Checks of the clocks of hosts and PTP nodes: their oscillators must be plausible.
 
+use timeloom_guest::Compute;
 use timeloom_time::Duration;
 
 use super::{Machine, Rules, at};
-use crate::plan::Compute;
 use crate::words::FrequencyError;
 
 pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Serialize, Serializer};
+use timeloom_guest::{Compute, FileTimes, ProcFiles, Tsc};
 
 use super::{
     Addresses, BitRate, CapabilityName, CoreFrequency, FrequencyError, Ipv4Interface,
@@ -10,10 +11,9 @@ use super::{
 };
 use crate::assertion::Assertion;
 use crate::plan::{
-    Compute, Condition, Discipline, EngineFailure, EngineMode, FileTimes, GovernorPolicy,
-    MachineProfile, Mode, Proc, Protocol, PtpAttack, PtpPolicy, PtpProfile, PtpRole, PtpSecurity,
-    PtpTransport, RegisterTable, RegisterType, ServiceKind, Shape, TimelineScale, TrafficKind,
-    TrafficModel, Tsc,
+    Condition, Discipline, EngineFailure, EngineMode, GovernorPolicy, MachineProfile, Mode,
+    Protocol, PtpAttack, PtpPolicy, PtpProfile, PtpRole, PtpSecurity, PtpTransport, RegisterTable,
+    RegisterType, ServiceKind, Shape, TimelineScale, TrafficKind, TrafficModel,
 };
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
@@ -149,7 +149,7 @@ macro_rules! read_from_words {
 read_from_words! {
     Mode { "virtual" => Self::Virtual, "skip" => Self::Skip, "stepped" => Self::Stepped, "real" => Self::Real }
     Compute { "real" => Self::Real, "none" => Self::None }
-    Proc { "virtual" => Self::Virtual, "machine" => Self::Machine }
+    ProcFiles { "virtual" => Self::Virtual, "machine" => Self::Machine }
     FileTimes { "machine" => Self::Machine, "virtual" => Self::Virtual }
     GovernorPolicy { "ondemand" => Self::Ondemand, "schedutil" => Self::Schedutil }
     Tsc { "native" => Self::Native, "emulate" => Self::Emulate }
