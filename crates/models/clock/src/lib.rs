@@ -31,6 +31,6 @@ mod scale;
 pub mod timeline;
 pub mod world;
 
-pub use rate_error::RateError;
+pub use rate_error::{ParseRateError, RateError};
 pub use scale::{Lived, Monotonic, Oscillation, Timeline};
 pub use timeloom_time::Core;
