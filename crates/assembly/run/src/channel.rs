@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use subtle::ConstantTimeEq as _;
 
-use crate::placed::secret::{Secret, draw, same};
+use crate::placed::secret::{Secret, draw};
 
 /// Sending half of a channel.
 #[derive(Debug)]
@@ -253,8 +254,9 @@ impl<S: Read> Receiver<S> {
             .read_to_end(&mut content)?;
         let mut seal_given = [0; SEAL];
         self.stream.read_exact(&mut seal_given)?;
+        // In constant time, so that the duration does not reveal the position of a difference.
         let right = content.len() == length
-            && same(&seal(&self.key, self.count, kind, &content), &seal_given);
+            && bool::from(seal(&self.key, self.count, kind, &content).ct_eq(&seal_given));
         self.count += 1;
         match kind {
             _ if !right => Err(bad("the peer has another key")),

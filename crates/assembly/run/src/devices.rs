@@ -8,11 +8,9 @@ use std::sync::Arc;
 
 use timeloom_fabric::Fabric;
 use timeloom_plant::Exchange;
-use timeloom_plant::modbus::{
-    DeviceSpec, Encoding, ModbusDevice, Point, RegisterMap, Table, Trouble, Written,
-};
+use timeloom_plant::modbus::{DeviceSpec, ModbusDevice, Point, RegisterMap, Trouble, Written};
 use timeloom_results::DeviceWrite;
-use timeloom_scenario::{Addresses, Device, Plan, Register, RegisterTable, RegisterType};
+use timeloom_scenario::{Addresses, Device, Plan, Register};
 
 use crate::error::RunError;
 use crate::record::Scribe;
@@ -153,26 +151,11 @@ fn single_plant(device: &Device) -> Result<&str, Unbound> {
 /// Returns the points of a register entry. One entry may define several consecutive points of the
 /// same kind.
 fn points(register: &Register) -> Vec<Point> {
-    let table = match register.table {
-        RegisterTable::Input => Table::Input,
-        RegisterTable::Holding => Table::Holding,
-        RegisterTable::Coil => Table::Coil,
-        RegisterTable::Discrete => Table::Discrete,
-    };
-    let encoding = match register.kind {
-        RegisterType::Bit => Encoding::Bit,
-        RegisterType::I16 => Encoding::I16,
-        RegisterType::U16 => Encoding::U16,
-        RegisterType::I32 => Encoding::I32,
-        RegisterType::U32 => Encoding::U32,
-        RegisterType::F32 => Encoding::F32,
-        RegisterType::F64 => Encoding::F64,
-    };
     (0..register.count)
         .map(|index| Point {
-            table,
-            at: register.at + index * encoding.width(),
-            encoding,
+            table: register.table,
+            at: register.at + index * register.kind.width(),
+            encoding: register.kind,
             signal: register.signal.signal.clone(),
             scale: register.scale,
             offset: register.offset,

@@ -12,10 +12,10 @@ use std::time::Duration as StdDuration;
 
 use timeloom_bus::Bus;
 use timeloom_fabric::Fabric;
-use timeloom_guest::{HoldError, Lookout, Session, UnhandledCall};
+use timeloom_guest::{Compute, HoldError, Lookout, Session, UnhandledCall};
 use timeloom_portal::Tunnels;
 use timeloom_results::{Caveat, Check, ClockAction, Manifest, Outcome, Recorder, RunDirectory};
-use timeloom_scenario::{Compute, OpenFlow, Places, Plan, Program};
+use timeloom_scenario::{OpenFlow, Places, Plan, Program};
 use timeloom_sys::environment;
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use timeloom_clock::RateError;
 use timeloom_clock::host::Crystal;
 use timeloom_clock::oscillator::TemperatureCycle;
 use timeloom_guest::{Clock, GuestError, Host, HostOptions, HostReading, Session};
-use timeloom_scenario::{ClockSpec, Cycles, FrequencyError, Plan};
+use timeloom_scenario::{ClockSpec, Cycles, Plan};
 use timeloom_time::{Duration, Instant};
 
 use crate::cores;
@@ -44,7 +43,6 @@ fn options_of(clock: &ClockSpec, seed: u64) -> Result<HostOptions, GuestError> {
 
 /// Returns the oscillator that the scenario describes for a host.
 pub(crate) fn crystal_of(clock: &ClockSpec) -> Crystal {
-    let rate = |error: FrequencyError| RateError::from_ppt(error.as_ppt());
     let temperature = clock
         .temperature
         .as_ref()
@@ -54,10 +52,10 @@ pub(crate) fn crystal_of(clock: &ClockSpec) -> Crystal {
             above_turnover_k: temperature.above_turnover_k,
         });
     Crystal {
-        frequency: rate(clock.frequency),
-        drift_per_day: rate(clock.drift_per_day),
-        wander: rate(clock.wander),
-        jitter: rate(clock.jitter),
+        frequency: clock.frequency,
+        drift_per_day: clock.drift_per_day,
+        wander: clock.wander,
+        jitter: clock.jitter,
         temperature,
     }
 }

@@ -12,9 +12,9 @@ use timeloom_fabric::{
     Fabric, FabricError, KernelError, NetworkSpec, StationDilation, StationTimers, VirtualCubic,
     congestion_control, make_self_clocking, make_timerless,
 };
-use timeloom_guest::{ChangeKind, Process, Session};
+use timeloom_guest::{ChangeKind, Compute, Process, Session};
 use timeloom_results::Caveat;
-use timeloom_scenario::{Compute, Plan};
+use timeloom_scenario::Plan;
 
 use crate::error::RunError;
 use crate::verdict::Reporter;

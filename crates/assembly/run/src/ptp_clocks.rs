@@ -11,11 +11,9 @@ use timeloom_ptp::security::{Failure, Security};
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp::{PROFILES, Profile};
 use timeloom_ptp_net::{
-    Attack, ClockOptions, Event, NodeOptions, Policy, PtpNode, Rogue, Role, Signing, Transport,
+    Attack, ClockOptions, Event, NodeOptions, Policy, PtpNode, Rogue, Role, Signing,
 };
-use timeloom_scenario::{
-    Plan, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpRogue, PtpRole, PtpSecurity, PtpTransport,
-};
+use timeloom_scenario::{Plan, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpRogue, PtpSecurity};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 use timeloom_wire::tlv::Suite;
 use timeloom_wire::{ClockIdentity, TimeInterval};
@@ -52,7 +50,7 @@ impl PtpClocks {
         let (told, all) = mpsc::channel::<(Arc<str>, Event)>();
         let roles = nodes
             .iter()
-            .map(|(name, node)| (*node, role_of(&network.clocks[name])));
+            .map(|(name, node)| (*node, network.clocks[name].role));
         let roles: Vec<_> = roles.collect();
         let mut keys = keys_of(plan, &network.ptp, world, &roles, start)?.into_iter();
         let names = nodes
@@ -210,15 +208,6 @@ fn rogue_of(rogue: PtpRogue) -> Rogue {
     }
 }
 
-fn role_of(clock: &PtpClock) -> Role {
-    match clock.role {
-        PtpRole::Transparent => Role::Transparent,
-        PtpRole::Grandmaster => Role::Grandmaster,
-        PtpRole::Slave => Role::Slave { steers: true },
-        PtpRole::Monitor => Role::Slave { steers: false },
-    }
-}
-
 fn profile_of(ptp: &Ptp) -> Profile {
     let named = PROFILES
         .iter()
@@ -249,10 +238,7 @@ fn options_of(
     let ptp = plan.network.as_ref().map(|network| network.ptp);
     let described = clock.clock.as_ref();
     NodeOptions {
-        transport: match ptp.unwrap_or_default().transport {
-            PtpTransport::L2 => Transport::Layer2,
-            PtpTransport::Udp4 => Transport::Udp4,
-        },
+        transport: ptp.unwrap_or_default().transport,
         clock: ClockOptions {
             crystal: described.map(crystal_of).unwrap_or_default(),
             seed: seed_of(plan.seed, name),
@@ -262,7 +248,7 @@ fn options_of(
         },
         address: clock.address.map(|interface| interface.address),
         rogue: clock.rogue.map(rogue_of),
-        ..NodeOptions::new(role_of(clock), profile)
+        ..NodeOptions::new(clock.role, profile)
     }
 }
 

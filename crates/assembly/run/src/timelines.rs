@@ -11,9 +11,9 @@ use timeloom_clock::quality::Status;
 use timeloom_guest::{Clock, Host, TrueTime};
 use timeloom_publish::{Domain, PageReader, Reading};
 use timeloom_results::{RunDirectory, TIMELINE_JOURNAL, TIMELINES_CONFIG};
-use timeloom_scenario::{Host as HostSpec, Plan, Program, TimelineScale, TimelineSpec};
+use timeloom_scenario::{Host as HostSpec, Plan, Program, TimelineSpec};
 use timeloom_time::{Duration, Instant, Virtual};
-use timeloom_timeline_protocol::{StatusChange, decode};
+use timeloom_timeline_protocol::{StatusChange, TimelineScale, decode};
 
 use crate::error::RunError;
 use crate::hosts::Hosts;
@@ -302,7 +302,7 @@ impl Watched<'_> {
             let raw = Instant::from_ns(change.local_ns);
             let at = clock.instant_of_raw(&self.host, raw);
             let at = at.unwrap_or_else(|| clock.now());
-            self.change(at, change.status.into(), change.why.as_deref(), scribe);
+            self.change(at, change.status, change.why.as_deref(), scribe);
         }
     }
 

@@ -3,12 +3,12 @@
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use timeloom_clock::counter::{CycleOptions, FrequencySource, FrequencyTrace, Governor, Policy};
+use timeloom_clock::counter::{CycleOptions, FrequencySource, FrequencyTrace, Governor};
 use timeloom_publish::MachineFrequency;
 use timeloom_sys::plain;
 use timeloom_time::Duration;
 
-use crate::plan::{Cycles, GovernorPolicy};
+use crate::plan::Cycles;
 
 /// Error in a `cycles` table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +32,7 @@ impl Cycles {
             (Some(file), _) => FrequencySource::Trace(trace(file, self.switch)?),
             (None, Some(directory)) => FrequencySource::Told(machine(directory)?.last()),
             (None, None) => FrequencySource::Governor(Governor {
-                policy: match self.governor.unwrap_or_default() {
-                    GovernorPolicy::Ondemand => Policy::Ondemand,
-                    GovernorPolicy::Schedutil => Policy::Schedutil,
-                },
+                policy: self.governor.unwrap_or_default(),
                 frequencies: self.frequencies.iter().map(|one| one.0).collect(),
                 load: self.load,
                 burst: self.burst,

@@ -54,15 +54,14 @@ pub use cycles::CyclesFault;
 pub use error::{Mistake, ScenarioErrors};
 pub use places::Places;
 pub use plan::{
-    AgentPlace, Attack, CLOCK_SIGNALS, Capture, CapturedLink, Check, ClockSpec, Compute, Condition,
+    AgentPlace, Attack, CLOCK_SIGNALS, Capture, CapturedLink, Check, ClockSpec, Condition,
     ContainerMount, ContainerSpec, Cycles, Device, Discipline, EngineFailure, EngineMode, Engines,
-    FileTimes, Generate, GovernorPolicy, Host, Link, MachineProfile, MachineSpec, Medium, Mode,
-    Named, Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal, Part, Placement, Plan, Plant, Proc,
-    Program, Protocol, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpRole,
-    PtpSecurity, PtpTransport, Record, Reference, Register, RegisterTable, RegisterType, Results,
-    SCHEMA, Service, ServiceKind, ServingHost, Shape, Simulation, Stepping, System,
-    TIMELINE_SIGNALS, Temperature, Time, TimelineScale, TimelineSpec, Traffic, TrafficKind,
-    TrafficModel, Tsc, TunnelEnd, Wire,
+    Generate, Host, Link, MachineProfile, MachineSpec, Medium, Mode, Named, Network, OpenFlow,
+    PTP_SIGNALS, Panel, PanelSignal, Part, Placement, Plan, Plant, Program, Protocol, Ptp,
+    PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpSecurity, Record, Reference, Register,
+    Results, SCHEMA, Service, ServiceKind, ServingHost, Shape, Simulation, Stepping, System,
+    TIMELINE_SIGNALS, Temperature, Time, TimelineSpec, Traffic, TrafficKind, TrafficModel,
+    TunnelEnd, Wire,
 };
 pub use schema::json_schema;
 pub use simulated::{
@@ -70,8 +69,8 @@ pub use simulated::{
     Simulated,
 };
 pub use words::{
-    Addresses, BitRate, CapabilityName, CoreFrequency, FrequencyError, Interface, Ipv4Interface,
-    Ipv6Interface, ParseWordError, Ready, SignalName, Size, User, is_host_name,
+    Addresses, BitRate, CapabilityName, CoreFrequency, Interface, Ipv4Interface, Ipv6Interface,
+    ParseWordError, Ready, SignalName, Size, User, is_host_name,
 };
 
 use timeloom_sys::plain;

@@ -11,11 +11,12 @@ use timeloom_net::topology::{self, Campus};
 use timeloom_net::{
     BuildError, Impairment, LinkConfig, NetworkBuilder, Node, PortId, QueueConfig, RedConfig, World,
 };
+use timeloom_ptp::Role;
 use timeloom_sys::plain;
 use timeloom_time::Duration;
 
 use crate::background::{self, Background};
-use crate::plan::{Discipline, Generate, Medium, Network, Plan, PtpRole, Shape, Wire};
+use crate::plan::{Discipline, Generate, Medium, Network, Plan, Shape, Wire};
 use crate::suggest;
 use crate::words::Addresses;
 pub use fault::Fault;
@@ -121,7 +122,7 @@ impl<'a> Maker<'a> {
             }
         }
         for (name, clock) in &self.network.clocks {
-            if let (PtpRole::Grandmaster | PtpRole::Slave | PtpRole::Monitor, Some(address)) =
+            if let (Role::Grandmaster | Role::Slave | Role::Monitor, Some(address)) =
                 (clock.role, clock.address)
                 && let Some(port) = self.builder.port(self.nodes[name], 0)
             {
@@ -177,7 +178,7 @@ impl<'a> Maker<'a> {
             if self.nodes.contains_key(name) {
                 continue;
             }
-            if clock.role == PtpRole::Transparent {
+            if clock.role == Role::Transparent {
                 let known = self.nodes.keys().map(String::as_str);
                 let help = suggest::hint(name, "node", known);
                 let message = format!("there is no simulated switch `{name}`");
@@ -226,7 +227,7 @@ impl<'a> Maker<'a> {
         let mut all = Vec::new();
         for (name, clock) in &self.network.clocks {
             let node = self.nodes[name];
-            let at_switch = clock.role == PtpRole::Transparent;
+            let at_switch = clock.role == Role::Transparent;
             if world.is_switch(node) != at_switch || self.network.routers.contains(name) {
                 let message = format!("`{name}` cannot have this clock");
                 let help = "transparent clocks are at switches, all others at simulated hosts";

@@ -14,6 +14,7 @@ use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use data_encoding::HEXLOWER;
 use subtle::ConstantTimeEq as _;
 
 use crate::web;
@@ -125,7 +126,7 @@ fn random() -> io::Result<String> {
         let flags = rustix::rand::GetRandomFlags::empty();
         filled += rustix::rand::getrandom(&mut bytes[filled..], flags)?;
     }
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(HEXLOWER.encode(&bytes))
 }
 
 fn same(secret: &str, given: &str) -> bool {

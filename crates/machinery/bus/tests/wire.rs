@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration as StdDuration;
 
 use timeloom_bus::{Action, Bus, BusError, FreeRunning, Record, Testbed, TestbedError};
+use timeloom_random::SplitMix64;
 use timeloom_time::{Duration, Instant, Virtual};
 
 /// Testbed whose clock advances by one with every pause, and which detects commands in the wrong
@@ -82,11 +83,9 @@ fn the_testbed_is_paused_exactly_while_there_is_a_hold() {
         for me in 0..THREADS {
             let (bus, testbed, holding) = (bus.clone(), &testbed, &holding);
             scope.spawn(move || {
-                let mut random = me.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+                let mut random = SplitMix64(me);
                 for _ in 0..ROUNDS {
-                    random = random
-                        .wrapping_mul(6364136223846793005)
-                        .wrapping_add(1442695040888963407);
+                    let luck = random.bits();
                     let hold = bus.hold(&format!("thread {me}"), "stress").unwrap();
                     {
                         let mut held = holding.lock().unwrap();
@@ -95,14 +94,14 @@ fn the_testbed_is_paused_exactly_while_there_is_a_hold() {
                         }
                         *held = (held.0 + 1, hold.instant());
                     }
-                    if random >> 62 == 0 {
-                        thread::sleep(StdDuration::from_micros(random >> 57));
+                    if luck >> 62 == 0 {
+                        thread::sleep(StdDuration::from_micros(luck >> 57));
                     }
                     assert!(testbed.standing.load(SeqCst), "running while held");
                     assert_eq!(testbed.clock.load(SeqCst), hold.instant().as_ns());
                     holding.lock().unwrap().0 -= 1;
                     drop(hold);
-                    if random >> 61 == 1 {
+                    if luck >> 61 == 1 {
                         thread::sleep(StdDuration::from_micros(50));
                     }
                 }

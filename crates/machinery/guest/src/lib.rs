@@ -35,8 +35,6 @@ mod leftovers;
 mod linux;
 mod names;
 mod phc;
-#[cfg(test)]
-mod random;
 mod register;
 mod session;
 mod supervise;

@@ -9,6 +9,7 @@
 
 use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit};
+use subtle::ConstantTimeEq as _;
 
 use crate::datagram::Header;
 
@@ -61,7 +62,9 @@ impl Key {
         plain: &'a mut Vec<u8>,
     ) -> Option<&'a [u8]> {
         if !self.encrypts {
-            return equal(&self.seal(head, body), seal).then_some(body);
+            // In constant time, so that the duration does not reveal the position of a difference.
+            let same = self.seal(head, body).ct_eq(seal);
+            return bool::from(same).then_some(body);
         }
         let (cipher, nonce) = self.cipher(header);
         plain.clear();
@@ -99,9 +102,4 @@ impl core::fmt::Debug for Key {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Key(..)")
     }
-}
-
-/// Compares in constant time, so that the duration does not reveal the position of a difference.
-fn equal(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }

@@ -65,7 +65,7 @@ impl Departures {
 
 #[cfg(test)]
 mod tests {
-    use timeloom_ptp::{Action, OrdinaryClock, OrdinaryConfig, Profile, SplitMix};
+    use timeloom_ptp::{Action, OrdinaryClock, OrdinaryConfig, Profile, SplitMix64};
     use timeloom_wire::ClockIdentity;
 
     use super::*;
@@ -74,7 +74,7 @@ mod tests {
     fn tokens(count: usize) -> Vec<Token> {
         let config = OrdinaryConfig::new(ClockIdentity([1; 8]), Profile::DEFAULT_PEER_TO_PEER);
         let mut clock = OrdinaryClock::new(config, Instant::ZERO);
-        let mut random = SplitMix(7);
+        let mut random = SplitMix64(7);
         let mut tokens = Vec::new();
         while tokens.len() < count {
             let now = clock.next_wake().expect("it measures peer delay for ever");

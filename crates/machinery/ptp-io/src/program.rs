@@ -3,29 +3,16 @@
 use std::net::SocketAddr;
 
 use timeloom_ptp::security::GroupKey;
-use timeloom_ptp::{DelayMechanism, Machine, OrdinaryConfig, Profile, TransparentConfig};
+use timeloom_ptp::{
+    DelayMechanism, Machine, OrdinaryConfig, Profile, Role, TransparentConfig, Transport,
+};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
 use timeloom_wire::{ClockIdentity, ClockQuality, TimeInterval};
 
 use crate::driver::{Counters, Driver};
 use crate::socket::{PortSocket, hardware};
-use crate::{
-    Auth, Interface, Observer, PtpError, SecondNetwork, Stamping, Steering, Transport, Wake,
-};
-
-/// Role of a program in the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Sends time, unless a better clock is active.
-    Grandmaster,
-    /// Follows a master.
-    Slave,
-    /// Forwards Syncs and adds the residence time to their correction.
-    Transparent,
-    /// Follows a master like a slave, and never steers a clock.
-    Monitor,
-}
+use crate::{Auth, Interface, Observer, PtpError, SecondNetwork, Stamping, Steering, Wake};
 
 /// Settings of a program.
 pub struct Options {
@@ -126,18 +113,6 @@ impl Options {
             ));
         }
         Ok(())
-    }
-}
-
-impl Role {
-    /// Returns the name of the role in messages to the user.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Grandmaster => "grandmaster",
-            Self::Slave => "slave",
-            Self::Transparent => "transparent clock",
-            Self::Monitor => "monitor",
-        }
     }
 }
 

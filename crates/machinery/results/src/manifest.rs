@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
@@ -265,7 +266,7 @@ impl Machine {
 
 /// Returns the SHA-256 of some bytes, in hexadecimal.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
 /// Returns the SHA-256 of a file's content, in hexadecimal. The file is read in parts.
@@ -275,14 +276,10 @@ pub fn sha256_file(path: &Path) -> io::Result<String> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(hex(&hash.finalize())),
+            0 => return Ok(HEXLOWER.encode(&hash.finalize())),
             n => hash.update(&buffer[..n]),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn first_line(path: &str) -> String {

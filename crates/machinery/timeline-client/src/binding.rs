@@ -256,7 +256,7 @@ fn change(event: Event) -> Change {
     match event {
         Event::Restored { .. } => Change::Restored,
         Event::Violated { shortfall, .. } => Change::Violated {
-            status: shortfall.status.into(),
+            status: shortfall.status,
             sides: shortfall
                 .below_ns
                 .zip(shortfall.above_ns)

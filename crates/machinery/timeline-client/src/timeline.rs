@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use timeloom_clock::counter::SharedStrict;
-use timeloom_clock::quality::{Interval, Requirement, Stamp, Status, TimelineId};
+use timeloom_clock::quality::{Interval, Requirement, Stamp, TimelineId};
 use timeloom_publish::{PageReader, Reading, Refusal, Region, RegionReader};
 use timeloom_time::{Duration, Instant};
 use timeloom_timeline_protocol::{
@@ -222,7 +222,7 @@ impl Timeline {
         };
         match answer {
             Ok(Answer::Stamp(text)) => {
-                let status = Status::from(text.status);
+                let status = text.status;
                 let Some(interval) = text.interval else {
                     return Ok(Stamp::void(self.id(), status));
                 };

@@ -93,7 +93,7 @@ pub struct Page {
     /// The timeline's id, 32 hexadecimal digits.
     pub timeline: String,
     /// Scale of the timeline's nanoseconds.
-    pub scale: ScaleName,
+    pub scale: TimelineScale,
     /// Resolution of the timeline's clock, in nanoseconds.
     pub resolution_ns: i64,
     /// Path of the page's file. A later daemon for this timeline continues to write the same file.
@@ -106,14 +106,17 @@ pub struct Page {
     pub index: Option<u32>,
 }
 
-/// Scale of a timeline's nanoseconds.
+/// Time scale of a timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScaleName {
-    /// Nanoseconds of TAI since 1970-01-01T00:00:00 TAI.
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum TimelineScale {
+    // In nanoseconds since 1970-01-01T00:00:00 TAI.
+    /// TAI since 1970.
     #[default]
     Tai,
-    /// Time scale of this timeline alone; its zero has no meaning for other timelines.
+    // The scale is that of this timeline alone; its zero has no meaning for others.
+    /// Time that the sources show. It is compared with true civil time.
     Local,
 }
 

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use timeloom_clock::quality::Shortfall;
 
-use crate::{Need, StatusName};
+use timeloom_clock::quality::Status;
+
+use crate::Need;
 
 /// State of a binding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +44,7 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShortfallText {
     /// Status of the timeline at that time. A status other than `ok` is the cause.
-    pub status: StatusName,
+    pub status: Status,
     /// Maximum distance of true time before the estimate, in nanoseconds; absent without an
     /// interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +69,7 @@ impl From<Shortfall> for ShortfallText {
             } => (status, Some((below.as_ns(), above.as_ns()))),
         };
         Self {
-            status: status.into(),
+            status,
             below_ns: sides.map(|(below, _)| below),
             above_ns: sides.map(|(_, above)| above),
             why,

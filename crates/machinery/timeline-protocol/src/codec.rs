@@ -34,7 +34,7 @@ mod tests {
     use timeloom_clock::quality::{Shortfall, Status};
 
     use super::*;
-    use crate::{Answer, Ask, Event, Message, Need, Reply, Request, StampText, StatusName};
+    use crate::{Answer, Ask, Event, Message, Need, Reply, Request, StampText};
 
     fn json<T: Serialize>(message: &T) -> String {
         String::from_utf8(encode(message)).unwrap()
@@ -72,7 +72,7 @@ mod tests {
             id: 1,
             answer: Answer::Stamp(StampText {
                 timeline: "0".repeat(32),
-                status: StatusName::Disrupted,
+                status: Status::Disrupted,
                 interval: None,
             }),
         });

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::StatusName;
+use timeloom_clock::quality::Status;
 
 /// A change of status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,7 +12,7 @@ pub struct StatusChange {
     /// is the CLOCK_MONOTONIC_RAW of the daemon's host.
     pub local_ns: i64,
     /// Status from that instant on.
-    pub status: StatusName,
+    pub status: Status,
     /// Cause of the change, if the daemon knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,

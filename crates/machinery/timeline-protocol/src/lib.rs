@@ -28,7 +28,7 @@ mod report;
 mod request;
 mod stamp;
 
-pub use answer::{Answer, Message, Page, RefusalCode, Reply, ScaleName};
+pub use answer::{Answer, Message, Page, RefusalCode, Reply, TimelineScale};
 pub use binding::{Binding, Event, ShortfallText};
 pub use codec::{MOST_BYTES, NoMessage, VERSION, decode, encode};
 pub use connection::{ClientError, Connection};
@@ -39,4 +39,4 @@ pub use name::{BadName, TimelineName};
 pub use nanoseconds::Nanoseconds;
 pub use report::{Report, SourceReport};
 pub use request::{Ask, Need, Request};
-pub use stamp::{IntervalText, StampText, StatusName};
+pub use stamp::{IntervalText, StampText};

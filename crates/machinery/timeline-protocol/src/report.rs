@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ScaleName, StampText, TimelineName};
+use crate::{StampText, TimelineName, TimelineScale};
 
 /// Report on a timeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -10,7 +10,7 @@ pub struct Report {
     /// Name of the timeline.
     pub name: TimelineName,
     /// Scale of its nanoseconds.
-    pub scale: ScaleName,
+    pub scale: TimelineScale,
     /// Reading of the timeline at the time of the report.
     #[serde(flatten)]
     pub stamp: StampText,

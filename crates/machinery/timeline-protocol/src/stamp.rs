@@ -10,7 +10,7 @@ pub struct StampText {
     /// The timeline's id, 32 hexadecimal digits.
     pub timeline: String,
     /// Trustworthiness of the reading.
-    pub status: StatusName,
+    pub status: Status,
     /// Interval that contains true time; absent if the timeline has no interval.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<IntervalText>,
@@ -32,57 +32,12 @@ impl From<Stamp> for StampText {
         let ns = |at: Instant<timeloom_clock::Timeline>| at.as_ns();
         Self {
             timeline: format!("{:032x}", stamp.timeline().0),
-            status: stamp.status().into(),
+            status: stamp.status(),
             interval: stamp.interval().map(|interval| IntervalText {
                 earliest_ns: ns(interval.earliest()),
                 estimate_ns: ns(interval.estimate()),
                 latest_ns: ns(interval.latest()),
             }),
-        }
-    }
-}
-
-/// Status of a reading, as a word; mirrors [`Status`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the words are those of `Status`")]
-pub enum StatusName {
-    NeverSynchronised,
-    Ok,
-    SourceLost,
-    DaemonDead,
-    Disrupted,
-    Unauthenticated,
-}
-
-impl From<Status> for StatusName {
-    fn from(status: Status) -> Self {
-        match status {
-            Status::NeverSynchronised => Self::NeverSynchronised,
-            Status::Ok => Self::Ok,
-            Status::SourceLost => Self::SourceLost,
-            Status::DaemonDead => Self::DaemonDead,
-            Status::Disrupted => Self::Disrupted,
-            Status::Unauthenticated => Self::Unauthenticated,
-        }
-    }
-}
-
-impl core::fmt::Display for StatusName {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        Status::from(*self).fmt(f)
-    }
-}
-
-impl From<StatusName> for Status {
-    fn from(name: StatusName) -> Self {
-        match name {
-            StatusName::NeverSynchronised => Self::NeverSynchronised,
-            StatusName::Ok => Self::Ok,
-            StatusName::SourceLost => Self::SourceLost,
-            StatusName::DaemonDead => Self::DaemonDead,
-            StatusName::Disrupted => Self::Disrupted,
-            StatusName::Unauthenticated => Self::Unauthenticated,
         }
     }
 }

@@ -15,8 +15,8 @@ use timeloom_time::Duration;
 
 use crate::outputs;
 use crate::source::peer_words::{Key, KeyError};
-use timeloom_timeline_protocol::ScaleName;
 use timeloom_timeline_protocol::TimelineName;
+use timeloom_timeline_protocol::TimelineScale;
 
 pub use source::{
     ChronyConfig, PathConfig, PeerConfig, PhcConfig, Ptp4lConfig, PtpConfig, Shows,
@@ -46,7 +46,7 @@ pub struct TimelineConfig {
     pub id: Option<TimelineId>,
     /// Time scale of the timeline: TAI or a local one.
     #[serde(default)]
-    pub scale: ScaleName,
+    pub scale: TimelineScale,
     /// TAI minus UTC in seconds, for sources that state UTC but not this offset.
     #[serde(default)]
     pub tai_offset_s: Option<i16>,
@@ -226,7 +226,7 @@ impl TimelineConfig {
         Self {
             name,
             id: None,
-            scale: ScaleName::Tai,
+            scale: TimelineScale::Tai,
             tai_offset_s: None,
             oscillator: OscillatorConfig::default(),
             poll: PollConfig::default(),

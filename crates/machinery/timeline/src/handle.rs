@@ -19,7 +19,7 @@ use crate::outputs::{OutputError, Outputs};
 use crate::source::{self, FromUtc, SourceThread, Untold};
 use crate::status_journal::StatusJournal;
 use crate::worker::{Input, Worker};
-use timeloom_timeline_protocol::{Directory, Page, Report, ScaleName, TimelineName, VERSION};
+use timeloom_timeline_protocol::{Directory, Page, Report, TimelineName, TimelineScale, VERSION};
 
 /// Handle of a timeline whose worker thread runs until its [`Daemon`](crate::Daemon) is dropped.
 /// Cheap to clone.
@@ -27,7 +27,7 @@ use timeloom_timeline_protocol::{Directory, Page, Report, ScaleName, TimelineNam
 pub struct Timeline {
     name: TimelineName,
     id: TimelineId,
-    scale: ScaleName,
+    scale: TimelineScale,
     tai_offset_s: Option<i16>,
     path: PathBuf,
     page: Arc<OwnedFd>,
@@ -141,7 +141,9 @@ impl Timeline {
             scale: self.scale,
             resolution_ns: self.resolution.as_ns(),
             path: self.path.display().to_string(),
-            tai_offset_s: self.tai_offset_s.filter(|_| self.scale == ScaleName::Tai),
+            tai_offset_s: self
+                .tai_offset_s
+                .filter(|_| self.scale == TimelineScale::Tai),
             index: None,
         }
     }

@@ -27,7 +27,7 @@ use timeloom_time::Duration;
 
 use crate::LocalClock;
 use crate::config::TimelineConfig;
-use timeloom_timeline_protocol::{ScaleName, TimelineName};
+use timeloom_timeline_protocol::{TimelineName, TimelineScale};
 
 /// Outputs of one timeline. Most timelines have none.
 pub(crate) struct Outputs {
@@ -113,7 +113,7 @@ pub(crate) fn check(
         return Err(OutputMistake::Version);
     }
     let samples = config.chrony_sock.is_some() || config.ntp_shm.is_some();
-    if config.scale == ScaleName::Local && (samples || config.clockbound.is_some()) {
+    if config.scale == TimelineScale::Local && (samples || config.clockbound.is_some()) {
         return Err(OutputMistake::LocalScale);
     }
     let same = |ours: &Option<PathBuf>, theirs: &Option<PathBuf>| {

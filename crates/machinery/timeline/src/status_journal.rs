@@ -36,7 +36,7 @@ impl StatusJournal {
         self.last = status;
         let change = StatusChange {
             local_ns: at.as_ns(),
-            status: status.into(),
+            status,
             why,
         };
         let mut line = encode(&change);

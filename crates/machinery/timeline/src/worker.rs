@@ -21,7 +21,7 @@ use crate::outputs::Outputs;
 use crate::source::{FromUtc, Sample, SourceThread, Untold};
 use crate::status_journal::{self, StatusJournal};
 use crate::subscriber::Subscriber;
-use timeloom_timeline_protocol::{Binding, Report, ScaleName, SourceReport, TimelineName};
+use timeloom_timeline_protocol::{Binding, Report, SourceReport, TimelineName, TimelineScale};
 
 /// Input of the worker.
 pub(crate) enum Input {
@@ -182,8 +182,8 @@ impl Worker {
     /// the kernel may learn the offset between TAI and UTC later, and the offset changes.
     fn time_type(&self) -> TimeType {
         match self.from_utc.scale() {
-            ScaleName::Local => TimeType::Local,
-            ScaleName::Tai => TimeType::Tai(
+            TimelineScale::Local => TimeType::Local,
+            TimelineScale::Tai => TimeType::Tai(
                 self.from_utc
                     .now()
                     .ok()
@@ -252,7 +252,7 @@ impl Worker {
         self.keeper.convert(self.clock.core_at(ticks), &now)
     }
 
-    pub(crate) fn report(&mut self, name: TimelineName, scale: ScaleName) -> Report {
+    pub(crate) fn report(&mut self, name: TimelineName, scale: TimelineScale) -> Report {
         let now = self.clock.now();
         let segment = *self.keeper.segment();
         let ppb = |rate: f64| rate * 1e9;

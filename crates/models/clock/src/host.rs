@@ -12,9 +12,9 @@ use timeloom_time::{ClockMap, Core, Duration, Instant, Rate, Utc};
 use crate::RateError;
 use crate::counter::{CycleOptions, DrivenClock, Frequency};
 use crate::kernel::{Adjusted, Errno, KernelClock, KernelClockOptions, Timex};
-use crate::noise::Noise;
 use crate::oscillator::TemperatureCycle;
 use crate::scale::{Lived, Monotonic, Oscillation};
+use timeloom_random::Random;
 
 /// A host's oscillator with all its error terms. The default has no error.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +90,7 @@ impl HostLine {
 #[derive(Clone, Debug)]
 pub struct HostClock {
     crystal: Crystal,
-    noise: Noise,
+    noise: Random,
     /// Present value of the frequency's random walk, in parts per 10^12.
     walk_ppt: f64,
     oscillation: ClockMap<Lived, Oscillation>,
@@ -114,7 +114,7 @@ impl HostClock {
     pub fn new(options: &HostClockOptions) -> Self {
         let mut clock = Self {
             crystal: options.crystal,
-            noise: Noise::new(options.seed),
+            noise: Random::new(options.seed, 0),
             walk_ppt: 0.0,
             oscillation: ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::ONE),
             cycles: options.cycles.as_ref().map(|cycles| Cycles {

@@ -23,7 +23,6 @@ pub mod counter;
 pub mod course;
 pub mod host;
 pub mod kernel;
-pub mod noise;
 pub mod ntp_steps;
 pub mod oscillator;
 pub mod quality;
@@ -32,6 +31,6 @@ mod scale;
 pub mod timeline;
 pub mod world;
 
-pub use rate_error::RateError;
+pub use rate_error::{ParseRateError, RateError};
 pub use scale::{Lived, Monotonic, Oscillation, Timeline};
 pub use timeloom_time::Core;

@@ -14,8 +14,8 @@
 use timeloom_time::Duration;
 
 use crate::RateError;
-use crate::noise::Noise;
 use crate::oscillator::{Oscillator, OscillatorSpec, Stability, TemperatureCycle};
+use timeloom_random::Random;
 
 /// Model of one computer in the paper's Table 2.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,7 +106,7 @@ pub fn corrections(
     (runs, queries): (u32, u32),
     seed: u64,
 ) -> Row {
-    let mut noise = Noise::new(seed);
+    let mut noise = Random::new(seed, 0);
     let mut all = Vec::new();
     for _ in 0..runs {
         let mut client = Client::new(platform, &mut noise);
@@ -129,7 +129,7 @@ pub fn corrections(
 struct Client<'a> {
     platform: &'a Platform,
     oscillator: Oscillator,
-    noise: Noise,
+    noise: Random,
     /// Corrected clock minus true time, in seconds.
     ahead_s: f64,
     /// Relative frequency correction of the loop.
@@ -137,7 +137,7 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(platform: &'a Platform, noise: &mut Noise) -> Self {
+    fn new(platform: &'a Platform, noise: &mut Random) -> Self {
         // The specification has only the random part; the constant part is the platform's drift.
         let spec = OscillatorSpec {
             max_error: RateError::from_ppb(500),

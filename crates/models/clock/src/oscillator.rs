@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 
 use crate::RateError;
-use crate::noise::Noise;
+use timeloom_random::Random;
 
 /// Specification of an oscillator. Every error bound depends on it.
 ///
@@ -50,7 +50,7 @@ pub struct Oscillator {
     slow_ppt: f64,
     temperature: TemperatureCycle,
     elapsed_s: f64,
-    noise: Noise,
+    noise: Random,
     /// Direction in which an adversary changes the rate, +1 or −1; `None` for a random oscillator.
     direction: Option<f64>,
 }
@@ -85,7 +85,7 @@ impl TemperatureCycle {
 
 impl Oscillator {
     /// Returns an oscillator with a random initial error within `spec`.
-    pub fn new(spec: OscillatorSpec, temperature: TemperatureCycle, mut noise: Noise) -> Self {
+    pub fn new(spec: OscillatorSpec, temperature: TemperatureCycle, mut noise: Random) -> Self {
         let max_ppt = spec.max_error.as_ppt() as f64;
         let slow_ppt = (noise.unit() * 2.0 - 1.0) * max_ppt * 0.9;
         Self {
@@ -100,7 +100,7 @@ impl Oscillator {
 
     /// Returns a worst-case oscillator within `spec`. Its slow part moves at the stated limit, its
     /// fast part stays at its limit, and both change direction about every five minutes.
-    pub fn adversary(spec: OscillatorSpec, noise: Noise) -> Self {
+    pub fn adversary(spec: OscillatorSpec, noise: Random) -> Self {
         let steady = TemperatureCycle::STEADY;
         Self {
             direction: Some(1.0),
@@ -165,7 +165,7 @@ mod tests {
             period_s: 3600.0,
             above_turnover_k: 3.0,
         };
-        let mut oscillator = Oscillator::new(spec, day, Noise::new(3));
+        let mut oscillator = Oscillator::new(spec, day, Random::new(3, 0));
         let rates: Vec<i64> = (0..10_000)
             .map(|_| oscillator.advance(Duration::from_s(1)).as_ppt())
             .collect();

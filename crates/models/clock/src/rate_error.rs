@@ -1,6 +1,8 @@
 //! Signed deviation of a clock's rate from 1.
 
+use core::fmt;
 use core::ops::{Add, Neg, Sub};
+use core::str::FromStr;
 
 use timeloom_time::{Duration, Rate};
 
@@ -109,6 +111,70 @@ impl Neg for RateError {
     }
 }
 
+/// Units with their values in parts per 10^12, the largest first.
+const UNITS: [(&str, i64); 3] = [("ppm", 1_000_000), ("ppb", 1_000), ("ppt", 1)];
+
+/// Error for a text that is not a rate error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseRateError {
+    /// The text has another form, or the number is too large.
+    #[error(
+        "`{0}` is not a frequency error: write a number and ppm, ppb or ppt, as in `-12.5 ppm`"
+    )]
+    Form(String),
+    /// The number is no multiple of 10^-12.
+    #[error("`{0}` is finer than one ppt")]
+    TooFine(String),
+}
+
+impl FromStr for RateError {
+    type Err = ParseRateError;
+
+    /// Parses a signed decimal number and a unit, with an optional blank between them. The result
+    /// is exact to 10^-12.
+    fn from_str(text: &str) -> Result<Self, ParseRateError> {
+        let fail = || ParseRateError::Form(text.to_owned());
+        let (number, factor) = UNITS
+            .iter()
+            .find_map(|(unit, factor)| Some((text.trim().strip_suffix(unit)?.trim(), *factor)))
+            .ok_or_else(fail)?;
+        let (sign, number) = match number.strip_prefix('-') {
+            Some(rest) => (-1, rest),
+            None => (1, number.strip_prefix('+').unwrap_or(number)),
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        let digits = |part: &str| {
+            let plain = !part.is_empty()
+                && part.len() <= 12
+                && part.bytes().all(|byte| byte.is_ascii_digit());
+            if plain {
+                part.parse::<i128>().ok()
+            } else {
+                None
+            }
+        };
+        let whole = digits(whole).ok_or_else(fail)?;
+        let part = digits(fraction).ok_or_else(fail)? * i128::from(factor);
+        let place = 10i128.pow(u32::try_from(fraction.len()).map_err(|_| fail())?);
+        if part % place != 0 {
+            return Err(ParseRateError::TooFine(text.to_owned()));
+        }
+        i64::try_from(sign * (whole * i128::from(factor) + part / place))
+            .map(Self)
+            .map_err(|_| fail())
+    }
+}
+
+impl fmt::Display for RateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, factor) = UNITS
+            .into_iter()
+            .find(|(_, factor)| self.0 % factor == 0)
+            .unwrap_or(("ppt", 1));
+        write!(f, "{} {unit}", self.0 / factor)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +187,31 @@ mod tests {
         assert_eq!(drift.to_rate().apply(1_000_000_000), 1_000_049_999);
         // 1 / (1 - 50 ppm) - 1 = 50.0025 ppm.
         assert_eq!((-drift).of_inverse_outward().as_ppt(), 50_002_501);
+    }
+
+    #[test]
+    fn written_frequency_errors_parse_to_the_same() {
+        for (text, ppt) in [
+            ("50 ppm", 50_000_000),
+            ("-12.5ppm", -12_500_000),
+            ("+3 ppb", 3_000),
+            ("0.001 ppb", 1),
+            ("0 ppm", 0),
+        ] {
+            let error: RateError = text.parse().expect(text);
+            assert_eq!(error.as_ppt(), ppt, "{text}");
+            assert_eq!(error.to_string().parse(), Ok(error), "{text}");
+        }
+        for text in [
+            "50",
+            "ppm",
+            "- 5 ppm",
+            "1.2345678 ppm",
+            "1e3 ppm",
+            "0.0001 ppb",
+        ] {
+            assert!(text.parse::<RateError>().is_err(), "{text}");
+        }
     }
 
     proptest! {

@@ -23,7 +23,6 @@ mod lateness;
 mod pace;
 mod paced;
 pub mod queue;
-mod random;
 
 pub use awake::Awake;
 pub use engine::{Agenda, Engine, Model};
@@ -31,4 +30,4 @@ pub use event::{Event, NodeId};
 pub use lateness::{Lateness, Limit};
 pub use pace::{Pace, Wake};
 pub use paced::Paced;
-pub use random::Random;
+pub use timeloom_random::Random;

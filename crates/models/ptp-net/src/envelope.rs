@@ -1,21 +1,11 @@
 //! Conversion between PTP messages and frames of the network.
 
 use timeloom_net::{FrameView, ReceivedFrame};
-use timeloom_ptp::Packet;
+use timeloom_ptp::{Packet, Transport};
 use timeloom_wire::{
     ETHERTYPE_PTP, EthernetFrame, MacAddress, MessageType, UDP_EVENT_PORT, UDP_GENERAL_PORT,
     UdpDatagram, UdpFamily, VlanTag,
 };
-
-/// Transport of PTP messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// Ethernet, Ethertype 0x88F7 (annex F).
-    #[default]
-    Layer2,
-    /// UDP over IPv4, multicast, ports 319 and 320 (annex D).
-    Udp4,
-}
 
 /// Addresses of a sender, as needed by both transports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,100 +18,98 @@ const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const PROTOCOL_UDP: u8 = 17;
 
-impl Transport {
-    /// Returns true if a frame is multicast PTP over this transport.
-    pub(crate) fn carries(self, glance: &FrameView<'_>) -> bool {
-        let inner = glance.inner;
-        match self {
-            Self::Layer2 => {
-                let groups = [MacAddress::PTP_PRIMARY, MacAddress::PTP_PEER_DELAY];
-                let is_ptp = match glance.ethertype {
-                    ETHERTYPE_PTP => true,
-                    ETHERTYPE_VLAN => inner.get(2..4) == Some(&ETHERTYPE_PTP.to_be_bytes()),
-                    _ => false,
-                };
-                is_ptp && groups.contains(&MacAddress(glance.destination))
-            }
-            Self::Udp4 => {
-                let groups = [UdpFamily::V4_PRIMARY, UdpFamily::V4_PEER_DELAY];
-                let ports = [UDP_EVENT_PORT, UDP_GENERAL_PORT].map(u16::to_be_bytes);
-                glance.ethertype == ETHERTYPE_IPV4
-                    && inner.first() == Some(&0x45)
-                    && inner.get(9) == Some(&PROTOCOL_UDP)
-                    && groups.iter().any(|to| inner.get(16..20) == Some(to))
-                    && ports.iter().any(|to| inner.get(22..24) == Some(to))
-            }
+/// Returns true if a frame is multicast PTP over this transport.
+pub(crate) fn carries(transport: Transport, glance: &FrameView<'_>) -> bool {
+    let inner = glance.inner;
+    match transport {
+        Transport::Layer2 => {
+            let groups = [MacAddress::PTP_PRIMARY, MacAddress::PTP_PEER_DELAY];
+            let is_ptp = match glance.ethertype {
+                ETHERTYPE_PTP => true,
+                ETHERTYPE_VLAN => inner.get(2..4) == Some(&ETHERTYPE_PTP.to_be_bytes()),
+                _ => false,
+            };
+            is_ptp && groups.contains(&MacAddress(glance.destination))
+        }
+        Transport::Udp4 => {
+            let groups = [UdpFamily::V4_PRIMARY, UdpFamily::V4_PEER_DELAY];
+            let ports = [UDP_EVENT_PORT, UDP_GENERAL_PORT].map(u16::to_be_bytes);
+            glance.ethertype == ETHERTYPE_IPV4
+                && inner.first() == Some(&0x45)
+                && inner.get(9) == Some(&PROTOCOL_UDP)
+                && groups.iter().any(|to| inner.get(16..20) == Some(to))
+                && ports.iter().any(|to| inner.get(22..24) == Some(to))
         }
     }
+}
 
-    /// Returns the PTP message of a frame and its sender; `None` if the headers are invalid.
-    pub(crate) fn open(self, frame: &ReceivedFrame<'_>) -> Option<(Packet, Sender)> {
-        let mut sender = Sender {
-            mac: frame.source,
-            address: [0; 4],
-        };
-        let packet = match (self, frame.ethertype) {
-            (Self::Layer2, ETHERTYPE_VLAN) => {
-                let (tag, message) = frame.inner.split_at_checked(4)?;
-                let tag = VlanTag::from_tci(u16::from_be_bytes([tag[0], tag[1]]));
-                Packet::received(message, Some(tag))
+/// Returns the PTP message of a frame and its sender; `None` if the headers are invalid.
+pub(crate) fn open(transport: Transport, frame: &ReceivedFrame<'_>) -> Option<(Packet, Sender)> {
+    let mut sender = Sender {
+        mac: frame.source,
+        address: [0; 4],
+    };
+    let packet = match (transport, frame.ethertype) {
+        (Transport::Layer2, ETHERTYPE_VLAN) => {
+            let (tag, message) = frame.inner.split_at_checked(4)?;
+            let tag = VlanTag::from_tci(u16::from_be_bytes([tag[0], tag[1]]));
+            Packet::received(message, Some(tag))
+        }
+        (Transport::Layer2, _) => Packet::received(frame.inner, None),
+        (Transport::Udp4, _) => {
+            let datagram = UdpDatagram::parse(frame.inner).ok()?;
+            if let UdpFamily::V4(source, _) = datagram.family {
+                sender.address = source;
             }
-            (Self::Layer2, _) => Packet::received(frame.inner, None),
-            (Self::Udp4, _) => {
-                let datagram = UdpDatagram::parse(frame.inner).ok()?;
-                if let UdpFamily::V4(source, _) = datagram.family {
-                    sender.address = source;
-                }
-                Packet::received(datagram.payload, None)
-            }
-        };
-        Some((packet, sender))
-    }
+            Packet::received(datagram.payload, None)
+        }
+    };
+    Some((packet, sender))
+}
 
-    /// Returns a frame that contains the message; `None` if it would be too long.
-    pub(crate) fn close(self, packet: &Packet, sender: Sender) -> Option<Vec<u8>> {
-        let mut frame = vec![0; packet.bytes.len() + ROOM];
-        let length = match self {
-            Self::Layer2 => EthernetFrame {
-                destination: packet.destination(),
-                source: MacAddress(sender.mac),
-                vlan: packet.vlan,
-                ethertype: ETHERTYPE_PTP,
+/// Returns a frame that contains the message; `None` if it would be too long.
+pub(crate) fn close(transport: Transport, packet: &Packet, sender: Sender) -> Option<Vec<u8>> {
+    let mut frame = vec![0; packet.bytes.len() + ROOM];
+    let length = match transport {
+        Transport::Layer2 => EthernetFrame {
+            destination: packet.destination(),
+            source: MacAddress(sender.mac),
+            vlan: packet.vlan,
+            ethertype: ETHERTYPE_PTP,
+            payload: &packet.bytes,
+        }
+        .emit(&mut frame),
+        Transport::Udp4 => {
+            let group = match packet.destination() {
+                MacAddress::PTP_PEER_DELAY => UdpFamily::V4_PEER_DELAY,
+                _ => UdpFamily::V4_PRIMARY,
+            };
+            let nibble = packet.bytes.first().map_or(0, |first| first & 0x0f);
+            let port = UdpDatagram::port_for(MessageType::from_nibble(nibble)?);
+            let mut datagram = vec![0; packet.bytes.len() + ROOM];
+            let length = UdpDatagram {
+                family: UdpFamily::V4(sender.address, group),
+                hop_limit: 1,
+                source_port: port,
+                destination_port: port,
                 payload: &packet.bytes,
             }
-            .emit(&mut frame),
-            Self::Udp4 => {
-                let group = match packet.destination() {
-                    MacAddress::PTP_PEER_DELAY => UdpFamily::V4_PEER_DELAY,
-                    _ => UdpFamily::V4_PRIMARY,
-                };
-                let nibble = packet.bytes.first().map_or(0, |first| first & 0x0f);
-                let port = UdpDatagram::port_for(MessageType::from_nibble(nibble)?);
-                let mut datagram = vec![0; packet.bytes.len() + ROOM];
-                let length = UdpDatagram {
-                    family: UdpFamily::V4(sender.address, group),
-                    hop_limit: 1,
-                    source_port: port,
-                    destination_port: port,
-                    payload: &packet.bytes,
-                }
-                .emit(&mut datagram)
-                .ok()?;
-                let [_, b, c, d] = group;
-                EthernetFrame {
-                    // Multicast MAC address for an IPv4 group (RFC 1112, 6.4).
-                    destination: MacAddress([0x01, 0, 0x5e, b & 0x7f, c, d]),
-                    source: MacAddress(sender.mac),
-                    vlan: None,
-                    ethertype: ETHERTYPE_IPV4,
-                    payload: &datagram[..length],
-                }
-                .emit(&mut frame)
+            .emit(&mut datagram)
+            .ok()?;
+            let [_, b, c, d] = group;
+            EthernetFrame {
+                // Multicast MAC address for an IPv4 group (RFC 1112, 6.4).
+                destination: MacAddress([0x01, 0, 0x5e, b & 0x7f, c, d]),
+                source: MacAddress(sender.mac),
+                vlan: None,
+                ethertype: ETHERTYPE_IPV4,
+                payload: &datagram[..length],
             }
-        };
-        frame.truncate(length.ok()?);
-        (frame.len() <= MOST).then_some(frame)
-    }
+            .emit(&mut frame)
+        }
+    };
+    frame.truncate(length.ok()?);
+    (frame.len() <= MOST).then_some(frame)
 }
 
 /// Length of the Ethernet header with a tag, and of the IPv4 and UDP headers.
@@ -149,18 +137,18 @@ mod tests {
                 let mut bytes = vec![0; 54];
                 (bytes[0], bytes[1], bytes[3]) = (kind, 2, 54);
                 let packet = Packet { bytes, vlan };
-                let frame = transport.close(&packet, sender).unwrap();
+                let frame = close(transport, &packet, sender).unwrap();
                 let glance = FrameView {
                     destination: frame[..6].try_into().unwrap(),
                     ethertype: u16::from_be_bytes([frame[12], frame[13]]),
                     inner: &frame[14..],
                 };
-                assert!(transport.carries(&glance));
+                assert!(carries(transport, &glance));
                 let other = match transport {
                     Transport::Layer2 => Transport::Udp4,
                     Transport::Udp4 => Transport::Layer2,
                 };
-                assert!(!other.carries(&glance));
+                assert!(!carries(other, &glance));
                 let arrived = |frame| ReceivedFrame {
                     port: 0,
                     first_bit: Instant::ZERO,
@@ -168,7 +156,7 @@ mod tests {
                     ethertype: glance.ethertype,
                     inner: frame,
                 };
-                let (opened, from) = transport.open(&arrived(&frame[14..])).unwrap();
+                let (opened, from) = open(transport, &arrived(&frame[14..])).unwrap();
                 assert_eq!(opened, packet);
                 assert_eq!(from.mac, sender.mac);
                 if transport == Transport::Udp4 {
@@ -176,7 +164,7 @@ mod tests {
                     let mut broken = frame.clone();
                     broken[50] ^= 1;
                     assert!(
-                        transport.open(&arrived(&broken[14..])).is_none(),
+                        open(transport, &arrived(&broken[14..])).is_none(),
                         "checksum"
                     );
                 }

@@ -7,7 +7,7 @@ use timeloom_net::{Node, World};
 use timeloom_ptp::security::{
     KeyError, KeyRing, Limits, Member, MemoryLedger, SecretKey, Security,
 };
-use timeloom_ptp::{Random, SplitMix};
+use timeloom_ptp::{Random, SplitMix64};
 use timeloom_time::{Instant, Utc};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
@@ -38,7 +38,7 @@ impl Signing {
     /// # Errors
     /// Fails if a clock is listed twice.
     pub fn keys(&self, world: &World, clocks: &[(Node, Role)]) -> Result<Vec<Security>, KeyError> {
-        let mut random = SplitMix(self.seed);
+        let mut random = SplitMix64(self.seed);
         let mut ring = KeyRing::default();
         let mut secrets = Vec::new();
         for (index, (node, role)) in clocks.iter().enumerate() {

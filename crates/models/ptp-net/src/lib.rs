@@ -26,8 +26,8 @@ mod rogue;
 mod tally;
 
 pub use clock::{ClockOptions, NodeClock};
-pub use envelope::Transport;
 pub use keys::{Policy, Signing};
-pub use node::{NodeOptions, Observer, PtpNode, Role};
+pub use node::{NodeOptions, Observer, PtpNode};
 pub use rogue::{Attack, Rogue};
 pub use tally::{Event, Measured, Tally, Violation};
+pub use timeloom_ptp::{Role, Transport};

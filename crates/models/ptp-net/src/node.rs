@@ -8,31 +8,17 @@ use std::sync::Arc;
 use timeloom_net::{FrameView, Node, Outgoing, ReceivedFrame, Resident, World};
 use timeloom_ptp::security::{SecretKey, Security};
 use timeloom_ptp::{
-    Action, Local, Machine, OrdinaryConfig, Packet, Profile, Report, SplitMix, Stamp, Token,
-    TransparentConfig,
+    Action, Local, Machine, OrdinaryConfig, Packet, Profile, Report, Role, SplitMix64, Stamp,
+    Token, TransparentConfig, Transport,
 };
 use timeloom_time::{ClockMap, Duration, Instant, Virtual};
 use timeloom_wire::tlv::Suite;
 use timeloom_wire::{ClockIdentity, ClockQuality, Header, MacAddress, MessageType, PortIdentity};
 
 use crate::clock::{ClockOptions, NodeClock};
-use crate::envelope::{Sender, Transport};
+use crate::envelope::{self, Sender};
 use crate::rogue::{Rogue, RogueState};
 use crate::tally::{Event, Tally, Truths};
-
-/// PTP role of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// An ordinary clock at a host that sends its time.
-    Grandmaster,
-    /// An ordinary clock at a host that follows a master.
-    Slave {
-        /// True if the slave disciplines its clock; false if it only measures.
-        steers: bool,
-    },
-    /// A transparent clock, at a switch.
-    Transparent,
-}
 
 /// Settings of a PTP clock at a node.
 #[derive(Clone, Debug)]
@@ -82,7 +68,7 @@ pub struct PtpNode {
     identity: ClockIdentity,
     clock: NodeClock,
     transport: Transport,
-    random: SplitMix,
+    random: SplitMix64,
     sender: Sender,
     /// Messages whose departure is pending, by the tag that the network knows. The flag is true for
     /// a Sync.
@@ -144,11 +130,11 @@ impl PtpNode {
         } else {
             let mut config = OrdinaryConfig::new(identity, options.profile);
             match options.role {
-                Role::Slave { steers } => {
+                Role::Slave | Role::Monitor => {
                     config.slave_only = true;
-                    config.free_running = !steers;
+                    config.free_running = options.role == Role::Monitor;
                 }
-                _ => config.quality = LOCKED,
+                Role::Grandmaster | Role::Transparent => config.quality = LOCKED,
             }
             // In the model, true time is civil time, as for the hosts of a run.
             config.ptp_timescale = false;
@@ -162,7 +148,7 @@ impl PtpNode {
                 identity,
                 clock: NodeClock::new(&options.clock),
                 transport: options.transport,
-                random: SplitMix(options.clock.seed ^ u64::from(node.0)),
+                random: SplitMix64(options.clock.seed ^ u64::from(node.0)),
                 sender: Sender {
                     mac,
                     address: own.octets(),
@@ -284,7 +270,7 @@ impl PtpNode {
         let source = Header::parse(&packet.bytes).map(|(header, _)| header.source);
         let foreign = source.ok().and_then(|source| self.others.get(&source));
         let sender = foreign.copied().unwrap_or(self.sender);
-        let Some(frame) = self.transport.close(packet, sender) else {
+        let Some(frame) = envelope::close(self.transport, packet, sender) else {
             return;
         };
         let tag = token.map(|token| {
@@ -334,7 +320,7 @@ impl PtpNode {
 
 impl Resident for PtpNode {
     fn wants(&self, glance: &FrameView<'_>) -> bool {
-        self.transport.carries(glance)
+        envelope::carries(self.transport, glance)
     }
 
     fn handle_frame(
@@ -343,7 +329,7 @@ impl Resident for PtpNode {
         frame: &ReceivedFrame<'_>,
         out: &mut Outgoing,
     ) {
-        let Some((packet, sender)) = self.transport.open(frame) else {
+        let Some((packet, sender)) = envelope::open(self.transport, frame) else {
             *self.tally.dropped.entry("Broken".to_owned()).or_default() += 1;
             return;
         };

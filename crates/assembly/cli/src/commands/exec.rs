@@ -22,6 +22,7 @@ use timeloom_time::{Duration, Instant, Utc};
 use super::identity::Identity;
 use super::inside;
 use super::terminal::Terminal;
+use super::words::words_of;
 
 /// Run a program under a virtual clock
 ///
@@ -51,8 +52,8 @@ pub(crate) struct Exec {
     skip: bool,
     /// With --skip: virtual time that computing takes: the real time that the machine needs (real),
     /// or none: time is stopped while any program computes
-    #[arg(long, requires = "skip", value_enum, default_value_t = ComputeChoice::Real, value_name = "HOW")]
-    compute: ComputeChoice,
+    #[arg(long, requires = "skip", value_enum, default_value_t = Compute::Real, value_parser = words_of::<Compute>(), value_name = "HOW")]
+    compute: Compute,
     /// Start stopped, and advance only as far as granted from outside: by `timeloom step` and
     /// `run-until`, or by a simulator over the control socket
     #[arg(long, conflicts_with = "paused")]
@@ -62,17 +63,17 @@ pub(crate) struct Exec {
     patience: Duration,
     /// Time-stamp counter (rdtsc, rdtscp) that programs read: the machine's, which shows real time;
     /// or a virtual one, with which each read traps and clock reads are slower
-    #[arg(long, value_enum, default_value_t = TscChoice::Native, value_name = "HOW")]
-    tsc: TscChoice,
+    #[arg(long, value_enum, default_value_t = Tsc::Native, value_parser = words_of::<Tsc>(), value_name = "HOW")]
+    tsc: Tsc,
     /// Contents of /proc/uptime and /proc/stat that programs read: uptime and boot time by their
     /// clock, in a mount namespace of their own (needs root and FUSE); or the machine's, in the
     /// machine's mount namespace
-    #[arg(long, value_enum, default_value_t = ProcChoice::Virtual, value_name = "WHOSE")]
-    proc: ProcChoice,
+    #[arg(long, value_enum, default_value_t = ProcFiles::Virtual, value_parser = words_of::<ProcFiles>(), value_name = "WHOSE")]
+    proc: ProcFiles,
     /// Dates of files that programs see: the machine's; or, for files written in the session, those
     /// of the host's clock, with which each `stat` traps
-    #[arg(long, value_enum, default_value_t = FilesChoice::Machine, value_name = "WHOSE")]
-    file_times: FilesChoice,
+    #[arg(long, value_enum, default_value_t = FileTimes::Machine, value_parser = words_of::<FileTimes>(), value_name = "WHOSE")]
+    file_times: FileTimes,
     #[command(flatten)]
     identity: Identity,
     /// Set a variable of the program or, without a value, pass on the caller's. A program of
@@ -106,34 +107,6 @@ pub(crate) struct Exec {
     command: Vec<OsString>,
 }
 
-/// Time-stamp counter ([`Tsc`]) as an argument.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum TscChoice {
-    Native,
-    Emulate,
-}
-
-/// Duration of computation ([`Compute`]) as an argument.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum ComputeChoice {
-    Real,
-    None,
-}
-
-/// Contents of `/proc` files ([`ProcFiles`]) as an argument.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum ProcChoice {
-    Virtual,
-    Machine,
-}
-
-/// Dates of files ([`FileTimes`]) as an argument.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum FilesChoice {
-    Machine,
-    Virtual,
-}
-
 impl Exec {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if self.host.is_some() {
@@ -150,10 +123,7 @@ impl Exec {
             f64::INFINITY => (1.0, self.skip, true),
             factor => (factor, self.skip, self.paused),
         };
-        let tsc = match self.tsc {
-            TscChoice::Native => Tsc::Native,
-            TscChoice::Emulate => Tsc::Emulate,
-        };
+        let tsc = self.tsc;
         let rights = self.identity.rights()?;
         let session = Arc::new(Session::new(SessionOptions {
             name: self
@@ -165,18 +135,9 @@ impl Exec {
                 dilation,
                 paused: paused || self.stepped,
                 tsc,
-                proc: match self.proc {
-                    ProcChoice::Virtual => ProcFiles::Virtual,
-                    ProcChoice::Machine => ProcFiles::Machine,
-                },
-                files: match self.file_times {
-                    FilesChoice::Machine => FileTimes::Machine,
-                    FilesChoice::Virtual => FileTimes::Virtual,
-                },
-                compute: match self.compute {
-                    ComputeChoice::Real => Compute::Real,
-                    ComputeChoice::None => Compute::None,
-                },
+                proc: self.proc,
+                files: self.file_times,
+                compute: self.compute,
             },
             warn: Box::new(move |text| {
                 if !quiet {
@@ -188,7 +149,7 @@ impl Exec {
             session.allow_leaks();
         }
         if let Some(reason) = session.machine_files()
-            && self.proc == ProcChoice::Virtual
+            && self.proc == ProcFiles::Virtual
             && !quiet
         {
             eprintln!("timeloom: {reason}");

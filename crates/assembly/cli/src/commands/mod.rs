@@ -32,6 +32,7 @@ mod table;
 mod terminal;
 mod timeline;
 mod vm;
+mod words;
 
 use sibling::{Sibling, Words};
 

@@ -9,14 +9,15 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use clap::Args;
 use timeloom_exit::{Failure, TEXTS_DIFFER, UNTRUSTED, try_say};
+use timeloom_guest::FileTimes;
 use timeloom_results::{Check, Difference, RunDirectory, compare_runs, visible};
 use timeloom_run::report::ReportError;
 use timeloom_run::{End, Options, Progress, Summary};
 use timeloom_scenario::{Machine, Places, Plan, load_with_places};
 use timeloom_time::Duration;
 
-use super::exec::FilesChoice;
 use super::interruption::interruption;
+use super::words::words_of;
 
 /// Run a scenario: network, plants, programs, report
 ///
@@ -45,8 +46,8 @@ pub(crate) struct Run {
     sets: Vec<String>,
     /// Dates of files that programs see, in place of the scenario's `time.files` [default: the
     /// scenario's]
-    #[arg(long, value_enum, value_name = "WHOSE")]
-    file_times: Option<FilesChoice>,
+    #[arg(long, value_parser = words_of::<FileTimes>(), value_name = "WHOSE")]
+    file_times: Option<FileTimes>,
     /// Name of the session, for `timeloom query` and other commands [default: run-PID]
     #[arg(long)]
     name: Option<String>,
@@ -64,8 +65,8 @@ impl Run {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let mut sets = self.sets;
         sets.extend(self.file_times.map(|source| match source {
-            FilesChoice::Machine => "time.files=\"machine\"".to_owned(),
-            FilesChoice::Virtual => "time.files=\"virtual\"".to_owned(),
+            FileTimes::Machine => "time.files=\"machine\"".to_owned(),
+            FileTimes::Virtual => "time.files=\"virtual\"".to_owned(),
         }));
         let loaded = load_with_places(&self.scenario, &sets, Machine::Checked);
         let (plan, places) = loaded.map_err(|errors| {

@@ -10,7 +10,7 @@ use timeloom_time::Duration;
 use timeloom_timeline::ServeError;
 use timeloom_timeline::config::{DaemonConfig, SourceConfig, TimelineConfig};
 use timeloom_timeline_client::Observation;
-use timeloom_timeline_protocol::{Directory, ScaleName, StampText, TimelineName};
+use timeloom_timeline_protocol::{Directory, StampText, TimelineName, TimelineScale};
 
 #[derive(Subcommand)]
 pub(crate) enum Timeline {
@@ -124,7 +124,7 @@ impl Serve {
                 }
                 timeline.time_to_live = self.ttl.unwrap_or(timeline.time_to_live);
                 if self.local {
-                    timeline.scale = ScaleName::Local;
+                    timeline.scale = TimelineScale::Local;
                 }
                 timeline.tai_offset_s = self.tai_offset_s;
                 DaemonConfig {

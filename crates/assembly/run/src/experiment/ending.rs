@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
 use timeloom_guest::{
-    Host, Order, PACED_ALIKE, PACED_OTHERWISE, Reckoning, UnhandledCall, end_grants,
+    Compute, Host, Order, PACED_ALIKE, PACED_OTHERWISE, Reckoning, UnhandledCall, end_grants,
 };
 use timeloom_results::{
     Caveat, Check, ClockAction, CutRows, Failure, GrantsMade, Manifest, Recorder, Remedy,
     RunDirectory,
 };
-use timeloom_scenario::{Compute, Plan};
+use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::{Progress, Run, Summary};

@@ -7,7 +7,7 @@ use std::time::Duration as StdDuration;
 use timeloom_fabric::Fabric;
 use timeloom_guest::{ClockOptions, FreezeKind, Grants, ProcFiles, Session, SessionOptions, serve};
 use timeloom_results::{Caveat, Manifest, Remedy, RunDirectory};
-use timeloom_scenario::{Compute, Mode, Plan, Proc};
+use timeloom_scenario::{Mode, Plan};
 use timeloom_time::{Instant, Virtual};
 
 use super::{Options, Run};
@@ -208,22 +208,10 @@ fn session(plan: &Plan, options: &Options) -> Result<Arc<Session>, RunError> {
             up_for: Some(ClockOptions::UP_FOR),
             dilation: plan.time.dilation,
             paused: true,
-            tsc: match plan.time.tsc {
-                timeloom_scenario::Tsc::Native => timeloom_guest::Tsc::Native,
-                timeloom_scenario::Tsc::Emulate => timeloom_guest::Tsc::Emulate,
-            },
-            proc: match plan.time.proc {
-                Proc::Virtual => ProcFiles::Virtual,
-                Proc::Machine => ProcFiles::Machine,
-            },
-            files: match plan.time.files {
-                timeloom_scenario::FileTimes::Machine => timeloom_guest::FileTimes::Machine,
-                timeloom_scenario::FileTimes::Virtual => timeloom_guest::FileTimes::Virtual,
-            },
-            compute: match plan.time.compute {
-                Compute::Real => timeloom_guest::Compute::Real,
-                Compute::None => timeloom_guest::Compute::None,
-            },
+            tsc: plan.time.tsc,
+            proc: plan.time.proc,
+            files: plan.time.files,
+            compute: plan.time.compute,
         },
         warn: Box::new(move |text| warn(text)),
     })?))
@@ -239,7 +227,7 @@ fn degraded_modes(plan: &Plan, session: &Session) -> Vec<Caveat> {
     }
     let slow_reads = session.clock().degraded_mode();
     modes.extend(slow_reads.map(|reason| Caveat::new(reason, COUNTER)));
-    if plan.time.proc == Proc::Virtual {
+    if plan.time.proc == ProcFiles::Virtual {
         let machine = session.machine_files();
         modes.extend(machine.map(|reason| Caveat::new(format!("{reason}."), FUSE)));
     }

@@ -3,7 +3,6 @@
 //! It runs no share itself.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use std::sync::mpsc::{self, Receiver as Inbox, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use data_encoding::HEXLOWER;
 use timeloom_results::{Failure, Incoming, Manifest, Outcome, RunDirectory};
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant};
@@ -140,11 +140,7 @@ impl<'a> Conductor<'a> {
     fn gather(plan: &'a Plan, options: &Options) -> Result<Self, SpreadError> {
         let file = plan.placement.key_file.as_deref();
         let secret = read_key(file.ok_or(SpreadError::NoKey)?, Secret::from_hex)?;
-        let nonce = draw().map_err(SpreadError::Number)?;
-        let nonce = nonce.iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
+        let nonce = HEXLOWER.encode(&draw().map_err(SpreadError::Number)?);
         let agents = Self::prepare_all(plan, &secret, &nonce, options)?;
         if let Some(pair) = agents
             .windows(2)

@@ -87,11 +87,6 @@ pub(crate) fn draw() -> io::Result<[u8; 32]> {
     Ok(bytes)
 }
 
-/// Compares two values in a time that does not depend on the position of a difference.
-pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 use timeloom_engine::Limit;
 use timeloom_fabric::VirtualCubic;
+use timeloom_guest::Compute;
 use timeloom_net::{Node, Owner, World};
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
@@ -15,7 +16,7 @@ use timeloom_portal::{
     Arriving, Capture, Died, Emulation, Follow, Member, Options, Passed, Portals, Report, Sample,
     Timing,
 };
-use timeloom_scenario::{Background, Compute, EngineMode, Engines, Parts, Plan, Simulated};
+use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 

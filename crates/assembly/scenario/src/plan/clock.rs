@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use timeloom_clock::RateError;
+use timeloom_clock::counter::GovernorPolicy;
 use timeloom_time::Duration;
 
 use crate::read::{Fields, Read};
-use crate::words::{self, CoreFrequency, FrequencyError};
+use crate::words::{self, CoreFrequency};
 
 /// Clock of a host, which may be wrong. Programs of the host may steer and set it. Without this
 /// table, the clock shows true time until a program sets it.
@@ -19,18 +21,22 @@ pub struct ClockSpec {
     #[schemars(default, with = "words::DurationText")]
     pub offset: Duration,
     /// Initial frequency error of the oscillator, as in `50 ppm`; positive means fast.
-    #[schemars(default)]
-    pub frequency: FrequencyError,
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(default, with = "words::RateErrorText")]
+    pub frequency: RateError,
     /// Change of the frequency error per day, by ageing.
-    #[schemars(default)]
-    pub drift_per_day: FrequencyError,
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(default, with = "words::RateErrorText")]
+    pub drift_per_day: RateError,
     /// Standard deviation of a random step of the frequency, made once per second (random walk of
     /// frequency).
-    #[schemars(default)]
-    pub wander: FrequencyError,
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(default, with = "words::RateErrorText")]
+    pub wander: RateError,
     /// Standard deviation of the frequency from one second to the next (white noise of frequency).
-    #[schemars(default)]
-    pub jitter: FrequencyError,
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(default, with = "words::RateErrorText")]
+    pub jitter: RateError,
     /// Effect of temperature on the frequency; if left out, none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Temperature>,
@@ -75,18 +81,6 @@ pub struct Cycles {
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub switch: Duration,
-}
-
-/// Policy by which a governor chooses the frequency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum GovernorPolicy {
-    /// The highest frequency if the core was busy for more than 80 % of the interval, otherwise a
-    /// frequency in proportion to the load.
-    #[default]
-    Ondemand,
-    /// The lowest frequency that leaves a quarter of the capacity unused.
-    Schedutil,
 }
 
 fn half() -> f64 {

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use clock::{CLOCK_SIGNALS, ClockSpec, Cycles, GovernorPolicy, Temperature};
+pub use clock::{CLOCK_SIGNALS, ClockSpec, Cycles, Temperature};
 pub use container::{ContainerMount, ContainerSpec};
 pub use engines::{EngineFailure, EngineMode, Engines};
 pub use events::{Attack, Capture, CapturedLink, Check, Condition};
@@ -37,17 +37,14 @@ pub use openflow::OpenFlow;
 pub use panels::{Panel, PanelSignal, Reference};
 pub use placement::{AgentPlace, Part, Placement, TunnelEnd};
 pub use ptp::{
-    PTP_SIGNALS, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpRole, PtpSecurity,
-    PtpTransport,
+    PTP_SIGNALS, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpSecurity,
 };
 pub use results::Results;
 pub use served::{Service, ServiceKind, ServingHost};
 pub use simulation::{Plant, Record, Simulation};
-pub use system::{
-    Device, Host, Link, Program, Protocol, Register, RegisterTable, RegisterType, System,
-};
-pub use time::{Compute, FileTimes, Mode, Proc, Stepping, Time, Tsc};
-pub use timeline::{TIMELINE_SIGNALS, TimelineScale, TimelineSpec};
+pub use system::{Device, Host, Link, Program, Protocol, Register, System};
+pub use time::{Mode, Stepping, Time};
+pub use timeline::{TIMELINE_SIGNALS, TimelineSpec};
 
 use crate::read::{Fields, Read};
 

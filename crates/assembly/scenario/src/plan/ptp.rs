@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use timeloom_ptp::{Role, Transport};
 use timeloom_time::Duration;
 
 use crate::plan::ClockSpec;
@@ -18,7 +19,7 @@ pub struct Ptp {
     pub profile: PtpProfile,
     /// Transport of messages.
     #[schemars(default)]
-    pub transport: PtpTransport,
+    pub transport: Transport,
     /// Domain number. If left out, that of the profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain: Option<u8>,
@@ -101,17 +102,6 @@ impl PtpProfile {
             Self::Power2017 => "c37.238-2017",
         }
     }
-}
-
-/// Transport of PTP messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum PtpTransport {
-    /// Ethernet frames.
-    #[default]
-    L2,
-    /// UDP over IPv4.
-    Udp4,
 }
 
 /// Scheme by which time is signed.
@@ -205,7 +195,7 @@ impl PtpAttack {
 #[schemars(deny_unknown_fields)]
 pub struct PtpClock {
     /// Role of the clock.
-    pub role: PtpRole,
+    pub role: Role,
     /// Address of the host. For a transparent clock, source address of its own messages. If left
     /// out, it is chosen automatically.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -220,21 +210,6 @@ pub struct PtpClock {
     /// Attack that the clock performs, if it is malicious.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rogue: Option<PtpRogue>,
-}
-
-/// Role of a PTP clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum PtpRole {
-    /// Switch that adds the residence time of Sync messages.
-    #[default]
-    Transparent,
-    /// Host that distributes time.
-    Grandmaster,
-    /// Host that synchronises its clock.
-    Slave,
-    /// Host that measures like a slave, but does not adjust its clock.
-    Monitor,
 }
 
 /// Names of the recorded signals of a slave or monitor: the offset measured at each Sync, in

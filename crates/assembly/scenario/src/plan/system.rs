@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use timeloom_plant::modbus::{Encoding, Table};
 use timeloom_time::Duration;
 
 use crate::plan::network::Wire;
@@ -190,14 +191,14 @@ pub enum Protocol {
 pub struct Register {
     /// Modbus table. Clients can only read `input` and `discrete`, and can also write `holding` and
     /// `coil`.
-    pub table: RegisterTable,
+    pub table: Table,
     /// Protocol address of the first register or bit, counted from 0.
     pub at: u16,
     /// Encoding of the value. In `coil` and `discrete` it is `bit`, which is the default there and
     /// is not possible elsewhere.
     #[serde(rename = "type")]
     #[schemars(default)]
-    pub kind: RegisterType,
+    pub kind: Encoding,
     /// Number of consecutive values, which is more than one for a vector signal.
     #[schemars(default = "one_value", range(min = 1))]
     pub count: u16,
@@ -214,62 +215,7 @@ pub struct Register {
 impl Register {
     /// Returns the number of addresses in the table that the entry occupies.
     pub fn width(&self) -> u32 {
-        u32::from(self.count) * self.kind.words()
-    }
-}
-
-/// Table of a Modbus device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RegisterTable {
-    /// Registers of 16 bits that clients can only read (function code 4).
-    #[default]
-    Input,
-    /// Registers of 16 bits that clients can read and write (function codes 3, 6, 16).
-    Holding,
-    /// Bits that clients can read and write (function codes 1, 5, 15).
-    Coil,
-    /// Bits that clients can only read (function code 2).
-    Discrete,
-}
-
-impl RegisterTable {
-    /// Returns true if the table has bits, false if it has registers.
-    pub fn is_bits(self) -> bool {
-        matches!(self, Self::Coil | Self::Discrete)
-    }
-}
-
-/// Encoding of a value, big-endian and with the high word first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RegisterType {
-    /// Single bit, which is set if the value is not 0.
-    #[default]
-    Bit,
-    /// Signed integer of 16 bits, in one register.
-    I16,
-    /// Unsigned integer of 16 bits, in one register.
-    U16,
-    /// Signed integer of 32 bits, in two registers.
-    I32,
-    /// Unsigned integer of 32 bits, in two registers.
-    U32,
-    /// IEEE 754 single precision, in two registers.
-    F32,
-    /// IEEE 754 double precision, in four registers.
-    F64,
-}
-
-impl RegisterType {
-    /// Returns the number of registers that one value occupies. (A bit occupies one address in its
-    /// table.)
-    pub fn words(self) -> u32 {
-        match self {
-            Self::Bit | Self::I16 | Self::U16 => 1,
-            Self::I32 | Self::U32 | Self::F32 => 2,
-            Self::F64 => 4,
-        }
+        u32::from(self.count) * u32::from(self.kind.width())
     }
 }
 

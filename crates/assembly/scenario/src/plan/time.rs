@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use timeloom_guest::{Compute, FileTimes, ProcFiles, Tsc};
 use timeloom_time::{Duration, Instant, Rate, Utc};
 
 use crate::read::{Fields, Read};
@@ -35,7 +36,7 @@ pub struct Time {
     pub tsc: Tsc,
     /// Contents of /proc/uptime and /proc/stat that programs see.
     #[schemars(default)]
-    pub proc: Proc,
+    pub proc: ProcFiles,
     /// File timestamps that programs see.
     #[schemars(default)]
     pub files: FileTimes,
@@ -137,52 +138,6 @@ impl std::fmt::Display for Mode {
             Self::Real => "real",
         })
     }
-}
-
-/// Time-stamp counter for programs that read it directly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Tsc {
-    /// Counter of the machine, which shows real time.
-    #[default]
-    Native,
-    /// Virtual counter with the same frequency. Each read traps, so reading a clock takes longer.
-    Emulate,
-}
-
-/// Contents of the files /proc/uptime and /proc/stat, which show time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Proc {
-    /// Uptime and boot time by the host's clock, in a mount namespace of the host.
-    #[default]
-    Virtual,
-    /// The machine's `/proc`, over which nothing is mounted.
-    Machine,
-}
-
-/// File timestamps that programs see.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum FileTimes {
-    /// Timestamps of the machine.
-    #[default]
-    Machine,
-    /// Timestamps of the host's clock, for files that are read, written or created in the run. Each
-    /// `stat` traps.
-    Virtual,
-}
-
-/// Virtual duration of computation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Compute {
-    /// Real time that the machine needs for the computation.
-    #[default]
-    Real,
-    /// Zero: time stands still while any program computes, and advances to the next event when all
-    /// wait. Programs that depend on nothing else behave identically in each run.
-    None,
 }
 
 fn one() -> f64 {

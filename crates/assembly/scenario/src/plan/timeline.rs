@@ -3,10 +3,12 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use timeloom_clock::RateError;
 use timeloom_time::Duration;
+use timeloom_timeline_protocol::TimelineScale;
 
 use crate::read::{Fields, Read};
-use crate::words::{self, FrequencyError};
+use crate::words;
 
 /// Timeline that a host derives from its sources and its own oscillator. The run, which knows true
 /// time, records the timeline's deviation from it.
@@ -28,8 +30,9 @@ pub struct TimelineSpec {
     #[schemars(with = "Option<words::DurationText>")]
     pub accuracy: Option<Duration>,
     /// Maximum frequency error of the host's oscillator.
-    #[schemars(default = "hundred_ppm")]
-    pub oscillator_error: FrequencyError,
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(default = "hundred_ppm", with = "words::RateErrorText")]
+    pub oscillator_error: RateError,
     /// Minimum interval between two polls of a source.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "shortest_poll", with = "words::DurationText")]
@@ -70,17 +73,6 @@ pub struct TimelineSpec {
     /// end is tolerated only if this is false for all of them.
     #[schemars(default = "yes")]
     pub essential: bool,
-}
-
-/// Time scale of a timeline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TimelineScale {
-    /// TAI since 1970.
-    #[default]
-    Tai,
-    /// Time that the sources show. It is compared with true civil time.
-    Local,
 }
 
 /// Names of the recorded signals of a timeline TL, in `HOST.timeline.TL.NAME`. The first three are
@@ -174,8 +166,8 @@ impl Read for TimelineSpec {
     }
 }
 
-fn hundred_ppm() -> FrequencyError {
-    FrequencyError::from_ppt(100_000_000)
+fn hundred_ppm() -> RateError {
+    RateError::from_ppb(100_000)
 }
 fn shortest_poll() -> Duration {
     Duration::from_ms(125)

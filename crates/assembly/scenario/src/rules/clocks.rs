@@ -1,10 +1,10 @@
 //! Checks of the clocks of hosts and PTP nodes: their oscillators must be plausible.
 
+use timeloom_clock::RateError;
+use timeloom_guest::Compute;
 use timeloom_time::Duration;
 
 use super::{Machine, Rules, at};
-use crate::plan::Compute;
-use crate::words::FrequencyError;
 
 pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
     let plan = rules.plan;
@@ -79,5 +79,5 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
 }
 
 /// Maximum frequency error. It is far beyond that of any oscillator; `adjtimex` can correct 10 %.
-const WORST: FrequencyError = FrequencyError::from_ppt(10_000_000_000);
+const WORST: RateError = RateError::from_ppb(10_000_000);
 const MOST_KELVIN: f64 = 100.0;

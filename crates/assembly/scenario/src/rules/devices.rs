@@ -1,7 +1,9 @@
 //! Checks of field devices: the addresses and signals of their registers.
 
+use timeloom_plant::modbus::Encoding;
+
 use super::{Rules, at};
-use crate::plan::{Device, Register, RegisterType};
+use crate::plan::{Device, Register};
 
 /// Number of addresses in a Modbus table.
 const TABLE_SIZE: u32 = 1 << 16;
@@ -22,7 +24,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
 
 fn single(rules: &mut Rules<'_>, register: &Register, path: &[String]) {
     if rules.part_was_read(path, "table") {
-        match (register.table.is_bits(), register.kind == RegisterType::Bit) {
+        match (register.table.is_bits(), register.kind == Encoding::Bit) {
             (true, false) => rules.broken(
                 &at(path, ["type"]),
                 "a coil or discrete input holds single bits",

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use timeloom_ptp::Role;
+
 use super::{Rules, at};
 use crate::plan::{
-    CLOCK_SIGNALS, CapturedLink, Check, Condition, Host, PTP_SIGNALS, PtpRole, TIMELINE_SIGNALS,
+    CLOCK_SIGNALS, CapturedLink, Check, Condition, Host, PTP_SIGNALS, TIMELINE_SIGNALS,
 };
 use crate::simulated::NETWORK;
 use crate::suggest;
@@ -229,7 +231,7 @@ pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]
     }
     let clocks = rules.plan.network.as_ref().map(|network| &network.clocks);
     if let Some(clock) = clocks.and_then(|clocks| clocks.get(plant)) {
-        let measures = matches!(clock.role, PtpRole::Slave | PtpRole::Monitor);
+        let measures = matches!(clock.role, Role::Slave | Role::Monitor);
         if !measures || !PTP_SIGNALS.contains(&signal.as_str()) {
             let help = "of slaves and monitors are recorded `ptp.offset`, `clock.offset` and `ptp.violations`";
             let message = format!("`{signal}` of `{plant}` is not recorded");

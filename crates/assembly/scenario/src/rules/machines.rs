@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use timeloom_guest::Tsc;
 use timeloom_publish::MOST_TIMELINES;
 
 use super::{Rules, at};
-use crate::plan::{MachineProfile, MachineSpec, Mode, Tsc};
+use crate::plan::{MachineProfile, MachineSpec, Mode};
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     for (host, described) in &rules.plan.system.hosts {

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use timeloom_ptp::Role;
+
 use super::{Rules, at};
-use crate::plan::{Host, OpenFlow, PtpRole, SCHEMA};
+use crate::plan::{Host, OpenFlow, SCHEMA};
 use crate::simulated::NETWORK;
 use crate::words::reads_as_address;
 
@@ -94,7 +96,7 @@ fn parts(rules: &mut Rules<'_>) {
     }
     for (name, clock) in plan.network.iter().flat_map(|network| &network.clocks) {
         // A transparent clock is a switch and has the switch's name.
-        if clock.role != PtpRole::Transparent {
+        if clock.role != Role::Transparent {
             let path = at(&[], ["network", "clocks", name]);
             unique.add(rules, path, name);
         }

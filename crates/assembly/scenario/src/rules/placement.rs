@@ -3,10 +3,11 @@
 
 use std::net::SocketAddr;
 
+use timeloom_guest::Compute;
 use timeloom_time::Duration;
 
 use super::{Rules, at};
-use crate::plan::{Compute, EngineFailure, EngineMode, Mode, Placement, Plan};
+use crate::plan::{EngineFailure, EngineMode, Mode, Placement, Plan};
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     if !rules.was_read(&["placement"]) {

@@ -1,9 +1,10 @@
 //! Checks of PTP clocks in a simulated network.
 
+use timeloom_ptp::Role;
 use timeloom_time::Duration;
 
 use super::{Rules, at};
-use crate::plan::{Ptp, PtpAttack, PtpClock, PtpRole, PtpSecurity};
+use crate::plan::{Ptp, PtpAttack, PtpClock, PtpSecurity};
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     let Some(network) = &rules.plan.network else {
@@ -42,11 +43,11 @@ fn rogue(rules: &mut Rules<'_>, name: &str, clock: &PtpClock, signed: bool) {
     let Some(rogue) = clock.rogue else { return };
     let path = at(&[], ["network", "clocks", name, "rogue"]);
     let attack = at(&path, ["attack"]);
-    if matches!(clock.role, PtpRole::Slave | PtpRole::Monitor) {
+    if matches!(clock.role, Role::Slave | Role::Monitor) {
         let help = "let a transparent clock or the grandmaster be the rogue";
         return rules.misplaced(&path, "a slave does not distribute time", help);
     }
-    if rogue.attack == PtpAttack::Lie && clock.role != PtpRole::Transparent {
+    if rogue.attack == PtpAttack::Lie && clock.role != Role::Transparent {
         let help = "let a transparent clock lie";
         rules.broken(
             &attack,

@@ -1,9 +1,10 @@
 //! Checks of times: events must lie within the run.
 
+use timeloom_guest::{Compute, FileTimes, Tsc};
 use timeloom_time::Duration;
 
 use super::{Rules, at};
-use crate::plan::{Compute, FileTimes, Mode, Tsc};
+use crate::plan::Mode;
 
 /// Permitted dilations. With a larger one, a run would not end; with a smaller one, its clock would
 /// be too fast for any program.

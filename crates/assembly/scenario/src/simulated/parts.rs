@@ -1,11 +1,12 @@
 //! Division of a network among several engines: assignment of the nodes, and the estimated cost.
 
+use timeloom_guest::Compute;
 use timeloom_net::{Node, Owner, World};
 use timeloom_peering::partition::{self, Proposal};
 use timeloom_peering::{Cut, CutError};
 
 use super::{Fault, Maker, Uplinks, addresses};
-use crate::plan::{Compute, EngineMode, Engines, Plan};
+use crate::plan::{EngineMode, Engines, Plan};
 use crate::suggest;
 
 /// Parts of a simulated network, each of which is simulated by an engine.

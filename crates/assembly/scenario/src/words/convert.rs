@@ -3,17 +3,21 @@
 use std::fmt;
 
 use serde::{Serialize, Serializer};
+use timeloom_clock::counter::GovernorPolicy;
+use timeloom_clock::{ParseRateError, RateError};
+use timeloom_guest::{Compute, FileTimes, ProcFiles, Tsc};
+use timeloom_plant::modbus::{Encoding, Table};
+use timeloom_ptp::{Role, Transport};
+use timeloom_timeline_protocol::TimelineScale;
 
 use super::{
-    Addresses, BitRate, CapabilityName, CoreFrequency, FrequencyError, Ipv4Interface,
-    Ipv6Interface, ParseWordError, Ready, SignalName, Size, User,
+    Addresses, BitRate, CapabilityName, CoreFrequency, Ipv4Interface, Ipv6Interface,
+    ParseWordError, Ready, SignalName, Size, User,
 };
 use crate::assertion::Assertion;
 use crate::plan::{
-    Compute, Condition, Discipline, EngineFailure, EngineMode, FileTimes, GovernorPolicy,
-    MachineProfile, Mode, Proc, Protocol, PtpAttack, PtpPolicy, PtpProfile, PtpRole, PtpSecurity,
-    PtpTransport, RegisterTable, RegisterType, ServiceKind, Shape, TimelineScale, TrafficKind,
-    TrafficModel, Tsc,
+    Condition, Discipline, EngineFailure, EngineMode, MachineProfile, Mode, Protocol, PtpAttack,
+    PtpPolicy, PtpProfile, PtpSecurity, ServiceKind, Shape, TrafficKind, TrafficModel,
 };
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
@@ -41,7 +45,6 @@ macro_rules! as_text {
 as_text!(
     BitRate,
     CoreFrequency,
-    FrequencyError,
     Ipv4Interface,
     Ready,
     SignalName,
@@ -51,6 +54,18 @@ as_text!(
     Condition,
     Assertion
 );
+
+impl FromNode for RateError {
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        let text = String::from_node(node, context)?;
+        text.parse()
+            .map_err(|error: ParseRateError| context.fail(&node.spot, error.to_string(), None))
+            .ok()
+    }
+}
+
+/// Represents [`RateError`] in the schema.
+pub(crate) struct RateErrorText;
 
 /// Reads one address, or a list with one address of each kind.
 impl FromNode for Addresses {
@@ -149,13 +164,13 @@ macro_rules! read_from_words {
 read_from_words! {
     Mode { "virtual" => Self::Virtual, "skip" => Self::Skip, "stepped" => Self::Stepped, "real" => Self::Real }
     Compute { "real" => Self::Real, "none" => Self::None }
-    Proc { "virtual" => Self::Virtual, "machine" => Self::Machine }
+    ProcFiles { "virtual" => Self::Virtual, "machine" => Self::Machine }
     FileTimes { "machine" => Self::Machine, "virtual" => Self::Virtual }
     GovernorPolicy { "ondemand" => Self::Ondemand, "schedutil" => Self::Schedutil }
     Tsc { "native" => Self::Native, "emulate" => Self::Emulate }
     MachineProfile { "exact" => Self::Exact, "fast" => Self::Fast }
     Protocol { "modbus-tcp" => Self::ModbusTcp }
-    RegisterTable {
+    Table {
         "input" => Self::Input,
         "holding" => Self::Holding,
         "coil" => Self::Coil,
@@ -202,8 +217,8 @@ read_from_words! {
         "delay-sync" => Self::DelaySync,
         "lie" => Self::Lie,
     }
-    PtpTransport { "l2" => Self::L2, "udp4" => Self::Udp4 }
-    PtpRole {
+    Transport { "l2" => Self::Layer2, "udp4" => Self::Udp4 }
+    Role {
         "transparent" => Self::Transparent,
         "grandmaster" => Self::Grandmaster,
         "slave" => Self::Slave,
@@ -233,7 +248,7 @@ read_from_words! {
         "restart" => Self::Restart,
     }
     TrafficModel { "packet" => Self::Packet, "fluid" => Self::Fluid }
-    RegisterType {
+    Encoding {
         "bit" => Self::Bit,
         "i16" => Self::I16,
         "u16" => Self::U16,
@@ -275,7 +290,7 @@ text_schema!(
     "A core's frequency: a number and kHz, MHz or GHz, 1 MHz to 100 GHz, as in `800 MHz`."
 );
 text_schema!(
-    FrequencyError,
+    RateErrorText,
     "FrequencyError",
     r"^\s*[+-]?[0-9]+(\.[0-9]+)?\s*pp[mbt]\s*$",
     "A frequency error: a number and ppm, ppb or ppt, as in `-12.5 ppm`."

@@ -4,7 +4,6 @@
 mod address;
 mod convert;
 mod core_frequency;
-mod frequency;
 mod name;
 mod rate;
 mod rights;
@@ -16,9 +15,8 @@ use std::path::PathBuf;
 use timeloom_time::Duration;
 
 pub use address::{Addresses, Interface, Ipv4Interface, Ipv6Interface};
-pub(crate) use convert::{as_optional_text, as_text};
+pub(crate) use convert::{RateErrorText, as_optional_text, as_text};
 pub use core_frequency::CoreFrequency;
-pub use frequency::FrequencyError;
 pub(crate) use name::reads_as_address;
 pub use name::{Ready, SignalName, is_host_name};
 pub use rate::BitRate;

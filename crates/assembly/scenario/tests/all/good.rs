@@ -1,9 +1,8 @@
 //! A valid file must give the plan that it describes, and the plan must give the file back.
 
 use serde_json::Value;
-use timeloom_scenario::{
-    BitRate, Condition, Plan, Ready, Reference, RegisterType, json_schema, load, parse,
-};
+use timeloom_plant::modbus::Encoding;
+use timeloom_scenario::{BitRate, Condition, Plan, Ready, Reference, json_schema, load, parse};
 use timeloom_time::{Duration, Instant, Rate};
 
 const SIMULATED: &str = include_str!("../../examples/simulated.toml");
@@ -88,11 +87,11 @@ fn everything_is_understood() {
     let registers = &plan.system.devices["generator"].registers;
     assert_eq!(
         (registers[0].kind, registers[0].width()),
-        (RegisterType::F32, 2)
+        (Encoding::F32, 2)
     );
     assert_eq!(registers[0].signal.plant, "grid");
     assert_eq!(registers[0].signal.signal, "generator.wind.s1");
-    assert_eq!(registers[1].kind, RegisterType::Bit);
+    assert_eq!(registers[1].kind, Encoding::Bit);
     assert_eq!(
         plan.simulation.plants["grid"].config["weights"],
         serde_json::json!([1, 2.5])

@@ -1,5 +1,7 @@
 //! Several machines that agree on pauses, and the measurement of a pause.
 
+use data_encoding::HEXLOWER;
+
 use super::agent::PauseStamps;
 use crate::Options;
 use crate::error::BenchError;
@@ -145,5 +147,5 @@ fn key() -> Result<String, BenchError> {
     std::fs::File::open("/dev/urandom")
         .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes))
         .map_err(BenchError::system("reading /dev/urandom"))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(HEXLOWER.encode(&bytes))
 }

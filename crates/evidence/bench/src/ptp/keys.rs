@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::iter::once;
 use std::sync::Arc;
 
-use timeloom_ptp::SplitMix;
+use timeloom_ptp::SplitMix64;
 use timeloom_ptp::security::{
     Hop, KeyRing, Limits, Member, MemoryLedger, Moment, Policy, Role, SecretKey, Security,
     Statement, SyncFacts, VerifyJob,
@@ -159,7 +159,7 @@ impl Chain {
         let secret = &self.nodes[usize::from(node)].secret;
         let before = Moment::new(&self.header(), 1, self.number.get() - 1);
         secret.expect(&before, once(if node == 0 { 1 } else { 2 }));
-        secret.prepare(&mut SplitMix(node.into()));
+        secret.prepare(&mut SplitMix64(node.into()));
     }
 
     /// Returns the grandmaster's Follow_Up.

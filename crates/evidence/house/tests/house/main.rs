@@ -8,4 +8,5 @@ mod layers;
 mod licence;
 mod scripts;
 mod targets;
+mod twin_enums;
 mod unsafe_code;

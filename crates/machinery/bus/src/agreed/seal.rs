@@ -1,5 +1,7 @@
 //! Sealed datagrams. The seal is the first 16 bytes of keyed BLAKE3 over the datagram.
 
+use data_encoding::HEXLOWER_PERMISSIVE;
+use subtle::ConstantTimeEq as _;
 use timeloom_accord::Datagram;
 
 /// Key of a run, which all hosts of the run share and keep secret from others.
@@ -34,15 +36,11 @@ impl Key {
         let (body, seal) = parts.ok_or(Unopened::NoDatagram)?;
         let datagram = Datagram::from_bytes(body).ok_or(Unopened::NoDatagram)?;
         let hash = blake3::keyed_hash(&self.0, body);
-        let expected: &[u8] = &hash.as_bytes()[..SEAL];
         // The comparison takes constant time, which does not reveal the position of a difference.
-        let same = seal.len() == SEAL
-            && seal
-                .iter()
-                .zip(expected)
-                .fold(0, |sum, (a, b)| sum | (a ^ b))
-                == 0;
-        same.then_some(datagram).ok_or(Unopened::OtherKey)
+        let same = seal.ct_eq(&hash.as_bytes()[..SEAL]);
+        bool::from(same)
+            .then_some(datagram)
+            .ok_or(Unopened::OtherKey)
     }
 }
 
@@ -58,15 +56,8 @@ pub(crate) enum Unopened {
 /// Parses the content of a key file, which is 64 hexadecimal digits; `None` if the text is
 /// something else.
 pub fn parse_key(text: &str) -> Option<[u8; 32]> {
-    let text = text.trim();
-    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    Some(bytes)
+    let bytes = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes());
+    bytes.ok()?.try_into().ok()
 }
 
 impl core::fmt::Debug for Key {

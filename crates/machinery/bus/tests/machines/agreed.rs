@@ -8,6 +8,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{Bound, Key, MachineTimeline, MachineWire, Peer, Udp, Wire};
+use timeloom_random::SplitMix64;
 use timeloom_testing::{eventually, own_address};
 use timeloom_time::Duration;
 
@@ -32,7 +33,7 @@ impl Relay {
         );
         let (its_over, its_lost) = (Arc::clone(&over), Arc::clone(&lost));
         thread::spawn(move || {
-            let mut luck = seed;
+            let mut random = SplitMix64(seed);
             let mut kept: Option<Vec<u8>> = None;
             let mut buffer = [0; 2048];
             while !its_over.load(Ordering::SeqCst) {
@@ -40,7 +41,7 @@ impl Relay {
                     continue;
                 };
                 let datagram = buffer[..bytes].to_vec();
-                luck = luck.wrapping_mul(6364136223846793005).wrapping_add(99);
+                let luck = random.bits();
                 match luck >> 33 & 15 {
                     0..3 => {
                         its_lost.fetch_add(1, Ordering::SeqCst);

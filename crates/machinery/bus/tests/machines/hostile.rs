@@ -14,6 +14,7 @@ use timeloom_bus::{
     Udp, Wire,
 };
 use timeloom_clock::Timeline;
+use timeloom_random::SplitMix64;
 use timeloom_testing::{eventually, own_address};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -81,9 +82,9 @@ impl Drop for Tap {
 /// number of bytes sent to `sent`.
 fn flood(to: [SocketAddr; 2], heard: &[Vec<u8>], over: &AtomicBool, sent: &AtomicU64) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let mut luck = 1u64;
+    let mut random = SplitMix64(1);
     while !over.load(Ordering::Relaxed) {
-        luck = luck.wrapping_mul(6364136223846793005).wrapping_add(99);
+        let luck = random.bits();
         let draw = (luck >> 40) as usize;
         let mut bytes = heard[draw % heard.len()].clone();
         match luck >> 33 & 3 {

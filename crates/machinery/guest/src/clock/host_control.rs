@@ -290,7 +290,7 @@ mod tests {
     use super::*;
     use crate::clock::{ClockOptions, HostOptions};
     use crate::linux::memory::PageMapping;
-    use crate::random::Random;
+    use timeloom_random::Random;
 
     fn clock_with_hosts(crystals: &[Crystal]) -> (Clock, Vec<Arc<Host>>) {
         let name = c"test-of-courses";
@@ -346,7 +346,7 @@ mod tests {
                     }
                 });
             }
-            let mut random = Random::new(seed);
+            let mut random = Random::new(seed, 0);
             let mut ended = [false; 2];
             for _ in 0..20_000 {
                 let index = random.below(2) as usize;

@@ -1,5 +1,8 @@
 //! Options of a session's clock, and of the parts of the machine's time that programs still see.
+//!
+//! The documentation of the enums is also that of their words in the schema of scenarios.
 
+use serde::Serialize;
 use timeloom_time::{Duration, Instant, Utc};
 
 /// Options of a new clock.
@@ -24,49 +27,62 @@ pub struct ClockOptions {
     pub compute: Compute,
 }
 
-/// Dates of files that programs see.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// File timestamps that programs see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum FileTimes {
-    /// The machine's dates.
+    /// Timestamps of the machine.
     #[default]
     Machine,
-    /// For files read, written or created in the session: dates by the host's clock. Each `stat`
-    /// traps.
+    /// Timestamps of the host's clock, for files that are read, written or created in the run. Each
+    /// `stat` traps.
     Virtual,
 }
 
-/// Virtual time that computing takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Virtual duration of computation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Compute {
-    /// Computing takes the wall time that the machine needs, divided by the dilation.
+    // Divided by the dilation.
+    /// Real time that the machine needs for the computation.
     #[default]
     Real,
-    /// Computing takes no virtual time. The clock stands while any thread computes, and moves only
-    /// by skipping to the next deadline when all threads wait. Programs with the same behaviour
-    /// then see the same time, however fast the machine is. Their CLOCK_MONOTONIC also begins at
-    /// the same instant in each run.
+    // CLOCK_MONOTONIC then also begins at the same instant in each run.
+    /// Zero: time stands still while any program computes, and advances to the next event when all
+    /// wait. Programs that depend on nothing else behave identically in each run.
     None,
 }
 
-/// Values that programs see when they read the processor's time-stamp counter by `rdtsc` or
-/// `rdtscp`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Time-stamp counter for programs that read it directly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Tsc {
-    /// The machine's counter, in real time. Such reads are not noticed.
+    // The session does not notice such reads.
+    /// Counter of the machine, which shows real time.
     #[default]
     Native,
-    /// An emulated counter of the machine's frequency, in step with the host's CLOCK_MONOTONIC_RAW.
-    /// Each read traps, and clock reads make a system call.
+    // The counter is in step with the host's CLOCK_MONOTONIC_RAW. Clock reads make a system call.
+    /// Virtual counter with the same frequency. Each read traps, so reading a clock takes longer.
     Emulate,
 }
 
-/// Contents of the files `/proc/uptime` and `/proc/stat` that programs see.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Contents of the files /proc/uptime and /proc/stat, which show time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schemars", schemars(rename = "Proc"))]
 pub enum ProcFiles {
-    /// Uptime and boot time of the host. Programs have their own mount namespace.
+    /// Uptime and boot time by the host's clock, in a mount namespace of the host.
     #[default]
     Virtual,
-    /// The machine's contents. Programs stay in the machine's mount namespace.
+    /// The machine's `/proc`, over which nothing is mounted.
     Machine,
 }
 

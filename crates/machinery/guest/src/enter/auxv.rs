@@ -64,7 +64,7 @@ const MOST_WORDS: usize = 1 << 26;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use timeloom_random::Random;
 
     fn on(stack: &[u64]) -> Result<Option<usize>, usize> {
         vdso_entry(|index| stack.get(index).copied().ok_or(index))
@@ -87,18 +87,18 @@ mod tests {
     #[test]
     fn the_entry_is_found_wherever_it_lies() {
         for seed in 0..2_000 {
-            let mut random = Random::new(seed);
+            let mut random = Random::new(seed, 0);
             let (arguments, variables) = (random.below(20), random.below(40));
             let mut stack = vec![arguments];
-            stack.extend((0..arguments).map(|_| random.next() | 1));
+            stack.extend((0..arguments).map(|_| random.bits() | 1));
             stack.push(0);
-            stack.extend((0..variables).map(|_| random.next() | 1));
+            stack.extend((0..variables).map(|_| random.bits() | 1));
             stack.push(0);
             let pairs = random.below(30);
             // A value may be any number, also the number of the requested type.
             for _ in 0..pairs {
                 let kind = 34 + random.below(100);
-                let value = [AT_SYSINFO_EHDR, AT_NULL, random.next()][random.below(3) as usize];
+                let value = [AT_SYSINFO_EHDR, AT_NULL, random.bits()][random.below(3) as usize];
                 stack.extend([kind, value]);
             }
             let expected = (random.below(4) > 0).then(|| {
@@ -117,13 +117,13 @@ mod tests {
     #[test]
     fn nonsense_is_survived() {
         for seed in 0..20_000 {
-            let mut random = Random::new(seed);
+            let mut random = Random::new(seed, 0);
             let stack: Vec<u64> = (0..random.below(64))
                 .map(|_| match random.below(4) {
                     0 => 0,
                     1 => random.below(40),
                     2 => u64::MAX,
-                    _ => random.next(),
+                    _ => random.bits(),
                 })
                 .collect();
             if let Ok(Some(at)) = on(&stack) {

@@ -116,7 +116,7 @@ const JUMP_BYTES: u64 = arch::JUMP_BYTES as u64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use timeloom_random::Random;
 
     /// Returns the contents and the address range of this process's own vDSO.
     fn own_vdso() -> (Vec<u8>, Range<u64>) {
@@ -182,7 +182,7 @@ mod tests {
         let (good, range) = own_vdso();
         let mut refused = 0;
         for seed in 0..4_000 {
-            let mut random = Random::new(seed);
+            let mut random = Random::new(seed, 0);
             let mut bytes = good.clone();
             for _ in 0..1 + random.below(12) {
                 // Most changes are in the headers and tables, which come first.
@@ -192,7 +192,7 @@ mod tests {
                     0x600
                 };
                 let at = random.below(within.min(bytes.len()) as u64) as usize;
-                bytes[at] = random.next() as u8;
+                bytes[at] = random.bits() as u8;
             }
             if random.below(8) == 0 {
                 bytes.truncate(random.below(bytes.len() as u64) as usize);

@@ -292,29 +292,29 @@ fn the_filter_program_agrees_with_the_table() {
     let named = named.chain(TERMINAL_INPUT);
     let constants: Vec<u32> = own.chain(named).chain(places).collect();
     for seed in 0..60_000 {
-        let mut random = crate::random::Random::new(seed);
+        let mut random = timeloom_random::Random::new(seed, 0);
         let number = match random.below(8) {
             0 => random.below(600) as i64,
-            1 => (random.next() as u32 & 0x7fff_ffff) as i64,
+            1 => (random.bits() as u32 & 0x7fff_ffff) as i64,
             _ => listed[random.below(listed.len() as u64) as usize],
         };
         let mut word = || match random.below(9) {
             0 | 1 => 0,
             2 => 1,
-            3 => random.next() << 32,
-            4 => u64::from(random.next() as u32),
+            3 => random.bits() << 32,
+            4 => u64::from(random.bits() as u32),
             5 => random.below(70),
             6 => [128, 256, 384][random.below(3) as usize] | random.below(14),
             7 => constants[random.below(constants.len() as u64) as usize].into(),
-            _ => random.next(),
+            _ => random.bits(),
         };
         let args = [word(), word(), word(), word(), word(), word()];
         let address = match random.below(5) {
             4 => ASKING_ADDRESSES[random.below(2) as usize],
             0 => IMAGE_ADDRESS + random.below(IMAGE_LIMIT),
             1 => IMAGE_ADDRESS.wrapping_add(random.below(4 * IMAGE_LIMIT)) - 2 * IMAGE_LIMIT,
-            2 => (random.next() << 32) | random.below(IMAGE_LIMIT),
-            _ => random.next(),
+            2 => (random.bits() << 32) | random.below(IMAGE_LIMIT),
+            _ => random.bits(),
         };
         assert_eq!(
             outcome(AUDIT_ARCH, number, address, args),

@@ -1,6 +1,8 @@
 //! Tests with timestamps from the kernel's driver of an emulated Intel 82576, and with impossible
 //! ones.
 
+use timeloom_random::SplitMix64;
+
 use super::*;
 
 /// Session that has run at a fifth of the speed since wall second 1000. Its host's clock is 7 ms
@@ -140,15 +142,12 @@ fn three_of_one_instant() {
 /// Another thread of the guest may write to the memory during the conversion.
 #[test]
 fn random_bytes_in_guest_memory_are_harmless() {
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = SplitMix64(1);
     for turn in 0..20_000 {
         let command = COMMANDS[turn % COMMANDS.len()];
         let mut bytes = answer(command, [i32::MAX, 0], &[]);
         for byte in &mut bytes[..] {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            *byte = (random >> 56) as u8;
+            *byte = random.bits() as u8;
         }
         if turn % 3 == 0 {
             bytes[4..8].fill(0);

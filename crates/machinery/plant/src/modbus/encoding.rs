@@ -2,10 +2,16 @@
 
 use std::fmt;
 
-/// Encoding of a value in one or more registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Encoding of a value, big-endian and with the high word first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[cfg_attr(feature = "schemars", schemars(rename = "RegisterType"))]
 pub enum Encoding {
-    /// One bit. For coils and discrete inputs, and only for those.
+    // For coils and discrete inputs, and only for those.
+    /// Single bit, which is set if the value is not 0.
+    #[default]
     Bit,
     /// Signed integer of 16 bits, in one register.
     I16,
@@ -15,9 +21,9 @@ pub enum Encoding {
     I32,
     /// Unsigned integer of 32 bits, in two registers.
     U32,
-    /// IEEE 754 single, in two registers.
+    /// IEEE 754 single precision, in two registers.
     F32,
-    /// IEEE 754 double, in four registers.
+    /// IEEE 754 double precision, in four registers.
     F64,
 }
 
@@ -37,7 +43,7 @@ impl fmt::Display for Encoding {
 }
 
 impl Encoding {
-    /// Returns the number of addresses that a value occupies.
+    /// Returns the number of addresses that a value occupies. (A bit occupies one in its table.)
     pub const fn width(self) -> u16 {
         match self {
             Self::Bit | Self::I16 | Self::U16 => 1,

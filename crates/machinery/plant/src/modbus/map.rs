@@ -7,16 +7,21 @@ use tokio_modbus::ExceptionCode;
 use super::encoding::Encoding;
 use crate::message::PlantInfo;
 
-/// Address space of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Table of a Modbus device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[cfg_attr(feature = "schemars", schemars(rename = "RegisterTable"))]
 pub enum Table {
-    /// Input registers, which clients can only read.
+    /// Registers of 16 bits that clients can only read (function code 4).
+    #[default]
     Input,
-    /// Holding registers, which clients can read and write.
+    /// Registers of 16 bits that clients can read and write (function codes 3, 6, 16).
     Holding,
-    /// Coils: bits that clients can read and write.
+    /// Bits that clients can read and write (function codes 1, 5, 15).
     Coil,
-    /// Discrete inputs: bits that clients can only read.
+    /// Bits that clients can only read (function code 2).
     Discrete,
 }
 
@@ -29,6 +34,11 @@ impl Table {
             Self::Coil => "coil",
             Self::Discrete => "discrete",
         }
+    }
+
+    /// Returns true if the table has bits, false if it has registers.
+    pub const fn is_bits(self) -> bool {
+        matches!(self, Self::Coil | Self::Discrete)
     }
 }
 

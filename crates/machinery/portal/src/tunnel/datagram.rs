@@ -1,6 +1,7 @@
 //! Datagram that carries a frame between machines. It contains the link, the frame's number on that
 //! link, the departure time, the bytes, and a keyed BLAKE3 seal over all of them.
 
+use subtle::ConstantTimeEq as _;
 use timeloom_time::{Instant, Virtual};
 
 /// Secret key for the tunnels of a run. The key has no other use.
@@ -59,9 +60,8 @@ pub(super) fn open<'a>(key: &TunnelKey, bytes: &'a [u8]) -> Option<Datagram<'a>>
     let (at, frame) = rest.split_first_chunk::<8>()?;
     let hash = blake3::keyed_hash(&key.0, body);
     // The duration of the comparison must not reveal the position of a difference.
-    let differs = seal.iter().zip(hash.as_bytes());
-    let differs = differs.fold(0, |sum, (a, b)| sum | (a ^ b)) != 0;
-    (!differs).then(|| Datagram {
+    let same = seal.ct_eq(&hash.as_bytes()[..SEAL]);
+    bool::from(same).then(|| Datagram {
         link: u16::from_be_bytes(*link),
         end: *end,
         number: u64::from_be_bytes(*number),

@@ -299,7 +299,7 @@ fn clocks(transport: Transport) -> (World, Vec<Owner>) {
         (gm, Role::Grandmaster, 0),
         (s1, Role::Transparent, 30_000),
         (s2, Role::Transparent, -45_000),
-        (slave, Role::Slave { steers: true }, -20_000),
+        (slave, Role::Slave, -20_000),
     ] {
         let mut options = NodeOptions::new(role, Profile::DEFAULT_PEER_TO_PEER);
         options.transport = transport;

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use timeloom_ptp::security::{PublicKey, SecretKey};
 use timeloom_wire::tlv::Suite;
 
-use super::file::{Kind, from_hex, read, to_hex, write};
+use super::file::{Kind, from_hex, read, write};
 use super::node::PublicFile;
 use super::ring::{EpochRule, MemberFile, RingFile};
 use crate::{KernelRandom, PtpError};
@@ -39,7 +40,7 @@ pub fn make_authority(directory: &Path) -> Result<(), PtpError> {
     let octets = KernelRandom::open()?.key();
     let public = SecretKey::from_random(Suite::Ed25519, &octets).public();
     let file = AuthorityFile {
-        secret: to_hex(&octets),
+        secret: HEXLOWER.encode(&octets),
     };
     write(
         &path,
@@ -48,7 +49,7 @@ pub fn make_authority(directory: &Path) -> Result<(), PtpError> {
         &file,
     )?;
     let public = AuthorityPublic {
-        key: to_hex(&public.to_bytes()),
+        key: HEXLOWER.encode(&public.to_bytes()),
     };
     write(
         &directory.join("authority.pub"),

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use rustix::process::geteuid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -100,22 +101,8 @@ pub(super) fn write<T: Serialize>(
     written.map_err(PtpError::file(path))
 }
 
-pub(super) fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> = text
-        .chars()
-        .map(|c| c.to_digit(16).map(|digit| digit as u8))
-        .collect();
-    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
-    Some(
-        digits
-            .chunks_exact(2)
-            .map(|pair| pair[0] << 4 | pair[1])
-            .collect(),
-    )
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()
 }
 
 /// Parses an identity such as `02544c.fffe.000101`, with or without points or colons.

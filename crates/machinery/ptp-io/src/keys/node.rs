@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use timeloom_ptp::security::{MAX_PORTS, SecretKey};
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::Suite;
 
-use super::file::{Kind, from_hex, parse_clock, read, suite_name, suite_named, to_hex, write};
+use super::file::{Kind, from_hex, parse_clock, read, suite_name, suite_named, write};
 use super::ledger;
 use super::ring::MemberFile;
 use crate::{KernelRandom, PtpError};
@@ -81,8 +82,8 @@ impl NodeFile {
                 index: 0,
                 epoch: secret.epoch,
                 suite: secret.suite.clone(),
-                key: to_hex(&key.public().to_bytes()),
-                proof: to_hex(&key.prove()),
+                key: HEXLOWER.encode(&key.public().to_bytes()),
+                proof: HEXLOWER.encode(&key.prove()),
                 grandmaster: false,
             })
         };
@@ -115,7 +116,7 @@ impl NodeFile {
 const PORTS: u8 = 4;
 
 fn fresh(epoch: u8, suite: Suite, ports: Option<u8>) -> Result<SecretFile, PtpError> {
-    let secret = to_hex(&KernelRandom::open()?.key());
+    let secret = HEXLOWER.encode(&KernelRandom::open()?.key());
     Ok(SecretFile {
         epoch,
         suite: suite_name(suite).to_owned(),

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use timeloom_ptp::security::{KeyError, KeyRing, Member, PublicKey};
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::Suite;
 
-use super::file::{Kind, from_hex, parse_clock, read, suite_named, to_hex};
+use super::file::{Kind, from_hex, parse_clock, read, suite_named};
 use crate::PtpError;
 
 /// Public key of one clock for one epoch. `node.pub` consists of such entries.
@@ -190,7 +191,7 @@ impl RingFile {
     }
 
     pub(super) fn sign(&mut self, secret: &timeloom_ptp::security::SecretKey) {
-        self.signature = to_hex(&secret.sign(&self.text()));
+        self.signature = HEXLOWER.encode(&secret.sign(&self.text()));
     }
 
     pub(super) fn is_signed_by(&self, authority: &PublicKey) -> bool {

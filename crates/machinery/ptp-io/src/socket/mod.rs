@@ -18,21 +18,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::RecvFlags;
+use timeloom_ptp::Transport;
 use timeloom_ptp::{Packet, Stamp};
 use timeloom_sys::stamps::{self, By};
 use timeloom_wire::VlanTag;
 
 use crate::{Interface, PtpError};
 use control::Envelope;
-
-/// Transport of PTP messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// Ethernet, Ethertype 0x88F7 (annex F).
-    Layer2,
-    /// UDP over IPv4, ports 319 and 320 (annex D).
-    Udp4,
-}
 
 /// Clock that takes the timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -80,7 +80,7 @@ mod tests {
             shows: Shows::Utc,
         };
         let mut timeline = TimelineConfig::new("card".parse().unwrap());
-        timeline.scale = timeloom_timeline_protocol::ScaleName::Local;
+        timeline.scale = timeloom_timeline_protocol::TimelineScale::Local;
         let mut card = HardwareClock::new(config, &timeline, clock.clone());
         assert!(card.ask(Era::default()).is_err(), "no card");
         let before = clock.realtime();

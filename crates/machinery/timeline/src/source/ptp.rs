@@ -24,7 +24,7 @@ use super::realtime_line::RealtimeLine;
 use super::{FromUtc, Sample, Source, Untold};
 use crate::LocalClock;
 use crate::config::{PtpConfig, Shows, TimelineConfig};
-use timeloom_timeline_protocol::{FedSync, MOST_FEED_BYTES, ScaleName};
+use timeloom_timeline_protocol::{FedSync, MOST_FEED_BYTES, TimelineScale};
 
 pub(super) struct Ptp {
     config: PtpConfig,
@@ -51,9 +51,9 @@ impl Ptp {
         clock: Arc<LocalClock>,
     ) -> Result<Self, Untold> {
         let from_utc = match (timeline.scale, config.shows) {
-            (ScaleName::Local, _) | (_, Some(Shows::Tai)) => None,
-            (ScaleName::Tai, Some(Shows::Utc)) => Some(FromUtc::of(timeline)),
-            (ScaleName::Tai, None) => {
+            (TimelineScale::Local, _) | (_, Some(Shows::Tai)) => None,
+            (TimelineScale::Tai, Some(Shows::Utc)) => Some(FromUtc::of(timeline)),
+            (TimelineScale::Tai, None) => {
                 return Err(Untold::because(
                     "the grandmaster does not state its time scale: set `shows`, or make the \
                      timeline local",

@@ -27,11 +27,11 @@ use super::tai_offset::Stated;
 use super::{FromUtc, Sample, Source, Untold};
 use crate::LocalClock;
 use crate::config::{Ptp4lConfig, Shows, TimelineConfig};
-use timeloom_timeline_protocol::ScaleName;
+use timeloom_timeline_protocol::TimelineScale;
 
 pub(super) struct Ptp4l {
     config: Ptp4lConfig,
-    scale: ScaleName,
+    scale: TimelineScale,
     from_utc: FromUtc,
     shared: Arc<Mutex<Shared>>,
     sequence_id: u16,
@@ -124,14 +124,14 @@ impl Ptp4l {
         let shows = match self.config.shows {
             Some(shows) => shows,
             None if ptp_timescale => Shows::Tai,
-            None if self.scale == ScaleName::Local => return Ok(Duration::ZERO),
+            None if self.scale == TimelineScale::Local => return Ok(Duration::ZERO),
             None => {
                 return Err(Untold::because(
                     "the master counts from a zero of its own: set `shows`, or make the timeline local",
                 ));
             }
         };
-        if self.scale == ScaleName::Local || shows == Shows::Tai {
+        if self.scale == TimelineScale::Local || shows == Shows::Tai {
             return Ok(Duration::ZERO);
         }
         let offset = self.from_utc.judge(Stated {
@@ -150,8 +150,8 @@ impl Ptp4l {
             (Some(stated), _, _) => stated,
             (None, Some(ns), _) => Duration::from_ns(ns),
             // A local timeline has the grandmaster's scale.
-            (None, None, ScaleName::Local) => Duration::ZERO,
-            (None, None, ScaleName::Tai) => {
+            (None, None, TimelineScale::Local) => Duration::ZERO,
+            (None, None, TimelineScale::Tai) => {
                 return Err(Untold::because(
                     "the grandmaster does not say how good it is: set `reference_error`",
                 ));

@@ -199,13 +199,12 @@ pub(super) fn accuracy_ns(accuracy: u8) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use data_encoding::HEXLOWER;
     use proptest::prelude::*;
 
     fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
-        let byte =
-            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-        digits.chunks(2).map(byte).collect()
+        HEXLOWER.decode(&digits).unwrap()
     }
 
     /// Builds a packet of the monitor by the layout in the standard.

@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use timeloom_clock::noise::Noise;
 use timeloom_clock::timeline::{Era, Exchange};
 use timeloom_clock::{Core, RateError, Timeline};
+use timeloom_random::Random;
 use timeloom_time::{Duration, Instant};
 
 use super::{Sample, Source, Untold};
@@ -19,13 +19,13 @@ use crate::config::SimulatedConfig;
 pub(super) struct Simulated {
     config: SimulatedConfig,
     clock: Arc<LocalClock>,
-    noise: Noise,
+    noise: Random,
 }
 
 impl Simulated {
     pub(super) fn new(config: SimulatedConfig, clock: Arc<LocalClock>) -> Self {
         Self {
-            noise: Noise::new(config.seed),
+            noise: Random::new(config.seed, 0),
             config,
             clock,
         }
@@ -50,7 +50,7 @@ pub(super) fn truth(config: &SimulatedConfig, core: Instant<Core>) -> Instant<Ti
 
 fn answer(
     config: &SimulatedConfig,
-    noise: &mut Noise,
+    noise: &mut Random,
     era: Era,
     received: Instant<Core>,
 ) -> Option<Exchange> {
@@ -93,7 +93,7 @@ mod tests {
             let received = Instant::from_ns(at);
             let rate = RateError::from_ppb(-100_000).of_inverse_outward();
             let bound = |config: &SimulatedConfig| {
-                let exchange = answer(config, &mut Noise::new(seed), Era::default(), received).unwrap();
+                let exchange = answer(config, &mut Random::new(seed, 0), Era::default(), received).unwrap();
                 exchange.bound(Duration::from_ns(1), rate).unwrap()
             };
             let (honest, true_time) = (bound(&config), truth(&config, received));

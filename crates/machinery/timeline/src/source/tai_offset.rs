@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use timeloom_publish::{SystemClock, Unusable};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{Duration, Instant, LeapSeconds, Utc};
-use timeloom_timeline_protocol::ScaleName;
+use timeloom_timeline_protocol::TimelineScale;
 
 use super::Untold;
 use crate::config::TimelineConfig;
@@ -24,7 +24,7 @@ use crate::config::TimelineConfig;
 /// because the kernel may learn it later and a leap second changes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FromUtc {
-    scale: ScaleName,
+    scale: TimelineScale,
     configured_s: Option<i16>,
 }
 
@@ -53,7 +53,7 @@ impl FromUtc {
         }
     }
 
-    pub(crate) fn scale(self) -> ScaleName {
+    pub(crate) fn scale(self) -> TimelineScale {
         self.scale
     }
 
@@ -62,7 +62,7 @@ impl FromUtc {
     /// # Errors
     /// Fails if no offset is known, or if no stated offset is credible.
     pub(crate) fn now(self) -> Result<Duration, Untold> {
-        if self.scale == ScaleName::Local {
+        if self.scale == TimelineScale::Local {
             return Ok(Duration::ZERO);
         }
         let offset = self.offset()?;
@@ -71,7 +71,7 @@ impl FromUtc {
 
     /// Returns a text about the contradiction between the present statements, with all values.
     pub(crate) fn contradiction(self) -> Option<String> {
-        if self.scale == ScaleName::Local {
+        if self.scale == TimelineScale::Local {
             return None;
         }
         let unknown = Untold::because(Unusable::NoTaiOffset);

@@ -6,9 +6,7 @@ use crate::common::{config, realtime_ns, wait_for, wait_for_status};
 use timeloom_clock::quality::Status;
 use timeloom_publish::PageReader;
 use timeloom_timeline::{ServeError, serve};
-use timeloom_timeline_protocol::{
-    Answer, Ask, Event, Need, RefusalCode, ScaleName, StatusName, decode,
-};
+use timeloom_timeline_protocol::{Answer, Ask, Event, Need, RefusalCode, TimelineScale, decode};
 use timeloom_timeline_protocol::{ClientError, Connection, Directory, TimelineName};
 use timeloom_traces::Traces;
 
@@ -48,7 +46,7 @@ fn a_client_reads_the_timeline_of_the_daemon() {
     let daemon = serve(&config(directory.path(), OWN)).unwrap();
     let mut connection = Connection::open(daemon.directory(), &own()).unwrap();
     let (page, fd) = connection.page().unwrap();
-    assert_eq!((page.version, page.scale), (1, ScaleName::Tai));
+    assert_eq!((page.version, page.scale), (1, TimelineScale::Tai));
     assert_eq!(page.timeline, format!("{:032x}", own().id().0));
     let readers = [
         PageReader::open(&fd).unwrap(),
@@ -99,7 +97,7 @@ fn bindings_report_changes_and_end_with_their_client() {
     let timeline = daemon.timelines().next().unwrap().clone();
     let report = || timeline.report().unwrap();
     wait_for("synchronisation", || {
-        (report().stamp.status == StatusName::Ok).then_some(())
+        (report().stamp.status == Status::Ok).then_some(())
     });
     let mut connection = Connection::open(daemon.directory(), &own()).unwrap();
     let loose = bind(&mut connection, 100_000_000);
@@ -173,7 +171,7 @@ fn a_disturbance_voids_the_timeline_and_tells_bindings() {
     timeline.disturb(timeloom_clock::timeline::Disturbance::SystemClockSet);
     match next(&mut connection) {
         Some(Event::Violated { shortfall, .. }) => {
-            assert_eq!(shortfall.status, StatusName::Disrupted);
+            assert_eq!(shortfall.status, Status::Disrupted);
         }
         other => panic!("{other:?}"),
     }

@@ -347,7 +347,7 @@ mod tests {
             steps in prop::collection::vec((1i64..20_000_000, 0i64..30_000), 1..200),
         ) {
             let governor = Governor {
-                policy: super::super::Policy::Ondemand,
+                policy: super::super::GovernorPolicy::Ondemand,
                 frequencies: [300, 800, 1_500].map(Frequency::from_mhz).to_vec(),
                 load,
                 burst: Duration::from_ms(50),

@@ -12,7 +12,7 @@ pub mod iterations;
 use timeloom_time::Duration;
 
 use super::{CoreClock, CycleCounter, Frequency, Sample, SimulatedCore, Trace, replay};
-use crate::noise::Noise;
+use timeloom_random::Random;
 
 /// Clocks that the paper's tables compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +172,7 @@ struct Board {
     work: Work,
     /// True time, in picoseconds.
     truth_ps: u64,
-    noise: Noise,
+    noise: Random,
     /// Length of the current block, divided by the mean length.
     length: f64,
 }
@@ -186,7 +186,7 @@ struct Look {
 
 impl Board {
     fn new(frequency: Frequency, work: Work, seed: u64) -> Self {
-        let mut noise = Noise::new(seed);
+        let mut noise = Random::new(seed, 0);
         let core = SimulatedCore::new(noise.bits() as u32);
         Self {
             rvec: CoreClock::new(&core, frequency),

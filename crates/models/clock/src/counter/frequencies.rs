@@ -6,7 +6,7 @@ use core::str::FromStr;
 use timeloom_time::Duration;
 
 use super::Frequency;
-use crate::noise::Noise;
+use timeloom_random::Random;
 
 /// Change of a core's frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,13 +184,19 @@ impl fmt::Display for Frequency {
     }
 }
 
-/// Policy of a governor (Linux, Documentation/admin-guide/pm/cpufreq.rst).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// The highest frequency if the core was busy for more than 80 % of the last interval;
-    /// otherwise a frequency in proportion to the busy time.
+// The policies are those of Linux (Documentation/admin-guide/pm/cpufreq.rst).
+/// Policy by which a governor chooses the frequency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum GovernorPolicy {
+    /// The highest frequency if the core was busy for more than 80 % of the interval, otherwise a
+    /// frequency in proportion to the load.
+    #[default]
     Ondemand,
-    /// The lowest available frequency that is at least 1.25 times the load's demand.
+    // The lowest one that is at least 1.25 times the load's demand.
+    /// The lowest frequency that leaves a quarter of the capacity unused.
     Schedutil,
 }
 
@@ -198,7 +204,7 @@ pub enum Policy {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Governor {
     /// Policy by which the governor chooses a frequency.
-    pub policy: Policy,
+    pub policy: GovernorPolicy,
     /// Available frequencies in ascending order; at least one.
     pub frequencies: Vec<Frequency>,
     /// Share of time with heavy work, 0 to 1. Heavy work needs 0.6 to 1 of the core's capacity at
@@ -214,7 +220,7 @@ pub struct Governor {
 #[derive(Clone, Debug)]
 pub(super) struct Governed {
     governor: Governor,
-    noise: Noise,
+    noise: Random,
     heavy: bool,
     at: Duration,
     current: Frequency,
@@ -226,7 +232,7 @@ impl Governed {
         let current = governor.frequencies.first().copied();
         Self {
             governor,
-            noise: Noise::new(seed),
+            noise: Random::new(seed, 0),
             heavy: false,
             at: Duration::ZERO,
             current: current.unwrap_or(Frequency::from_mhz(800)),
@@ -273,7 +279,7 @@ impl Governed {
         let (least, most) = if self.heavy { (0.6, 1.0) } else { (0.0, 0.2) };
         let asked = least + (most - least) * self.noise.unit();
         let wanted = match policy {
-            Policy::Ondemand => {
+            GovernorPolicy::Ondemand => {
                 let busy = (asked * highest / self.current.as_hz() as f64).min(1.0);
                 if busy > 0.8 {
                     highest
@@ -281,7 +287,7 @@ impl Governed {
                     lowest + busy * (highest - lowest)
                 }
             }
-            Policy::Schedutil => 1.25 * asked * highest,
+            GovernorPolicy::Schedutil => 1.25 * asked * highest,
         };
         let enough = frequencies.iter().find(|one| one.as_hz() as f64 >= wanted);
         enough
@@ -338,7 +344,7 @@ mod tests {
             let mut governed = Governed::new(governor.clone(), seed);
             (0..500).map(|_| governed.next()).collect::<Vec<_>>()
         };
-        for policy in [Policy::Ondemand, Policy::Schedutil] {
+        for policy in [GovernorPolicy::Ondemand, GovernorPolicy::Schedutil] {
             let some = governor(policy, 0.5);
             assert_eq!(changes(&some, 7), changes(&some, 7));
             assert_ne!(changes(&some, 7), changes(&some, 8));
@@ -360,7 +366,7 @@ mod tests {
         // With a single frequency there are no changes; the call must still return in finite time.
         let fixed = Governor {
             frequencies: vec![Frequency::from_mhz(600)],
-            ..governor(Policy::Ondemand, 0.5)
+            ..governor(GovernorPolicy::Ondemand, 0.5)
         };
         assert_eq!(Governed::new(fixed, 1).next().to, Frequency::from_mhz(600));
     }

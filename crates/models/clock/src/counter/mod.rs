@@ -35,7 +35,7 @@ pub use age::Age;
 pub use core_clock::{CoreClock, CoreTime};
 pub use driven::{CycleOptions, DrivenClock, FrequencySource};
 pub use frequencies::{
-    FrequencyChange, FrequencyError, FrequencyTrace, FrequencyTraceError, Governor, Policy,
+    FrequencyChange, FrequencyError, FrequencyTrace, FrequencyTraceError, Governor, GovernorPolicy,
 };
 pub use replay::{Sample, replay};
 pub use rvec::Rvec;

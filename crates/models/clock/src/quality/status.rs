@@ -5,6 +5,8 @@ use core::fmt;
 /// State of a timeline at the time of a reading. The *reader* derives it from the age of the
 /// published data, so that a good status does not outlive the daemon that wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum Status {
     /// No source has ever answered; there is no interval.

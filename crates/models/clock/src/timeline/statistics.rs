@@ -107,11 +107,11 @@ fn normal_tail(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::Noise;
+    use timeloom_random::Random;
 
     #[test]
     fn six_nines_of_a_known_noise() {
-        let (mut statistics, mut noise) = (Statistics::default(), Noise::new(1));
+        let (mut statistics, mut noise) = (Statistics::default(), Random::new(1, 0));
         assert_eq!(
             statistics.within(0.999_999),
             None,

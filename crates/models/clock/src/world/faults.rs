@@ -2,7 +2,7 @@
 
 use timeloom_time::Duration;
 
-use crate::noise::Noise;
+use timeloom_random::Random;
 
 /// Kind of fault, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +40,9 @@ impl Fault {
 
     /// Returns a random fault. A step is always larger than the drift that the witness tolerates
     /// over the longest pause of a daemon; a smaller one could not be distinguished from drift.
-    pub fn random(noise: &mut Noise) -> Self {
+    pub fn random(noise: &mut Random) -> Self {
         let seconds =
-            |noise: &mut Noise, most: i64| Duration::from_ms(noise.between(1, most * 1000));
+            |noise: &mut Random, most: i64| Duration::from_ms(noise.between(1, most * 1000));
         match noise.between(0, Self::KINDS as i64) {
             0 => {
                 let size = Duration::from_ms(noise.between(1_000, 1_000_000));

@@ -3,9 +3,9 @@
 use timeloom_time::{Duration, Instant};
 
 use crate::RateError;
-use crate::noise::Noise;
 use crate::oscillator::{Oscillator, OscillatorSpec, TemperatureCycle};
 use crate::timeline::LocalNow;
+use timeloom_random::Random;
 
 /// Machine whose core clock is a simulated oscillator. The state is in picoseconds, so that
 /// rounding to the clock's nanoseconds is part of the model and not an effect of the arithmetic.
@@ -20,7 +20,7 @@ pub struct Machine {
     oscillator: Oscillator,
     spec: OscillatorSpec,
     has_witness: bool,
-    noise: Noise,
+    noise: Random,
 }
 
 impl Machine {
@@ -29,7 +29,7 @@ impl Machine {
         spec: OscillatorSpec,
         has_witness: bool,
         true_now: Duration,
-        mut noise: Noise,
+        mut noise: Random,
     ) -> Self {
         Self {
             true_ps: ps(true_now),
@@ -113,7 +113,7 @@ impl Machine {
 
 /// Returns a random oscillator. In half of the cases it is realistic, in the others it is always at
 /// the limits of its specification.
-fn some_oscillator(spec: OscillatorSpec, noise: &mut Noise) -> Oscillator {
+fn some_oscillator(spec: OscillatorSpec, noise: &mut Random) -> Oscillator {
     if noise.chance(0.5) {
         return Oscillator::adversary(spec, noise.fork());
     }

@@ -2,7 +2,7 @@
 
 use timeloom_time::Duration;
 
-use crate::noise::Noise;
+use timeloom_random::Random;
 
 /// Path with packet loss, and with different delays in the two directions.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ impl Path {
     /// Returns a random path. Usually it has delays of 10 µs … 20 ms, independent in each
     /// direction, and up to 30 % loss; sometimes it has no delay at all, so that only rounding
     /// errors remain.
-    pub fn random(noise: &mut Noise) -> Self {
+    pub fn random(noise: &mut Random) -> Self {
         if noise.chance(0.2) {
             let none = Duration::ZERO;
             return Self {
@@ -31,7 +31,7 @@ impl Path {
                 loss: 0.1,
             };
         }
-        let way = |noise: &mut Noise| {
+        let way = |noise: &mut Random| {
             let decade = noise.between(0, 4);
             Duration::from_ns(noise.between(10_000, 20_000) * 10i64.pow(decade as u32))
         };
@@ -47,7 +47,7 @@ impl Path {
 
     /// Returns the delay of one packet in the direction whose minimum delay is `least`; `None` if
     /// the packet is lost. The cube of a uniform random number gives the delays a long tail.
-    pub fn delay(&self, least: Duration, noise: &mut Noise) -> Option<Duration> {
+    pub fn delay(&self, least: Duration, noise: &mut Random) -> Option<Duration> {
         let queued = noise.unit().powi(3) * self.queues.as_ns() as f64;
         let lost = noise.chance(self.loss);
         (!lost).then_some(least + Duration::from_ns(queued as i64))

@@ -4,10 +4,10 @@ use timeloom_time::Duration;
 
 use super::{Lie, Path, SimulatedSource};
 use crate::RateError;
-use crate::noise::Noise;
 use crate::oscillator::{OscillatorSpec, Stability};
 use crate::quality::{Requirement, TimelineId};
 use crate::timeline::Config;
+use timeloom_random::Random;
 
 /// World before it runs: the parameters that the timeline assumes, and the true ones.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl Plan {
     /// Returns a random world. It has faults, one to five sources, and as many wrong sources as the
     /// timeline is configured to tolerate. The oscillator is anything between a good and a bad one.
     /// One world of four demands authentication.
-    pub fn random(noise: &mut Noise) -> Self {
+    pub fn random(noise: &mut Random) -> Self {
         let max_error = RateError::from_ppb(noise.between(1_000, 100_000));
         let stability = noise.chance(0.7).then(|| Stability {
             jitter: RateError::from_ppt(noise.between(1_000, 20_000)),
@@ -70,7 +70,7 @@ impl Plan {
 
     /// Returns a quiet world for examples: a good oscillator, three correct sources on a LAN, no
     /// faults, and a read every 100 ms at most.
-    pub fn quiet(noise: &mut Noise) -> Self {
+    pub fn quiet(noise: &mut Random) -> Self {
         let oscillator = OscillatorSpec {
             max_error: RateError::from_ppb(50_000),
             stability: Some(Stability {
@@ -101,7 +101,7 @@ impl Plan {
     }
 }
 
-fn lie(noise: &mut Noise) -> Lie {
+fn lie(noise: &mut Random) -> Lie {
     let size = Duration::from_us(noise.between(10, 10_000_000));
     match noise.between(0, 3) {
         0 => Lie::Constant(if noise.chance(0.5) { size } else { -size }),

@@ -4,7 +4,7 @@ use timeloom_time::{Duration, Instant};
 
 use super::Path;
 use crate::Timeline;
-use crate::noise::Noise;
+use timeloom_random::Random;
 
 /// Simulated source: a path, and a clock whose error is within the stated bounds unless it lies.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct SimulatedSource {
     error: Duration,
     /// End of the stated range at which the error stays: +1 or −1; 0 if the error varies.
     pinned: i64,
-    noise: Noise,
+    noise: Random,
 }
 
 /// Kind of error of a source beyond its stated bounds.
@@ -42,7 +42,7 @@ pub enum Lie {
 
 impl SimulatedSource {
     /// Returns a source without a lie, with small stated errors.
-    pub fn honest(path: Path, mut noise: Noise) -> Self {
+    pub fn honest(path: Path, mut noise: Random) -> Self {
         let root_delay = Duration::from_ns(noise.between(0, 2_000_000));
         let root_dispersion = Duration::from_ns(noise.between(0, 500_000));
         Self {

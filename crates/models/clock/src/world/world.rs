@@ -3,8 +3,8 @@
 use timeloom_time::Duration;
 
 use super::{Fault, Machine, Plan, Tally, Violation};
-use crate::noise::Noise;
 use crate::timeline::{Action, Era, Exchange, Keeper, Segment, SourceId};
+use timeloom_random::Random;
 
 /// World that runs, with its present state.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct World {
     published: Segment,
     in_flight: Vec<InFlight>,
     tally: Tally,
-    noise: Noise,
+    noise: Random,
     /// True time, in picoseconds, until which the daemon is stopped.
     daemon_back_ps: i128,
     sources_back_ps: i128,
@@ -36,7 +36,7 @@ struct InFlight {
 impl World {
     /// Returns the world of this plan and seed, before its first event.
     pub fn new(plan: Plan, seed: u64) -> Self {
-        let mut noise = Noise::new(seed ^ 0x7469_6d65_6c6f_6f6d);
+        let mut noise = Random::new(seed ^ 0x7469_6d65_6c6f_6f6d, 0);
         let start = Duration::from_s(noise.between(0, 1_800_000_000));
         let (oscillator, has_witness) = (plan.config.oscillator, plan.has_witness);
         let machine = Machine::new(oscillator, has_witness, start, noise.fork());
@@ -63,7 +63,7 @@ impl World {
 
     /// Returns a world with a random plan.
     pub fn random(seed: u64) -> Self {
-        Self::new(Plan::random(&mut Noise::new(seed)), seed)
+        Self::new(Plan::random(&mut Random::new(seed, 0)), seed)
     }
 
     /// Returns the machine, for tests that modify the world while it runs.

@@ -35,7 +35,7 @@ impl Ticks {
         now: Instant<Virtual>,
         timeout: Duration,
     ) -> Instant<Virtual> {
-        // SplitMix64, which gives the same sequence in each run.
+        // SplitMix64 without its last step. Results depend on the sequence, so it stays as it is.
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

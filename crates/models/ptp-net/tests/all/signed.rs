@@ -52,7 +52,7 @@ fn run(suite: Option<Suite>, policy: Policy, attack: Option<Attack>) -> Outcome 
         .map(|(place, node)| {
             let role = match place {
                 0 => Role::Grandmaster,
-                4 => Role::Slave { steers: true },
+                4 => Role::Slave,
                 _ => Role::Transparent,
             };
             (*node, role)

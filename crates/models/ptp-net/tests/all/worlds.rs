@@ -119,7 +119,7 @@ impl Case {
                 ..self.options(Role::Grandmaster, 0, 0)
             }
         ));
-        let steered = self.options(Role::Slave { steers: true }, 18_000, 1);
+        let steered = self.options(Role::Slave, 18_000, 1);
         assert!(PtpNode::attach(&mut world, slave, &steered));
         if self.transparent {
             for (n, switch) in switches.iter().enumerate() {

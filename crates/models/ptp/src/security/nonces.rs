@@ -173,7 +173,7 @@ mod tests {
     use ed25519_dalek::Signature;
 
     use super::*;
-    use crate::SplitMix;
+    use crate::SplitMix64;
 
     fn pair() -> (SigningKey, Nonces) {
         let key = SigningKey::from_bytes(&[7; 32]);
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn prepared_signatures_hold_for_the_strict_verifier_and_for_nothing_else() {
         let (key, nonces) = pair();
-        let mut random = SplitMix(1);
+        let mut random = SplitMix64(1);
         for n in 0..3 * STOCK as u32 {
             if nonces.ready() == 0 {
                 nonces.prepare(&key, &mut random);
@@ -206,7 +206,7 @@ mod tests {
         let (key, nonces) = pair();
         assert!(nonces.sign(b"text").is_none());
         for _ in 0..3 {
-            nonces.prepare(&key, &mut SplitMix(2));
+            nonces.prepare(&key, &mut SplitMix64(2));
             assert_eq!(nonces.ready(), STOCK);
         }
         for left in (0..STOCK).rev() {
@@ -224,7 +224,7 @@ mod tests {
             for thread in 0..4u64 {
                 let (key, nonces, seen) = (&key, &nonces, &seen);
                 scope.spawn(move || {
-                    let mut random = SplitMix(thread);
+                    let mut random = SplitMix64(thread);
                     let mut signed = 0;
                     while signed < 1000 {
                         let text = (thread << 32 | signed).to_be_bytes();
@@ -263,11 +263,11 @@ mod tests {
     #[test]
     fn nonces_of_another_process_are_discarded() {
         let (key, nonces) = pair();
-        nonces.prepare(&key, &mut SplitMix(3));
+        nonces.prepare(&key, &mut SplitMix64(3));
         nonces.stock.lock().unwrap().process ^= 1;
         assert!(nonces.sign(b"text").is_none());
         assert_eq!(nonces.ready(), 0);
-        nonces.prepare(&key, &mut SplitMix(3));
+        nonces.prepare(&key, &mut SplitMix64(3));
         assert!(nonces.sign(b"text").is_some());
     }
 }

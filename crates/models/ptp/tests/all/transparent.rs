@@ -2,7 +2,7 @@
 
 use crate::world::keys::identity;
 use timeloom_ptp::{
-    Action, DropReason, Local, Packet, Profile, Report, SplitMix, Stamp, Token, TransparentClock,
+    Action, DropReason, Local, Packet, Profile, Report, SplitMix64, Stamp, Token, TransparentClock,
     TransparentConfig,
 };
 use timeloom_time::Instant;
@@ -217,7 +217,7 @@ fn queues_are_bounded_and_remaining_entries_expire() {
     }
     let full = drain(&mut clock).dropped.len();
     assert_eq!(full, 1000 - 64 + 1000 - 16);
-    clock.handle_wake(at(5_000), &mut SplitMix(1));
+    clock.handle_wake(at(5_000), &mut SplitMix64(1));
     assert_eq!(
         drain(&mut clock).dropped,
         vec![DropReason::Unmatched; 64 + 16]

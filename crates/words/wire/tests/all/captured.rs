@@ -1,5 +1,6 @@
 //! Tests of byte equality with frames sent by ptp4l.
 
+use data_encoding::HEXLOWER;
 use std::collections::BTreeSet;
 use timeloom_wire::{EthernetFrame, MacAddress, Message};
 
@@ -9,11 +10,8 @@ fn captured() -> Vec<(String, Vec<u8>)> {
     lines
         .map(|line| {
             let (kind, hex) = line.split_once(' ').expect("a kind and hex digits");
-            let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex digits");
-            (
-                kind.to_owned(),
-                (0..hex.len()).step_by(2).map(byte).collect(),
-            )
+            let bytes = HEXLOWER.decode(hex.as_bytes()).expect("hex digits");
+            (kind.to_owned(), bytes)
         })
         .collect()
 }

@@ -12,7 +12,7 @@ use super::*;
 use crate::source::chrony_words::tests::{reply, statement};
 use crate::source::realtime_line::tests::pair;
 use timeloom_testing::eventually;
-use timeloom_timeline_protocol::ScaleName;
+use timeloom_timeline_protocol::TimelineScale;
 
 /// State and behaviour of the scripted chronyd.
 #[derive(Clone, Copy, Debug)]
@@ -169,7 +169,7 @@ impl HeldMachine {
             (Socket::Unix(socket), path.display().to_string())
         };
         let mut timeline = TimelineConfig::new("held".parse().unwrap());
-        timeline.scale = ScaleName::Local;
+        timeline.scale = TimelineScale::Local;
         let config = ChronyConfig {
             address,
             drift_ppb: None,

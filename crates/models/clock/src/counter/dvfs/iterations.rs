@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 
 use crate::counter::{Age, CoreClock, CycleCounter, Frequency, SimulatedCore, TaskClock};
-use crate::noise::Noise;
+use timeloom_random::Random;
 
 /// Clock readings after an iteration of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub const CHANGED_BY_ITSELF: Loop = Loop {
 impl Loop {
     /// Runs the loop. An iteration takes the same number of cycles at every frequency, ± 5 %.
     pub fn run(&self, seed: u64) -> Vec<Turn> {
-        let mut noise = Noise::new(seed);
+        let mut noise = Random::new(seed, 0);
         let mut core = SimulatedCore::new(noise.bits() as u32);
         let mut clock = CoreClock::new(&core, self.first);
         let mut task = TaskClock::new();

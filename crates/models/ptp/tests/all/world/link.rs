@@ -1,6 +1,6 @@
 //! Simulated links.
 
-use timeloom_ptp::{Random, SplitMix};
+use timeloom_ptp::{Random, SplitMix64};
 
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -37,7 +37,7 @@ impl Link {
 
     /// Returns the time on the wire and the time in the receiver's queue, in ns; `None` if the
     /// packet is lost.
-    pub fn travel_ns(&self, random: &mut SplitMix) -> Option<(i64, i64)> {
+    pub fn travel_ns(&self, random: &mut SplitMix64) -> Option<(i64, i64)> {
         if random.next_u64() % 1000 < self.loss_permille {
             return None;
         }

@@ -19,7 +19,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use timeloom_ptp::security::{SecretKey, Signed, Verdict};
-use timeloom_ptp::{Action, Local, Packet, Random, Report, SplitMix, Stamp, Token};
+use timeloom_ptp::{Action, Local, Packet, Random, Report, SplitMix64, Stamp, Token};
 use timeloom_time::Instant;
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::Suite;
@@ -95,7 +95,7 @@ pub struct World {
     queue: BinaryHeap<Reverse<(i64, u64)>>,
     events: HashMap<u64, Event>,
     next_event: u64,
-    random: SplitMix,
+    random: SplitMix64,
     woken: Vec<i64>,
     /// Greatest time, in ns, that another thread takes to compute or check a signature.
     pub longest_work_ns: i64,
@@ -127,7 +127,7 @@ impl World {
             queue: BinaryHeap::new(),
             events: HashMap::new(),
             next_event: 0,
-            random: SplitMix(seed),
+            random: SplitMix64(seed),
             woken: Vec::new(),
             longest_work_ns: 300_000,
             secrets: HashMap::new(),
@@ -268,7 +268,7 @@ impl World {
         let secret = self.secrets.get(&node);
         if let Some(secret) = secret.filter(|s| s.suite() == Suite::BlsOnce && s.wants_preparing())
         {
-            secret.prepare(&mut SplitMix(0));
+            secret.prepare(&mut SplitMix64(0));
         }
     }
 

@@ -220,7 +220,7 @@ pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
 
 /// Returns a separate generator for the random decisions of the test itself.
 pub fn chance(seed: u64) -> impl Random {
-    timeloom_ptp::SplitMix(seed ^ 0xdead_beef)
+    timeloom_ptp::SplitMix64(seed ^ 0xdead_beef)
 }
 
 /// Returns the offset that is added to all seeds, from `TIMELOOM_SEED`.

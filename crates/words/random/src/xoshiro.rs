@@ -1,7 +1,9 @@
-//! Pseudo-random numbers: the same seed gives the same numbers on every machine.
+//! The generator xoshiro256++ and the distributions of models.
+
+use crate::SplitMix64;
 
 /// The generator xoshiro256++ (Blackman and Vigna, 2021), seeded through SplitMix64 as its authors
-/// recommend. It is not suitable for secrets.
+/// recommend.
 ///
 /// Each part of a model has its own stream, so that adding a part does not change the random
 /// numbers of the others.
@@ -13,16 +15,16 @@ pub struct Random {
 impl Random {
     /// Returns the generator of stream `stream` in the run with seed `seed`.
     pub fn new(seed: u64, stream: u64) -> Self {
-        let mut mix = seed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03);
-        let mut next = || {
-            mix = mix.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let z = (mix ^ (mix >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        };
+        let mut mix = SplitMix64(seed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03));
         Self {
-            state: [next(), next(), next(), next()],
+            state: [(); 4].map(|()| mix.bits()),
         }
+    }
+
+    /// Returns an independent generator for one part of a model, so that an additional draw in this
+    /// part does not change the values of others.
+    pub fn fork(&mut self) -> Self {
+        Self::new(self.bits(), 0)
     }
 
     /// Returns 64 random bits.
@@ -42,6 +44,13 @@ impl Random {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// Returns an integer in `low..high`; `low` if the range is empty. The bias of the
+    /// distribution is below (high - low) / 2^64.
+    #[inline]
+    pub fn between(&mut self, low: i64, high: i64) -> i64 {
+        low + self.below(high.saturating_sub(low).max(1) as u64) as i64
+    }
+
     /// Returns a number in `0.0..1.0`, a multiple of 2^-53.
     #[inline]
     pub fn unit(&mut self) -> f64 {
@@ -58,6 +67,12 @@ impl Random {
     #[inline]
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
+    }
+
+    /// Returns an approximately standard normal value, within ± 6 (the sum of twelve uniform
+    /// values).
+    pub fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
 }
 
@@ -91,5 +106,19 @@ mod tests {
         let exponential: f64 = (0..n).map(|_| random.exponential(3.0)).sum();
         assert!((unit / f64::from(n) - 0.5).abs() < 0.005);
         assert!((exponential / f64::from(n) - 3.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn a_seed_stands_for_one_sequence_of_the_right_shape() {
+        let (mut a, mut b) = (Random::new(7, 0), Random::new(7, 0));
+        assert!((0..100).all(|_| a.bits() == b.bits()));
+        let draws: Vec<f64> = (0..10_000).map(|_| a.normal()).collect();
+        let mean = draws.iter().sum::<f64>() / 1e4;
+        let variance = draws.iter().map(|x| x * x).sum::<f64>() / 1e4;
+        assert!(
+            mean.abs() < 0.05 && (variance - 1.0).abs() < 0.05,
+            "{mean} {variance}"
+        );
+        assert!((0..1000).all(|_| (3..9).contains(&a.between(3, 9))));
     }
 }

@@ -1,0 +1,12 @@
+//! Pseudo-random numbers: the same seed gives the same numbers on every machine.
+//!
+//! Results of runs depend on these sequences, so they never change. The generators are therefore
+//! defined here and not by a library, which may change its default generator between versions.
+//! Neither is suitable for secrets.
+#![forbid(unsafe_code)]
+
+mod split_mix;
+mod xoshiro;
+
+pub use split_mix::SplitMix64;
+pub use xoshiro::Random;
