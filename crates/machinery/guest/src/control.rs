@@ -58,7 +58,6 @@ pub use words::{When, WordError, parse_factor, parse_instant, parse_span};
 ///
 /// Fails if a running session has the same name, or if other users can access the directory of
 /// sockets.
-/// users.
 pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestError> {
     let session = controlled.session();
     let directory = runtime_directory();

@@ -13,7 +13,7 @@ use crate::support::{Lab, Scenario};
 struct Serving {
     child: Child,
     address: String,
-    cookie: String,
+    token: String,
 }
 
 impl Serving {
@@ -32,29 +32,20 @@ impl Serving {
         let said: Value = serde_json::from_str(&line).expect("JSON");
         let url = said["url"].as_str().expect("an address");
         let (origin, token) = url.split_once("/#token=").expect("a token");
-        let mut serving = Self {
+        Self {
             child,
             address: origin.strip_prefix("http://").expect("http").to_owned(),
-            cookie: String::new(),
-        };
-        let body = serde_json::json!({ "token": token }).to_string();
-        let (code, answer) = serving.ask("POST /api/enter", &body);
-        assert_eq!(code, 204, "{answer}");
-        let set = answer
-            .lines()
-            .find_map(|line| line.strip_prefix("set-cookie: "));
-        let pair = set.and_then(|set| set.split(';').next()).expect("a cookie");
-        serving.cookie = format!("cookie: {pair}\r\n");
-        serving
+            token: token.to_owned(),
+        }
     }
 
     /// Returns the code of an answer, and the answer.
     fn ask(&self, first: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        let (address, cookie, length) = (&self.address, &self.cookie, body.len());
+        let (address, token, length) = (&self.address, &self.token, body.len());
         let request = format!(
-            "{first} HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n{cookie}\
-             connection: close\r\ncontent-type: application/json\r\n\
+            "{first} HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n\
+             authorization: Bearer {token}\r\nconnection: close\r\ncontent-type: application/json\r\n\
              content-length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).expect("it is taken");

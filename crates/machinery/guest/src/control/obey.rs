@@ -98,7 +98,7 @@ fn carry_out<C: Controlled>(
         Request::Enter(_) => return Err(Refusal::EnterAlone),
         Request::Hold { .. } => return Err(Refusal::HoldBeside),
         Request::Dilate { factor } => session.dilate(factor)?,
-        Request::Query => {}
+        Request::Query | Request::Status => {}
         Request::Watch => held.flush(),
         Request::By { .. } => return Err(Refusal::ByTwice),
         Request::Register { pid } => session.register(pid)?,

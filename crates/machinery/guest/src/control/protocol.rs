@@ -62,6 +62,8 @@ pub enum Request {
     },
     /// Return the status with the list of processes.
     Query,
+    /// Return the status without the processes.
+    Status,
     /// Return the status without the processes, after passing recorded rows to their files: for a
     /// reader that shows a run while it goes on, several times a second.
     Watch,
