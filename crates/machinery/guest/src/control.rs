@@ -105,10 +105,8 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
         .upgrade()
         .and_then(|held| held.stepped().map(|stepped| Arc::clone(stepped.grants())));
     let grants = |request: &Request| {
-        matches!(
-            request.inner(),
-            Request::Attach | Request::Step { .. } | Request::RunUntil { .. }
-        )
+        let is_grant = |it: &Request| matches!(it, Request::Step { .. } | Request::RunUntil { .. });
+        *request == Request::Attach || is_grant(request.inner())
     };
     while let Some(request) = lines.next_request() {
         // After its first request, a client may wait for any time before it sends the next.

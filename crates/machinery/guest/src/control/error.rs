@@ -89,8 +89,12 @@ pub(crate) enum Refusal {
          or say mode = \"stepped\" under [time] in its scenario"
     )]
     NotStepped,
-    #[error("`by` names the requester of another request, and not of one with a name already")]
-    ByTwice,
+    /// The request of a named requester has no effect that could be recorded.
+    #[error(
+        "`by` names the requester of a change of the session, such as `pause`; this request is \
+         none, or lasts as long as its connection, or names its requester already"
+    )]
+    NoEffect,
     #[error("`enter` is the first request of a connection, and its last")]
     EnterAlone,
     #[error(
