@@ -172,3 +172,20 @@ fn a_step_of_a_page_is_a_grant_of_a_stepped_run() {
     let texts: Vec<&str> = texts.map(|event| &*event.text).collect();
     assert_eq!(texts, ["by the live view: stepped 10 ms"; 2]);
 }
+
+/// The end of the run comes before that of the step: the event says how far it went.
+#[test]
+fn a_step_beyond_the_end_is_an_event_with_its_length() {
+    let lab = Lab::new(&Scenario::lasting("300 ms").plant("{}"));
+    let mut run = lab.start(&["time.mode=stepped"]);
+    run.wait_for("it does not answer", |run| run.control("query").is_ok());
+    let serving = Serving::below(lab.path());
+    let answer = serving.act(r#"{"op":"step","span":"10 s"}"#);
+    assert_eq!(answer.expect("it is granted")["virtual_s"], 0.3);
+    let run = run.wait().succeeded();
+    let events = run.directory().events().expect("they can be read");
+    let texts = events.iter().filter(|event| &*event.kind == "control");
+    let texts: Vec<&str> = texts.map(|event| &*event.text).collect();
+    let expected = "by the live view: stepped 10 s, cut short by the end of the session at 300 ms";
+    assert_eq!(texts, [expected]);
+}
