@@ -418,3 +418,53 @@ const LOOK_AT_END: Duration = Duration::from_secs(2);
 const ROWS_AT_ONCE: usize = 500;
 /// Maximum number of rows of a table that are read of a finished run.
 const MOST_ROWS: u64 = 20_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use timeloom_results::Manifest;
+
+    /// More pages than runs can be shown, each closed before its run was read.
+    #[test]
+    fn a_page_that_is_closed_makes_room_while_its_run_is_read() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let first = place.path().join("run-0");
+        let run = RunDirectory::create(&first).expect("it can be made");
+        let manifest = Manifest::begin("tank", 7, timeloom_time::Instant::ZERO, b"");
+        run.write_manifest(&manifest).expect("there is room");
+        let recorder = run.recorder().expect("the first one");
+        for number in 0..200_000 {
+            let row = SignalRow {
+                t_virtual: timeloom_time::Instant::from_ns(number * 1_000_000),
+                t_wall: timeloom_time::Instant::ZERO,
+                host: "local".into(),
+                source: "tank".into(),
+                name: "level".into(),
+                value: number as f64,
+                unit: "m".into(),
+            };
+            recorder.signal(&row).expect("there is room");
+        }
+        recorder.finish().expect("there is room");
+        let last = MOST_SHOWN * 2;
+        for number in 1..=last {
+            let copy = place.path().join(format!("run-{number}"));
+            std::fs::create_dir(&copy).expect("it can be made");
+            let files = std::fs::read_dir(&first).expect("it can be read").flatten();
+            for file in files.filter(|file| file.path().is_file()) {
+                std::fs::copy(file.path(), copy.join(file.file_name())).expect("there is room");
+            }
+        }
+        let library = Library::open(place.path()).expect("a directory");
+        let watchers = Watchers::new(library);
+        for number in 0..=last {
+            let watched = watchers
+                .watch(&format!("run-{number}"))
+                .expect("there is room");
+            // It is being read.
+            while watched.store().signals.is_empty() {
+                thread::yield_now();
+            }
+        }
+    }
+}

@@ -64,8 +64,9 @@ pub enum Request {
     Query,
     /// Return the status without the processes.
     Status,
-    /// Return the status without the processes, after passing recorded rows to their files: for a
-    /// reader that shows a run while it goes on, several times a second.
+    /// Return the status without the processes, after passing recorded rows to their files (those
+    /// of the last fraction of a second may be missing): for a reader that shows a run while it
+    /// goes on, several times a second.
     Watch,
     /// Execute a request and record it as an event, with the name of its requester.
     By {

@@ -49,8 +49,8 @@ impl Watching {
         self.ask(&Request::Status)
     }
 
-    /// Returns the status like [`Self::status`]. Rows recorded until some milliseconds ago are in
-    /// their files when it returns.
+    /// Returns the status like [`Self::status`]. Recorded rows are in their files when it returns,
+    /// except for those of the last fraction of a second.
     ///
     /// # Errors
     /// Fails under the same conditions.
