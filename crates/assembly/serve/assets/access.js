@@ -1,7 +1,7 @@
 // The token of a page: from the printed address to this tab's storage.
 //
-// It is kept in sessionStorage, which belongs to this tab and to the origin with its port: a page of
-// another port of this machine does not get it, as it would get a cookie.
+// It is kept in sessionStorage, which belongs to this tab and to the origin with its port: a page
+// of another port of this machine does not get it, as it would get a cookie.
 
 import { byId, element, setText } from "./dom.js";
 
@@ -12,9 +12,9 @@ const LENT_MS = 400;
 const others = new BroadcastChannel("timeloom-access");
 
 /**
- * Keeps the token of the address, if it has one, and asks for the rights of this page. A tab without
- * a token, as one that was opened from a link, asks other tabs of this server. If there is none, the
- * page asks its user.
+ * Keeps the token of the address, if it has one, and asks for the rights of this page. A tab
+ * without a token, as one that was opened from a link, asks other tabs of this server. If there is
+ * none, the page asks its user.
  * @returns {Promise<{may_act: boolean}>} never resolves without access
  */
 export async function enter() {

@@ -57,7 +57,7 @@ function connect() {
   });
 }
 
-/** Says why there is no connection; false if the server does not know the token, as after a restart. */
+/** Says why there is no connection; false if the token is of an earlier server. */
 async function explain(reason) {
   try {
     const answer = await request("/api/rights");

@@ -3,12 +3,12 @@
 //! socket.
 //!
 //! There is no cookie. A browser sends a cookie to each port of a host, and other users of this
-//! machine can listen on one; what a page stores belongs to its origin, of which the port is a part.
+//! machine can listen on one. The storage of a page belongs to its origin, which includes the port.
 //!
 //! Three attackers: another user of this machine, who can connect but knows no token; a page of
-//! another origin in the same browser, whose requests name that origin and have no token; and a name
-//! of another site that resolves to this machine (DNS rebinding), whose requests carry that name as
-//! their host.
+//! another origin in the same browser, whose requests name that origin and have no token; and a
+//! name of another site that resolves to this machine (DNS rebinding), whose requests carry that
+//! name as their host.
 //!
 //! A report is opened by a plain navigation, which sends no header. Its address has a ticket, which
 //! is good for one report, once, and for some seconds.

@@ -45,8 +45,8 @@ impl Serving {
         let (address, token, length) = (&self.address, &self.token, body.len());
         let request = format!(
             "{first} HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n\
-             authorization: Bearer {token}\r\nconnection: close\r\ncontent-type: application/json\r\n\
-             content-length: {length}\r\n\r\n{body}"
+             authorization: Bearer {token}\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).expect("it is taken");
         let mut answer = String::new();

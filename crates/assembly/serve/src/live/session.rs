@@ -1,9 +1,9 @@
 //! The sessions of runs that go on, found by the directories that they name.
 //!
 //! Each connection to a session starts a thread in its supervisor, which disturbs a run whose time
-//! skips while all its threads wait. A session is therefore asked once, and known by its socket from
-//! then on: its directory does not change. A session that does not answer is asked again after a
-//! while, and delays no other.
+//! skips while all its threads wait. A session is therefore asked once, and known by its socket
+//! from then on: its directory does not change. A session that does not answer is asked again after
+//! a while, and delays no other.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -120,8 +120,8 @@ impl Watched {
     }
 }
 
-/// Reader of one run. It keeps no reference to what pages show while it reads: a page that is closed
-/// ends it soon, and a lock that pages need is held only while some rows are added.
+/// Reader of one run. It keeps no reference to the state of the run while it reads: a page that is
+/// closed ends it soon, and the lock of the state is held only while some rows are added.
 struct Reader {
     watched: Weak<Watched>,
     changes: watch::Sender<u64>,
@@ -330,8 +330,8 @@ impl Reader {
         (wall_s > 0.0).then(|| seconds(status.virtual_ns - virtual_ns) / wall_s)
     }
 
-    /// Reads a table of a run that had ended before a page showed it. What is wrong with it is shown
-    /// for good: the table is not read again.
+    /// Reads a table of a run that had ended before a page showed it. An error is shown for good:
+    /// the table is not read again.
     fn read_table<R: Shown>(&self, part: &'static str) -> Result<(), Stop> {
         let mut told = Instant::now();
         let mut changes = Vec::with_capacity(ROWS_AT_ONCE);

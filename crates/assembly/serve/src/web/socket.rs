@@ -36,8 +36,9 @@ pub(super) async fn open(
         .max_message_size(MOST_MESSAGE_BYTES)
         .max_frame_size(MOST_MESSAGE_BYTES)
         .on_upgrade(async move |mut socket| {
+            let welcome = welcome(&mut socket, &state, &limits, &connection, which.run);
             let welcomed = tokio::select! {
-                welcomed = welcome(&mut socket, &state, &limits, &connection, which.run) => welcomed,
+                welcomed = welcome => welcomed,
                 () = connection.ended() => return,
             };
             match welcomed {

@@ -236,8 +236,8 @@ impl Request {
         }
     }
 
-    /// Returns the effect of this request in words; `None` for one that changes nothing, or lasts as
-    /// long as its connection.
+    /// Returns the effect of this request in words; `None` for one that changes nothing, or that
+    /// lasts as long as its connection.
     pub(crate) fn effect(&self) -> Option<String> {
         Some(match self {
             Self::Pause => "paused".to_owned(),
