@@ -20,7 +20,12 @@ build: packages-build ## Release binaries in target/release/
 	@$(MAKE) --no-print-directory .venv/ready
 	.venv/bin/python python/build_timeline.py target/release --if-needed
 
-demo: packages-demo build .venv/ready ## The voltage case with and without the attack, and the proof; prints where the report lies
+# The benchmarks, the laboratory and the peers are not needed for it.
+.PHONY: program
+program: packages-build
+	$(CARGO) build --release --locked -p timeloom
+
+demo: packages-demo program .venv/ready ## The voltage case with and without the attack, and the proof; prints where the report lies
 	examples/ieee13/demo.sh $(BINARY) runs/demo
 
 # In parallel: the installation mostly waits for the network, the build needs no network.

@@ -1,7 +1,8 @@
 """`timeloom serve` as scripts use it.
 
     server = Server(Path("target/release/timeloom"), Path("runs"))
-    server.url      # with the token of a page that may act
+    server.url                      # with the token of a page that may act
+    server.at("/run?run=hello")     # another page, with that token
     server.stop()
 
 Used by `scripts/test-serve` and `scripts/serve-load`.
@@ -19,9 +20,17 @@ class Server:
     def __init__(self, timeloom, directory, listen="127.0.0.1:0"):
         command = [timeloom, "serve", "--json", "--listen", listen, directory]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        addresses = json.loads(self.process.stdout.readline())
+        line = self.process.stdout.readline()
+        if not line:
+            # Its reason stands on standard error, which is ours.
+            raise RuntimeError(f"`timeloom serve` ended with exit code {self.process.wait()}")
+        addresses = json.loads(line)
         self.url = addresses["url"]
-        self.origin = self.url.split("/#")[0]
+        self.origin, self.token = self.url.split("/#token=")
+
+    def at(self, path):
+        """The address of a page, with the token: a tab that is opened has none."""
+        return f"{self.origin}{path}#token={self.token}"
 
     def cpu_s(self):
         """Processor time so far."""

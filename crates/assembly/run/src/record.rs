@@ -1,6 +1,6 @@
 //! Conversion of events to rows of the results.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use timeloom_bus::{Action, Record, Sink};
@@ -23,7 +23,12 @@ pub(crate) struct Scribe {
     reporter: Reporter,
     /// Name of this machine, for columns that distinguish machines.
     machine: Arc<str>,
+    /// Time of the last flush for a reader.
+    flushed: Arc<Mutex<Option<std::time::Instant>>>,
 }
+
+/// Shortest interval between two flushes for readers.
+const FLUSH_EVERY: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Contribution to the results from another thread or process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +66,7 @@ impl Scribe {
             clock,
             reporter,
             machine: machine.into(),
+            flushed: Arc::default(),
         }
     }
 
@@ -312,8 +318,15 @@ impl Scribe {
         }
     }
 
-    /// Passes all rows to their files, for a reader of the run directory.
+    /// Passes all rows to their files, for readers of the run directory. Threads that record wait
+    /// for it, so that it is done for all readers together, and not more often than every
+    /// [`FLUSH_EVERY`].
     pub(crate) fn flush(&self) {
+        let mut flushed = self.flushed.lock().unwrap_or_else(PoisonError::into_inner);
+        if flushed.is_some_and(|at| at.elapsed() < FLUSH_EVERY) {
+            return;
+        }
+        *flushed = Some(std::time::Instant::now());
         // An error here must not change the run: the next row meets and reports it.
         let _ = self.recorder.flush();
     }

@@ -3,7 +3,7 @@
 import { post, sentence } from "./access.js";
 import { byId, setText } from "./dom.js";
 import { seconds } from "./format.js";
-import { stands } from "./header.js";
+import { isHeldByUser } from "./header.js";
 
 const KEYS = "timeloom-keys";
 
@@ -16,7 +16,7 @@ export class Controls {
     this.run = run;
     this.mayAct = mayAct;
     this.isRunning = false;
-    this.isPaused = false;
+    this.isHeld = false;
     const onClick = (id, action) => byId(id).addEventListener("click", () => this.act(action));
     onClick("pause", { op: "pause" });
     onClick("resume", { op: "resume" });
@@ -44,8 +44,10 @@ export class Controls {
   }
 
   showClock(clock) {
-    this.isPaused = stands(clock);
-    const [useful, useless] = this.isPaused ? [byId("resume"), byId("pause")] : [byId("pause"), byId("resume")];
+    // Not: whether it stands. A plant, or a granter, may hold it most of the time, and it is to be
+    // paused then too; only a pause by a user can be resumed.
+    this.isHeld = isHeldByUser(clock);
+    const [useful, useless] = this.isHeld ? [byId("resume"), byId("pause")] : [byId("pause"), byId("resume")];
     const hasFocus = document.activeElement === useless;
     useful.disabled = false;
     useless.disabled = true;
@@ -66,7 +68,7 @@ export class Controls {
     if (!isOurs || !isPlain || takesKey || !this.mayAct || !this.isRunning || !byId("keys").checked) return;
     event.preventDefault();
     if (event.key === ".") this.act(this.step());
-    else this.act({ op: this.isPaused ? "resume" : "pause" });
+    else this.act({ op: this.isHeld ? "resume" : "pause" });
   }
 
   async act(action) {

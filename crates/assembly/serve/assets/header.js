@@ -12,6 +12,11 @@ export function stands(clock) {
   return clock.paused && (clock.holds.length === 0 || clock.holds.some(lasting));
 }
 
+/** True if a user holds the run, so that it can be resumed. */
+export function isHeldByUser(clock) {
+  return clock.holds.some((hold) => hold.requester === "user");
+}
+
 export class Header {
   /** @param {string} name name of the run's directory */
   constructor(name) {
@@ -22,10 +27,10 @@ export class Header {
 
   showRun(run) {
     this.run = run;
-    setText(byId("title"), run.scenario || this.name);
-    document.title = `${run.scenario || this.name} – Timeloom`;
+    setText(byId("title"), run.scenario || run.shown);
+    document.title = `${run.scenario || run.shown} – Timeloom`;
     const mode = run.time_mode ? `, time mode ${run.time_mode}` : "";
-    setText(byId("about"), `${this.name}, started ${date(run.started)}, seed ${run.seed}${mode}`);
+    setText(byId("about"), `${run.shown}, started ${date(run.started)}, seed ${run.seed}${mode}`);
     const report = byId("report");
     report.hidden = !run.has_report;
     report.href = `/report?${new URLSearchParams({ run: this.name })}`;

@@ -10,8 +10,13 @@ const STATES_AFTER = { running: "■ ran to the end", ready: "■ ran to the end
 export class Hosts {
   constructor() {
     this.hosts = [];
-    this.programs = [];
     this.states = STATES;
+    this.clear();
+  }
+
+  clear() {
+    /** By the numbers that the server gives them. */
+    this.programs = [];
   }
 
   showRun(run) {
@@ -26,8 +31,8 @@ export class Hosts {
     this.show();
   }
 
-  setPrograms(programs) {
-    this.programs = programs;
+  addPrograms(changed) {
+    for (const program of changed) this.programs[program.id] = program;
     this.show();
   }
 

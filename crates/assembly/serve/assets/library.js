@@ -1,6 +1,6 @@
 // The list of runs.
 
-import { enter, sentence } from "./access.js";
+import { enter, forget, request, sentence } from "./access.js";
 import { byId, element, setText } from "./dom.js";
 import { STATES, date, seconds } from "./format.js";
 
@@ -14,8 +14,11 @@ refresh();
 
 async function refresh() {
   try {
-    const answer = await fetch("/api/runs");
-    if (answer.status === 401) return location.reload();
+    const answer = await request("/api/runs");
+    if (answer.status === 401) {
+      forget();
+      return location.reload();
+    }
     if (answer.ok) {
       show(await answer.json());
       setText(byId("problem"), "");
@@ -35,7 +38,7 @@ function show({ runs, is_complete }) {
   byId("runs").hidden = runs.length === 0;
   const body = byId("runs").tBodies[0];
   runs.forEach((run, place) => {
-    const row = rows.get(run.run) ?? newRow(run.run);
+    const row = rows.get(run.run) ?? newRow(run);
     fill(row, run);
     if (body.rows[place] !== row.line) body.insertBefore(row.line, body.rows[place] ?? null);
   });
@@ -48,11 +51,11 @@ function show({ runs, is_complete }) {
   }
 }
 
-function newRow(run) {
+function newRow({ run, shown }) {
   const query = new URLSearchParams({ run });
   const cell = (label, extra = {}) => element("td", { "data-label": label, ...extra });
   const row = {
-    name: element("td", { class: "any", "data-label": "Run" }, element("a", { href: `/run?${query}` }, run)),
+    name: element("td", { class: "any", "data-label": "Run" }, element("a", { href: `/run?${query}` }, shown)),
     scenario: element("span", { class: "soft" }),
     state: cell("State"),
     started: cell("Started", { class: "w" }),
@@ -70,7 +73,7 @@ function newRow(run) {
 }
 
 function fill(row, run) {
-  setText(row.scenario, run.scenario && !run.run.endsWith(run.scenario) ? ` ${run.scenario}` : "");
+  setText(row.scenario, run.scenario && !run.shown.endsWith(run.scenario) ? ` ${run.scenario}` : "");
   setText(row.state, STATES[run.state] + (run.culprit ? `: ${run.culprit}` : ""));
   row.state.className = run.state === "failed" ? "fail any" : "any";
   setText(row.started, date(run.started));

@@ -1,6 +1,6 @@
 // The page of one run: one WebSocket, whose messages are differences to what the page has.
 
-import { enter } from "./access.js";
+import { enter, forget, request, sentence, token } from "./access.js";
 import { Controls } from "./controls.js";
 import { byId, setText } from "./dom.js";
 import { Events } from "./events.js";
@@ -10,6 +10,8 @@ import { Logs } from "./logs.js";
 import { Strips } from "./strips.js";
 
 const RETRY_MS = 2000;
+/** Code of a socket that is closed for want of access. */
+const NO_ACCESS = 4401;
 
 const run = new URLSearchParams(location.search).get("run") ?? "";
 document.title = `${run} – Timeloom`;
@@ -32,6 +34,7 @@ function connect() {
   const address = new URL(`/api/watch?${new URLSearchParams({ run })}`, location.href);
   address.protocol = "ws:";
   socket = new WebSocket(address);
+  socket.addEventListener("open", () => socket.send(JSON.stringify({ token: token() })));
   let isFirst = true;
   socket.addEventListener("message", ({ data }) => {
     if (isFirst) {
@@ -39,26 +42,32 @@ function connect() {
       isFirst = false;
       strips.clear();
       events.clear();
+      hosts.clear();
       logs.subscribe();
     }
     update(JSON.parse(data));
   });
-  socket.addEventListener("close", async () => {
-    await explain();
+  socket.addEventListener("close", async ({ code, reason }) => {
+    controls.disconnected();
+    if (code === NO_ACCESS || !(await explain(reason))) {
+      forget();
+      return location.reload();
+    }
     setTimeout(connect, RETRY_MS);
   });
 }
 
-/** Says why there is no connection: a script learns no reason from the socket itself. */
-async function explain() {
-  controls.disconnected();
+/** Says why there is no connection; false if the token is of an earlier server. */
+async function explain(reason) {
   try {
-    const answer = await fetch("/api/rights");
-    if (answer.status === 401) return location.reload();
-    setText(byId("about"), `The server has no run “${run}”, or cannot read it, or has too many pages. This page tries again.`);
+    const answer = await request("/api/rights");
+    if (answer.status === 401) return false;
+    const why = answer.ok ? reason || "The connection was closed." : await sentence(answer);
+    setText(byId("about"), `No connection: ${why} This page tries again.`);
   } catch {
     setText(byId("about"), "The server does not answer; this page tries again. Is `timeloom serve` still running?");
   }
+  return true;
 }
 
 function update(message) {
@@ -83,7 +92,7 @@ function update(message) {
   if (message.signals) strips.add(message.signals);
   events.setNow(strips.end());
   if (message.hosts) hosts.setHosts(message.hosts);
-  if (message.programs) hosts.setPrograms(message.programs);
+  if (message.programs) hosts.addPrograms(message.programs);
   if (message.logs) logs.setNames(message.logs);
   if (message.tails) logs.setTails(message.tails);
 }

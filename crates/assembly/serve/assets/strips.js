@@ -14,6 +14,8 @@ const TABLE_POINTS = 20;
 /** Kinds of events that are marked: not starts, readings and writes, which are many. */
 const MARKED = new Set(["control", "end", "trouble", "warning", "spoofed", "violation", "status", "paused", "resumed", "dilated", "leave", "join"]);
 const MOST_MARKS = 300;
+/** Number of events that are remembered, to tell those that are alike. */
+const MOST_TOLD = 1000;
 /** Events that are alike and closer than this are one that continues. */
 const CONTINUES_S = 5;
 /** Strips out of sight are drawn each time that this many drawings have passed: to be printed. */
@@ -26,9 +28,6 @@ export class Strips {
   constructor(place) {
     this.place = place;
     this.attacks = [];
-    this.now = 0;
-    /** Instant of the last sample: a run that was killed tells no other end. */
-    this.latest = 0;
     this.isDue = false;
     this.drawings = 0;
     this.clear();
@@ -48,7 +47,10 @@ export class Strips {
     /** @type {Map<number, Strip>} */
     this.strips = new Map();
     this.marks = [];
-    /** Times of the last events, by what they are about. */
+    this.now = 0;
+    /** Instant of the last sample: a run that was killed tells no other end. */
+    this.latest = 0;
+    /** Times of the last events, by what they are about; the one that was told last is last. */
     this.told = new Map();
     this.visible?.disconnect();
     this.place.replaceChildren();
@@ -107,7 +109,9 @@ export class Strips {
   begins({ t_s, host, source, kind, text }) {
     const key = `${host} ${source} ${kind} ${kind === "control" ? `${text} ${t_s}` : ""}`;
     const last = this.told.get(key);
+    this.told.delete(key);
     this.told.set(key, t_s);
+    if (this.told.size > MOST_TOLD) this.told.delete(this.told.keys().next().value);
     return last === undefined || t_s - last > CONTINUES_S;
   }
 

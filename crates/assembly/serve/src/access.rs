@@ -1,16 +1,26 @@
-//! Access to the server: a token in the printed address becomes a cookie, and only pages of this
-//! server may use the cookie.
+//! Access to the server: a token, which the printed address contains. A page keeps it in its
+//! `sessionStorage`, and sends it as a header of each request and as the first message of its
+//! socket.
+//!
+//! There is no cookie. A browser sends a cookie to each port of a host, and other users of this
+//! machine can listen on one. The storage of a page belongs to its origin, which includes the port.
 //!
 //! Three attackers: another user of this machine, who can connect but knows no token; a page of
-//! another site in the same browser, whose requests carry another origin (and no cookie, which is
-//! SameSite=Strict); and a name of another site that resolves to this machine (DNS rebinding), whose
-//! requests carry that name as their host.
+//! another origin in the same browser, whose requests name that origin and have no token; and a
+//! name of another site that resolves to this machine (DNS rebinding), whose requests carry that
+//! name as their host.
+//!
+//! A report is opened by a plain navigation, which sends no header. Its address has a ticket, which
+//! is good for one report, once, and for some seconds.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
-use axum::http::header::{COOKIE, HOST, ORIGIN};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -30,91 +40,78 @@ pub(crate) enum Rights {
 
 /// Secrets of a server.
 pub(crate) struct Access {
-    /// Port, which is part of the cookie's name: cookies are shared by all ports of a host.
-    port: u16,
-    read: Secrets,
+    read: String,
     /// None if no page may act.
-    act: Option<Secrets>,
+    act: Option<String>,
+    /// Tickets that were not used, the oldest first.
+    tickets: Mutex<VecDeque<Ticket>>,
 }
 
-/// Secrets that give the same rights. The cookie differs from the token, so that a token that was
-/// seen in an address says nothing about a cookie.
-struct Secrets {
-    token: String,
-    cookie: String,
+/// Right to open the report of a run once.
+struct Ticket {
+    secret: String,
+    run: String,
+    until: Instant,
 }
 
 impl Access {
-    pub(crate) fn new(port: u16, read_only: bool) -> io::Result<Self> {
+    pub(crate) fn new(read_only: bool) -> io::Result<Self> {
         Ok(Self {
-            port,
-            read: Secrets::new()?,
+            read: random()?,
             act: match read_only {
                 true => None,
-                false => Some(Secrets::new()?),
+                false => Some(random()?),
             },
+            tickets: Mutex::default(),
         })
     }
 
     pub(crate) fn acting_token(&self) -> Option<&str> {
-        self.act.as_ref().map(|secrets| secrets.token.as_str())
+        self.act.as_deref()
     }
 
     pub(crate) fn reading_token(&self) -> &str {
-        &self.read.token
+        &self.read
     }
 
-    /// Returns the header that sets the cookie for a token; `None` for a wrong token.
-    pub(crate) fn exchange(&self, token: &str) -> Option<String> {
-        let cookie = self.pick(|secrets| same(&secrets.token, token))?.0;
-        let name = self.cookie_name();
-        Some(format!(
-            "{name}={cookie}; Path=/; HttpOnly; SameSite=Strict"
-        ))
+    /// Returns the rights that a token gives; `None` for a wrong one.
+    pub(crate) fn rights(&self, token: &str) -> Option<Rights> {
+        let acts = self.act.as_ref().is_some_and(|act| same(act, token));
+        let reads = same(&self.read, token);
+        acts.then_some(Rights::Act)
+            .or(reads.then_some(Rights::Read))
     }
 
-    /// Returns the rights of a request by its cookie.
-    fn rights(&self, headers: &HeaderMap) -> Option<Rights> {
-        let name = self.cookie_name();
-        let lines = headers.get_all(COOKIE).iter();
-        let lines = lines.filter_map(|line| line.to_str().ok());
-        let mut pairs = lines.flat_map(|line| line.split(';'));
-        pairs.find_map(|pair| {
-            let value = pair.trim().strip_prefix(&name)?.strip_prefix('=')?;
-            Some(self.pick(|secrets| same(&secrets.cookie, value))?.1)
-        })
+    /// Returns a ticket for the report of a run.
+    pub(crate) fn ticket(&self, run: &str) -> io::Result<String> {
+        let secret = random()?;
+        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        if tickets.len() >= MOST_TICKETS {
+            tickets.pop_front();
+        }
+        tickets.push_back(Ticket {
+            secret: secret.clone(),
+            run: run.to_owned(),
+            until: Instant::now() + TICKET_LIFE,
+        });
+        Ok(secret)
     }
 
-    /// Returns the cookie and the rights of the secrets for which `is_it` returns true.
-    fn pick(&self, is_it: impl Fn(&Secrets) -> bool) -> Option<(&str, Rights)> {
-        let act = self.act.as_ref().map(|secrets| (secrets, Rights::Act));
-        let both = act.into_iter().chain([(&self.read, Rights::Read)]);
-        let mut found = both.filter(|(secrets, _)| is_it(secrets));
-        found
-            .next()
-            .map(|(secrets, rights)| (secrets.cookie.as_str(), rights))
-    }
-
-    fn cookie_name(&self) -> String {
-        format!("timeloom-{}", self.port)
-    }
-}
-
-impl Secrets {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            token: random()?,
-            cookie: random()?,
-        })
+    /// Uses up a ticket; returns true if it is one for the report of this run, and `now` is in its
+    /// time.
+    pub(crate) fn redeem(&self, ticket: &str, run: &str, now: Instant) -> bool {
+        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        tickets.retain(|it| now < it.until);
+        let is_it = |it: &Ticket| same(&it.secret, ticket) && it.run == run;
+        let found = tickets.iter().position(is_it);
+        found.and_then(|place| tickets.remove(place)).is_some()
     }
 }
 
 /// No secret is printed.
 impl std::fmt::Debug for Access {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Access")
-            .field("port", &self.port)
-            .finish_non_exhaustive()
+        f.debug_struct("Access").finish_non_exhaustive()
     }
 }
 
@@ -132,6 +129,11 @@ fn random() -> io::Result<String> {
 fn same(secret: &str, given: &str) -> bool {
     secret.as_bytes().ct_eq(given.as_bytes()).into()
 }
+
+/// Maximum number of tickets that are kept.
+const MOST_TICKETS: usize = 64;
+/// Time in which a ticket is good: a page uses it at once.
+const TICKET_LIFE: Duration = Duration::from_secs(20);
 
 /// Refuses requests by a foreign name of this machine, and requests of pages of other origins.
 pub(crate) async fn check_origin(request: Request, next: Next) -> Response {
@@ -157,22 +159,39 @@ pub(crate) async fn check_origin(request: Request, next: Next) -> Response {
     }
 }
 
-/// Refuses requests without a cookie, and passes the rights of the others on.
-pub(crate) async fn check_cookie(
+/// Refuses requests without a token, and passes the rights of the others on.
+pub(crate) async fn check_token(
     State(state): State<web::State>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    match state.access.rights(request.headers()) {
+    let token = bearer(request.headers());
+    match token.and_then(|token| state.access.rights(token)) {
         Some(rights) => {
             request.extensions_mut().insert(rights);
             next.run(request).await
         }
         None => refuse(
             StatusCode::UNAUTHORIZED,
-            "open the address that `timeloom serve` printed; it contains the token",
+            match token {
+                Some(_) => NOT_THIS_TOKEN,
+                None => "open the address that `timeloom serve` printed; it contains the token",
+            },
         ),
     }
+}
+
+/// Sentence about a token that gives no rights.
+pub(crate) const NOT_THIS_TOKEN: &str = "this token is of another server, or of an earlier one; \
+                                         open the address that `timeloom serve` printed last";
+
+/// Returns the token of a request (RFC 6750, 2.1).
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    headers
+        .get(AUTHORIZATION)?
+        .to_str()
+        .ok()?
+        .strip_prefix("Bearer ")
 }
 
 /// Returns the host of a request, with its port, if it is this machine's loopback interface.
@@ -215,27 +234,39 @@ mod tests {
 
     #[test]
     fn a_token_gives_its_own_rights_and_no_other_text_does() {
-        let access = Access::new(8787, false).expect("random numbers");
+        let access = Access::new(false).expect("random numbers");
         let acting = access.acting_token().expect("pages may act").to_owned();
         let reading = access.reading_token().to_owned();
         assert_ne!(acting, reading);
-        for (token, rights) in [(&acting, Rights::Act), (&reading, Rights::Read)] {
-            let set = access.exchange(token).expect("it is right");
-            assert!(
-                set.ends_with("; Path=/; HttpOnly; SameSite=Strict"),
-                "{set}"
-            );
-            let pair = set.split(';').next().expect("a pair");
-            assert_eq!(access.rights(&headers(&[("cookie", pair)])), Some(rights));
-            assert!(!pair.contains(token.as_str()), "the token is no cookie");
-            let as_cookie = format!("timeloom-8787={token}");
-            assert_eq!(access.rights(&headers(&[("cookie", &as_cookie)])), None);
+        assert_eq!(access.rights(&acting), Some(Rights::Act));
+        assert_eq!(access.rights(&reading), Some(Rights::Read));
+        let ticket = access.ticket("tank").expect("random numbers");
+        for wrong in ["", "0", &acting[..63], &format!("{acting}0"), &ticket] {
+            assert_eq!(access.rights(wrong), None);
         }
-        for wrong in ["", "0", &acting[..63], &format!("{acting}0")] {
-            assert_eq!(access.exchange(wrong), None);
-        }
-        let only = Access::new(1, true).expect("random numbers");
+        let only = Access::new(true).expect("random numbers");
         assert!(only.acting_token().is_none());
+        assert_eq!(only.rights(""), None);
+    }
+
+    #[test]
+    fn a_ticket_is_good_for_one_report_once_and_for_some_seconds() {
+        let access = Access::new(false).expect("random numbers");
+        let now = Instant::now();
+        let ticket = access.ticket("tank").expect("random numbers");
+        for (wrong, run) in [("", "tank"), (&ticket[..63], "tank"), (&ticket, "grid")] {
+            assert!(!access.redeem(wrong, run, now));
+        }
+        assert!(!access.redeem(access.reading_token(), "tank", now));
+        assert!(access.redeem(&ticket, "tank", now));
+        assert!(!access.redeem(&ticket, "tank", now), "it was used");
+        let late = access.ticket("tank").expect("random numbers");
+        assert!(!access.redeem(&late, "tank", now + TICKET_LIFE * 2));
+        let first = access.ticket("tank").expect("random numbers");
+        for _ in 0..MOST_TICKETS {
+            access.ticket("tank").expect("random numbers");
+        }
+        assert!(!access.redeem(&first, "tank", now), "the oldest made room");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use timeloom_results::ResultsError;
 
-/// Reason why a server did not start, or ended.
+/// Reason why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Other machines could reach the address.

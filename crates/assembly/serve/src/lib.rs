@@ -1,6 +1,7 @@
 //! The live view: a web page that shows runs, those that go on and those that have ended.
 //!
-//! - `access`: tokens, cookies, and the origins that may ask;
+//! - `access`: tokens, and the origins that may ask;
+//! - `connections`: the number of connections, and their limits of time;
 //! - `web`: the pages, the list of runs, the actions, and the socket of each page;
 //! - `live`: the state of a run, read from its directory and its control socket, and the
 //!   differences that each page gets.
@@ -14,10 +15,12 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod connections;
 mod error;
 mod live;
 mod web;
 
+use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,7 +71,7 @@ impl Server {
             address: options.listen,
             source,
         })?;
-        let access = Access::new(address.port(), options.read_only).map_err(ServeError::Random)?;
+        let access = Access::new(options.read_only).map_err(ServeError::Random)?;
         Ok(Self {
             listener,
             address,
@@ -97,14 +100,8 @@ impl Server {
     }
 
     /// Answers until the process ends.
-    ///
-    /// # Errors
-    /// Fails if no connection can be accepted any more.
-    pub async fn run(self) -> Result<(), ServeError> {
-        let address = self.address;
-        axum::serve(self.listener, web::router(self.state))
-            .await
-            .map_err(|source| ServeError::Listen { address, source })
+    pub async fn run(self) -> Infallible {
+        connections::serve(self.listener, web::router(self.state)).await
     }
 
     fn origin(&self) -> String {
@@ -119,8 +116,8 @@ impl Server {
 /// the server listens.
 ///
 /// # Errors
-/// Fails like [`Server::bind`] and [`Server::run`].
-pub fn serve(options: &Options, announce: impl FnOnce(&Server)) -> Result<(), ServeError> {
+/// Fails like [`Server::bind`].
+pub fn serve(options: &Options, announce: impl FnOnce(&Server)) -> Result<Infallible, ServeError> {
     // Threads that are started later inherit it. Where it is refused, the server has the priority
     // of its caller.
     let _ = rustix::process::setpriority_process(None, PRIORITY);
@@ -132,7 +129,7 @@ pub fn serve(options: &Options, announce: impl FnOnce(&Server)) -> Result<(), Se
     runtime.block_on(async {
         let server = Server::bind(options).await?;
         announce(&server);
-        server.run().await
+        Ok(server.run().await)
     })
 }
 

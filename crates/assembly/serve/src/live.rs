@@ -5,7 +5,7 @@
 //! - `series`: the samples of one signal, decimated;
 //! - `view`: the state as pages get it;
 //! - `update`: the difference between the state and what a page has;
-//! - `session`: the session of a run that goes on.
+//! - `session`: the sessions of runs that go on.
 
 mod series;
 mod session;
@@ -14,7 +14,6 @@ mod update;
 mod view;
 mod watchers;
 
-pub(crate) use session::find as find_session;
-pub(crate) use update::Cursor;
-pub(crate) use view::{Listed, State, bounded};
+pub(crate) use update::{Cursor, Update};
+pub(crate) use view::{Listed, seconds};
 pub(crate) use watchers::{Watched, Watchers};

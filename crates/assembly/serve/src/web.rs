@@ -1,28 +1,29 @@
 //! Requests of pages.
 //!
-//! - `assets`: the pages themselves, embedded, without data and without a cookie;
-//! - `runs`: the list of runs, and their reports;
+//! - `assets`: the pages themselves, embedded, without data; open to all;
+//! - `runs`: the list of runs; `reports`: their reports;
 //! - `actions`: pause, resume, step, run until, dilate;
 //! - `socket`: the WebSocket of a page, which gets the state of one run.
 
 mod actions;
 mod assets;
+mod reports;
 mod runs;
 mod socket;
 
 use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
-use axum::http::header::{HeaderName, SET_COOKIE};
+use axum::http::header::HeaderName;
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router, middleware};
 use serde::Deserialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 use tower_http::set_header::SetResponseHeaderLayer;
 
-use crate::access::{Access, Rights, check_cookie, check_origin, refuse};
+use crate::access::{Access, Rights, check_origin, check_token, refuse};
 use crate::live::Watchers;
 
 /// State that all requests share.
@@ -32,15 +33,20 @@ pub(crate) struct State {
     pub(crate) watchers: Arc<Watchers>,
 }
 
-/// Limits of what pages do at the same time.
+/// Limits of what pages do at the same time. A permit is held by the thread that works, since a
+/// page that goes away ends its request at once, and the thread does not.
 #[derive(Debug)]
 pub(crate) struct Limits {
     /// Pages that show a run.
     pub(crate) sockets: Arc<Semaphore>,
     /// Steps and runs until an instant, which may last.
-    pub(crate) long_actions: Semaphore,
-    /// Other actions, and lists of runs.
-    pub(crate) short_actions: Semaphore,
+    pub(crate) long_actions: Arc<Semaphore>,
+    /// Other actions.
+    pub(crate) short_actions: Arc<Semaphore>,
+    /// Reports that are in memory: until the client has all of it.
+    pub(crate) reports: Arc<Semaphore>,
+    /// The last list of runs. One is made at a time.
+    pub(crate) list: Arc<Mutex<Option<runs::List>>>,
 }
 
 /// Run that a request is about.
@@ -54,22 +60,27 @@ pub(crate) struct Which {
 pub(crate) fn router(state: State) -> Router {
     let limits = Arc::new(Limits {
         sockets: Arc::new(Semaphore::new(64)),
-        long_actions: Semaphore::new(8),
-        short_actions: Semaphore::new(8),
+        long_actions: Arc::new(Semaphore::new(8)),
+        short_actions: Arc::new(Semaphore::new(8)),
+        reports: Arc::new(Semaphore::new(2)),
+        list: Arc::default(),
     });
     let data = Router::new()
         .route("/api/rights", get(rights))
         .route("/api/runs", get(runs::list))
-        .route("/api/watch", get(socket::open))
         .route("/api/act", post(actions::act))
-        .route("/report", get(runs::report))
-        .route_layer(middleware::from_fn_with_state(state.clone(), check_cookie));
+        .route("/api/ticket", post(reports::ticket))
+        .route_layer(middleware::from_fn_with_state(state.clone(), check_token));
+    // These check a ticket, and the first message of the socket.
+    let own = Router::new()
+        .route("/api/watch", get(socket::open))
+        .route("/report", get(reports::report));
     let mut router = Router::new()
         .route("/", get(assets::library))
         .route("/run", get(assets::run))
         .route("/assets/{name}", get(assets::file))
-        .route("/api/enter", post(enter))
         .merge(data)
+        .merge(own)
         .fallback(missing)
         .with_state(state)
         .layer(Extension(limits))
@@ -81,27 +92,6 @@ pub(crate) fn router(state: State) -> Router {
         router = router.layer(SetResponseHeaderLayer::if_not_present(name, value));
     }
     router
-}
-
-#[derive(Deserialize)]
-struct Token {
-    token: String,
-}
-
-/// Exchanges the token of an address for a cookie.
-async fn enter(
-    axum::extract::State(state): axum::extract::State<State>,
-    Json(Token { token }): Json<Token>,
-) -> Response {
-    let cookie = state.access.exchange(&token);
-    match cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
-        Some(cookie) => (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response(),
-        None => refuse(
-            StatusCode::FORBIDDEN,
-            "this token is of another server, or of an earlier one; open the address that \
-             `timeloom serve` printed last",
-        ),
-    }
 }
 
 /// Tells a page its rights.
@@ -116,7 +106,7 @@ async fn missing() -> Response {
     )
 }
 
-/// Maximum length of a request's body, in bytes: a token, or an action.
+/// Maximum length of a request's body, in bytes: an action.
 const MOST_BODY_BYTES: usize = 4096;
 
 /// Headers of every answer that does not set its own. Scripts, styles and connections are those of

@@ -58,7 +58,6 @@ pub use words::{When, WordError, parse_factor, parse_instant, parse_span};
 ///
 /// Fails if a running session has the same name, or if other users can access the directory of
 /// sockets.
-/// users.
 pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestError> {
     let session = controlled.session();
     let directory = runtime_directory();
@@ -106,10 +105,8 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
         .upgrade()
         .and_then(|held| held.stepped().map(|stepped| Arc::clone(stepped.grants())));
     let grants = |request: &Request| {
-        matches!(
-            request.inner(),
-            Request::Attach | Request::Step { .. } | Request::RunUntil { .. }
-        )
+        let is_grant = |it: &Request| matches!(it, Request::Step { .. } | Request::RunUntil { .. });
+        *request == Request::Attach || is_grant(request.inner())
     };
     while let Some(request) = lines.next_request() {
         // After its first request, a client may wait for any time before it sends the next.

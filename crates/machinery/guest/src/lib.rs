@@ -60,7 +60,7 @@ pub use enter::spec::{CommandSpec, Output, Variables};
 pub use error::GuestError;
 pub use freeze::FreezeKind;
 pub use leftovers::{Leftovers, clean};
-pub use names::{list_sessions, runtime_directory};
+pub use names::{SessionSocket, list_sessions, runtime_directory, session_sockets};
 pub use session::{Process, Session, SessionOptions, Status};
 pub use supervise::real_time::{PACED_ALIKE, PACED_OTHERWISE};
 pub use supervise::report::UnhandledCall;

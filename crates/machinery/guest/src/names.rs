@@ -185,27 +185,53 @@ fn is_trusted(stream: &UnixStream) -> bool {
     local::peer(stream).is_ok_and(|peer| peer.uid == user || peer.uid == 0)
 }
 
-/// Returns the names of the existing sessions, including those that do not answer.
+/// Socket in the directory of control sockets. A session listens on it, or left it behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionSocket {
+    /// Name of the session.
+    pub name: String,
+    /// Identity of the file: its inode, and the time of its creation. A later session of the same
+    /// name has another one.
+    pub identity: (u64, i64, i64),
+}
+
+/// Returns the control sockets, sorted by name, without a connection to any: each connection starts
+/// a thread in a session's supervisor.
 ///
 /// # Errors
-/// Fails if other users could have created sockets in the directory. A missing directory means that
-/// there are no sessions.
-pub fn list_sessions() -> Result<Vec<String>, own::NotOwn> {
+/// Fails like [`list_sessions`].
+pub fn session_sockets() -> Result<Vec<SessionSocket>, own::NotOwn> {
     let directory = runtime_directory();
     match own::check(&directory) {
         Err(error) if !error.is_absent() => return Err(error),
         _ => {}
     }
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries
-        .filter(|entry| !matches!(find(&entry.path()), Found::Nobody))
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            Some(name.to_str()?.strip_suffix(".sock")?.to_owned())
-        })
-        .collect();
-    names.sort();
-    Ok(names)
+    let socket = |entry: fs::DirEntry| {
+        let name = entry.file_name();
+        let name = name.to_str()?.strip_suffix(".sock")?.to_owned();
+        let meta = entry.metadata().ok()?;
+        let identity = (meta.ino(), meta.mtime(), meta.mtime_nsec());
+        Some(SessionSocket { name, identity })
+    };
+    let mut sockets: Vec<SessionSocket> = entries.filter_map(socket).collect();
+    sockets.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(sockets)
+}
+
+/// Returns the names of the existing sessions, including those that do not answer.
+///
+/// # Errors
+/// Fails if other users could have created sockets in the directory. A missing directory means that
+/// there are no sessions.
+pub fn list_sessions() -> Result<Vec<String>, own::NotOwn> {
+    let names = session_sockets()?.into_iter().map(|socket| socket.name);
+    Ok(names.filter(|name| is_served(name)).collect())
+}
+
+/// Returns true if a session listens on the socket of this name, whether or not it answers.
+pub(crate) fn is_served(session: &str) -> bool {
+    !matches!(find(&socket_path(session)), Found::Nobody)
 }
 
 /// Timeout that the kernel accepts as a limit. (Zero would mean no limit.)

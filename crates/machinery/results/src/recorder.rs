@@ -16,10 +16,11 @@ use crate::tree::Tree;
 use crate::{ClockRow, EventRow, LabelRow, ResultsError, SignalRow};
 
 /// Writer of a run's tables. Any number of threads may share it by reference. Each table has its
-/// own lock, which is held while one line is formatted.
+/// own lock, which is held while one line is formatted, or while lines are passed to the kernel.
 ///
-/// Signals and clock changes reach the kernel with the first row after two seconds of wall time.
-/// Events and labels reach it immediately.
+/// Signals and clock changes reach the kernel with the first row after two seconds of wall time, or
+/// earlier by [`Recorder::flush`], which a reader of the run may cause. Events and labels reach it
+/// immediately.
 #[derive(Debug)]
 pub struct Recorder {
     tree: Tree,

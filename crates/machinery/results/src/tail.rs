@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _};
 use std::marker::PhantomData;
+use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -76,27 +77,28 @@ impl RunDirectory {
     }
 
     /// Calls `each` for the first rows of a table, at most `most` of them, like
-    /// [`Self::for_each`]. Returns false if there are more.
+    /// [`Self::for_each`], until it breaks. Returns false if there are more.
     ///
     /// # Errors
     /// Fails under the same conditions.
     pub fn for_first<R: Row>(
         &self,
         most: u64,
-        mut each: impl FnMut(R),
+        mut each: impl FnMut(R) -> ControlFlow<()>,
     ) -> Result<bool, ResultsError> {
         let mut count = 0;
+        let mut is_cut = false;
         let read = self.for_each(|row: R| {
             count += 1;
-            if count > most {
+            is_cut = count > most || each(row).is_break();
+            match is_cut {
                 // Ends the reading; replaced below.
-                return Err(ResultsError::Finished(self.tree.path().to_owned()));
+                true => Err(ResultsError::Finished(self.tree.path().to_owned())),
+                false => Ok(()),
             }
-            each(row);
-            Ok(())
         });
         match read {
-            Err(ResultsError::Finished(_)) if count > most => Ok(false),
+            Err(ResultsError::Finished(_)) if is_cut => Ok(false),
             other => other.map(|()| true),
         }
     }
@@ -167,10 +169,20 @@ mod tests {
         assert!(!path.join("journal").exists());
         assert_eq!(look(&mut tail, 9), (vec![4], false));
         let mut first = Vec::new();
-        let all = run.for_first(2, |row: EventRow| first.push(row.t_virtual.as_ns()));
+        let all = run.for_first(2, |row: EventRow| {
+            first.push(row.t_virtual.as_ns());
+            ControlFlow::Continue(())
+        });
         assert!(!all.expect("it can be read"));
         assert_eq!(first, [0, 1]);
-        assert!(run.for_first(5, |_: EventRow| ()).expect("it can be read"));
+        let all = run.for_first(5, |_: EventRow| ControlFlow::Continue(()));
+        assert!(all.expect("it can be read"));
+        let mut count = 0;
+        let broken = run.for_first(5, |_: EventRow| {
+            count += 1;
+            ControlFlow::Break(())
+        });
+        assert!(!broken.expect("it can be read") && count == 1);
         assert!(run.is_at(&path) && !run.is_at(place.path()));
     }
 }

@@ -49,8 +49,7 @@ impl Serve {
             ),
             false => say_addresses(server),
         };
-        timeloom_serve::serve(&options, announce).map_err(failure)?;
-        Ok(ExitCode::SUCCESS)
+        match timeloom_serve::serve(&options, announce).map_err(failure)? {}
     }
 }
 

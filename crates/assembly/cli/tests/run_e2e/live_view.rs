@@ -13,7 +13,7 @@ use crate::support::{Lab, Scenario};
 struct Serving {
     child: Child,
     address: String,
-    cookie: String,
+    token: String,
 }
 
 impl Serving {
@@ -32,30 +32,21 @@ impl Serving {
         let said: Value = serde_json::from_str(&line).expect("JSON");
         let url = said["url"].as_str().expect("an address");
         let (origin, token) = url.split_once("/#token=").expect("a token");
-        let mut serving = Self {
+        Self {
             child,
             address: origin.strip_prefix("http://").expect("http").to_owned(),
-            cookie: String::new(),
-        };
-        let body = serde_json::json!({ "token": token }).to_string();
-        let (code, answer) = serving.ask("POST /api/enter", &body);
-        assert_eq!(code, 204, "{answer}");
-        let set = answer
-            .lines()
-            .find_map(|line| line.strip_prefix("set-cookie: "));
-        let pair = set.and_then(|set| set.split(';').next()).expect("a cookie");
-        serving.cookie = format!("cookie: {pair}\r\n");
-        serving
+            token: token.to_owned(),
+        }
     }
 
     /// Returns the code of an answer, and the answer.
     fn ask(&self, first: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        let (address, cookie, length) = (&self.address, &self.cookie, body.len());
+        let (address, token, length) = (&self.address, &self.token, body.len());
         let request = format!(
-            "{first} HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n{cookie}\
-             connection: close\r\ncontent-type: application/json\r\n\
-             content-length: {length}\r\n\r\n{body}"
+            "{first} HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n\
+             authorization: Bearer {token}\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).expect("it is taken");
         let mut answer = String::new();
@@ -152,7 +143,11 @@ fn actions_of_a_page_reach_the_run_and_are_recorded_as_events() {
     ];
     let expected = expected.map(|effect| format!("by the live view: {effect}"));
     assert_eq!(by_page, expected, "the refused step is none");
-    assert_eq!(serving.listed()["state"], "interrupted");
+    // A list is passed on for a second.
+    let begun = std::time::Instant::now();
+    while serving.listed()["state"] != "interrupted" {
+        assert!(begun.elapsed().as_secs() < 60, "{}", serving.listed());
+    }
     let gone = serving.act(r#"{"op":"pause"}"#).expect_err("it has ended");
     assert!(gone.contains("is not in progress"), "{gone}");
 }
@@ -180,4 +175,21 @@ fn a_step_of_a_page_is_a_grant_of_a_stepped_run() {
     let texts = events.iter().filter(|event| &*event.kind == "control");
     let texts: Vec<&str> = texts.map(|event| &*event.text).collect();
     assert_eq!(texts, ["by the live view: stepped 10 ms"; 2]);
+}
+
+/// The end of the run comes before that of the step: the event says how far it went.
+#[test]
+fn a_step_beyond_the_end_is_an_event_with_its_length() {
+    let lab = Lab::new(&Scenario::lasting("300 ms").plant("{}"));
+    let mut run = lab.start(&["time.mode=stepped"]);
+    run.wait_for("it does not answer", |run| run.control("query").is_ok());
+    let serving = Serving::below(lab.path());
+    let answer = serving.act(r#"{"op":"step","span":"10 s"}"#);
+    assert_eq!(answer.expect("it is granted")["virtual_s"], 0.3);
+    let run = run.wait().succeeded();
+    let events = run.directory().events().expect("they can be read");
+    let texts = events.iter().filter(|event| &*event.kind == "control");
+    let texts: Vec<&str> = texts.map(|event| &*event.text).collect();
+    let expected = "by the live view: stepped 10 s, cut short by the end of the session at 300 ms";
+    assert_eq!(texts, [expected]);
 }

@@ -68,6 +68,13 @@ impl Place {
     }
 }
 
+impl Addition {
+    /// Returns the number of points.
+    pub(crate) fn len(&self) -> usize {
+        self.t.len()
+    }
+}
+
 impl Series {
     pub(crate) fn new(name: String, unit: String) -> Self {
         Self {

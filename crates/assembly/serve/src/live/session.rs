@@ -1,16 +1,166 @@
-//! The session of a run that goes on, found by the directory that it names.
+//! The sessions of runs that go on, found by the directories that they name.
+//!
+//! Each connection to a session starts a thread in its supervisor, which disturbs a run whose time
+//! skips while all its threads wait. A session is therefore asked once, and known by its socket
+//! from then on: its directory does not change. A session that does not answer is asked again after
+//! a while, and delays no other.
 
-use timeloom_guest::{StatusText, Watching, list_sessions};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use timeloom_guest::{SessionSocket, StatusText, Watching, session_sockets};
 use timeloom_results::RunDirectory;
 
-/// Returns the session that writes this run, with its status; `None` if the run does not go on.
-/// Sessions of other users are not found, and those of another version of Timeloom do not answer.
-pub(crate) fn find(run: &RunDirectory) -> Option<(Watching, StatusText)> {
-    let names = list_sessions().unwrap_or_default();
-    names.iter().find_map(|name| {
-        let mut watching = Watching::open(name).ok()?;
-        let status = watching.status().ok()?;
-        let directory = status.directory.as_deref()?;
-        run.is_at(directory).then_some((watching, status))
-    })
+/// Sessions of this user that were met.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    met: Mutex<HashMap<String, Met>>,
 }
+
+/// Session that was asked for its directory.
+#[derive(Debug)]
+struct Met {
+    socket: SessionSocket,
+    asked: Instant,
+    answer: Answer,
+}
+
+#[derive(Debug, PartialEq)]
+enum Answer {
+    /// It writes its results there; `None` if it is not a run.
+    Directory(Option<PathBuf>),
+    /// It did not answer in time.
+    Silent,
+    /// No session listens, or it is of another version.
+    Nothing,
+}
+
+impl Sessions {
+    /// Returns the name of the session that writes this run; `None` if the run does not go on, or
+    /// its session is stuck. Sessions of other users are not found.
+    pub(crate) fn of(&self, run: &RunDirectory) -> Option<String> {
+        let sockets = session_sockets().unwrap_or_default();
+        let mut met = self.met();
+        let is_same = |name: &String, it: &Met| {
+            sockets
+                .iter()
+                .any(|socket| *name == socket.name && it.socket == *socket)
+        };
+        met.retain(|name, it| is_same(name, it));
+        if let Some(name) = writer_of(&met, run) {
+            return Some(name);
+        }
+        let is_due = |socket: &&SessionSocket| match met.get(&socket.name) {
+            None => true,
+            Some(it) if matches!(it.answer, Answer::Directory(_)) => false,
+            Some(it) => it.asked.elapsed() >= ASK_AGAIN,
+        };
+        let due: Vec<&SessionSocket> = sockets.iter().filter(is_due).collect();
+        meet(&mut met, &due, SHORT);
+        writer_of(&met, run)
+    }
+
+    /// Returns the session of a run like [`Self::of`], but waits for sessions that are slow to
+    /// answer: for an action, which is not to fail on a busy machine.
+    pub(crate) fn of_patiently(&self, run: &RunDirectory) -> Option<String> {
+        if let Some(name) = self.of(run) {
+            return Some(name);
+        }
+        let mut met = self.met();
+        let silent = met.values().filter(|it| it.answer == Answer::Silent);
+        let silent: Vec<SessionSocket> = silent.map(|it| it.socket.clone()).collect();
+        meet(&mut met, &silent.iter().collect::<Vec<_>>(), LONG);
+        writer_of(&met, run)
+    }
+
+    /// Connects to a session.
+    pub(crate) fn open(&self, name: &str) -> Option<Watching> {
+        let opened = Watching::open(name, LONG);
+        if opened.is_err() {
+            self.forget(name);
+        }
+        opened.ok()
+    }
+
+    /// Forgets a session that has ended, or does not answer: it will be asked again.
+    pub(crate) fn forget(&self, name: &str) {
+        self.met().remove(name);
+    }
+
+    /// Returns the status of each of these sessions; `None` for one that does not answer soon.
+    pub(crate) fn statuses(&self, names: &[&str]) -> Vec<Option<StatusText>> {
+        at_once(names, |name| {
+            Watching::open(name, SHORT).ok()?.status().ok()
+        })
+    }
+
+    fn met(&self) -> MutexGuard<'_, HashMap<String, Met>> {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks sessions for their directories.
+fn meet(met: &mut HashMap<String, Met>, sockets: &[&SessionSocket], patience: Duration) {
+    let answers = at_once(sockets, |socket| ask(&socket.name, patience));
+    for (socket, answer) in sockets.iter().zip(answers) {
+        let socket = (*socket).clone();
+        let (name, asked) = (socket.name.clone(), Instant::now());
+        met.insert(
+            name,
+            Met {
+                socket,
+                asked,
+                answer,
+            },
+        );
+    }
+}
+
+fn ask(name: &str, patience: Duration) -> Answer {
+    match Watching::open(name, patience).and_then(|mut session| session.status()) {
+        Ok(status) => Answer::Directory(status.directory),
+        Err(timeloom_guest::ControlError::Silent { .. }) => Answer::Silent,
+        Err(_) => Answer::Nothing,
+    }
+}
+
+fn writer_of(met: &HashMap<String, Met>, run: &RunDirectory) -> Option<String> {
+    let writes = |it: &Met| match &it.answer {
+        Answer::Directory(Some(directory)) => run.is_at(directory),
+        _ => false,
+    };
+    let found = met.iter().find(|(_, it)| writes(it));
+    found.map(|(name, _)| name.clone())
+}
+
+/// Calls `each` for all items, some of them at the same time, and returns the results in order.
+fn at_once<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let mut results = Vec::with_capacity(items.len());
+    for items in items.chunks(AT_ONCE) {
+        // One alone, the usual case, needs no thread.
+        if let [item] = items {
+            results.push(each(item));
+            continue;
+        }
+        thread::scope(|scope| {
+            let each = &each;
+            let begin = |item| scope.spawn(move || each(item));
+            let threads: Vec<_> = items.iter().map(begin).collect();
+            let ended = threads.into_iter().map(|thread| thread.join());
+            results.extend(ended.map(|result| result.expect("it does not panic")));
+        });
+    }
+    results
+}
+
+/// Maximum number of sessions that are asked at the same time.
+const AT_ONCE: usize = 16;
+/// Time for an answer that others wait for.
+const SHORT: Duration = Duration::from_millis(200);
+/// Time for an answer that only its run needs.
+const LONG: Duration = Duration::from_secs(5);
+/// Time after which a session without an answer is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(2);

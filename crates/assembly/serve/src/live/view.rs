@@ -3,46 +3,97 @@
 use serde::Serialize;
 use timeloom_guest::StatusText;
 use timeloom_results::{
-    Check, EventRow, LabelRow, Manifest, Outcome, ResultsError, format_rfc3339,
+    Check, EventRow, LabelRow, Manifest, Outcome, ResultsError, RunDirectory, format_rfc3339,
+    visible,
 };
 use timeloom_time::Instant;
+
+/// Properties of a run that the list of runs and its own page show.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct About {
+    /// Name below the directory, as it is shown.
+    pub(crate) shown: String,
+    /// Name of the scenario.
+    pub(crate) scenario: String,
+    pub(crate) state: State,
+    /// RFC 3339.
+    pub(crate) started: String,
+    pub(crate) culprit: Option<String>,
+    /// Reasons against trusting it, each with its remedy; `None` while it goes on.
+    pub(crate) untrusted: Option<Vec<String>>,
+    pub(crate) has_report: bool,
+}
+
+impl About {
+    fn of(
+        name: &str,
+        run: &RunDirectory,
+        manifest: &Manifest,
+        has_session: bool,
+        most_reasons: usize,
+    ) -> Self {
+        let has_ended = manifest.outcome != Outcome::Running;
+        let untrusted = || all_bounded(&manifest.untrusted, most_reasons);
+        Self {
+            shown: bounded(name),
+            scenario: bounded(&manifest.name),
+            state: State::of(manifest.outcome, has_session),
+            started: format_rfc3339(manifest.started),
+            culprit: manifest.culprit.as_deref().map(bounded),
+            untrusted: has_ended.then(untrusted),
+            has_report: run.has_report(),
+        }
+    }
+}
 
 /// Run in the list of runs.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Listed {
-    /// Name below the directory.
+    /// Name below the directory, for addresses.
     pub(crate) run: String,
-    /// Name of the scenario.
-    pub(crate) scenario: String,
-    pub(crate) state: State,
+    #[serde(flatten)]
+    pub(crate) about: About,
     pub(crate) virtual_s: f64,
-    /// RFC 3339.
-    pub(crate) started: String,
-    /// Reasons against trusting it, each with its remedy; `None` while it goes on.
-    pub(crate) untrusted: Option<Vec<String>>,
     /// Numbers of checks that passed and that failed.
     pub(crate) passed: usize,
     pub(crate) failed: usize,
-    pub(crate) culprit: Option<String>,
-    pub(crate) has_report: bool,
     /// Reason why the run cannot be read.
     pub(crate) error: Option<String>,
 }
 
 impl Listed {
+    pub(crate) fn of(
+        name: String,
+        run: &RunDirectory,
+        manifest: &Manifest,
+        has_session: bool,
+    ) -> Self {
+        Self {
+            about: About::of(&name, run, manifest, has_session, MOST_LISTED_REASONS),
+            run: name,
+            virtual_s: manifest.virtual_duration.as_s_f64(),
+            passed: 0,
+            failed: 0,
+            error: None,
+        }
+    }
+
     /// Returns the entry of a run that cannot be read.
     pub(crate) fn unreadable(run: String, error: &ResultsError) -> Self {
         Self {
+            about: About {
+                shown: bounded(&run),
+                scenario: String::new(),
+                state: State::Unreadable,
+                started: String::new(),
+                culprit: None,
+                untrusted: None,
+                has_report: false,
+            },
             run,
-            scenario: String::new(),
-            state: State::Unreadable,
             virtual_s: 0.0,
-            started: String::new(),
-            untrusted: None,
             passed: 0,
             failed: 0,
-            culprit: None,
-            has_report: false,
             error: Some(bounded(&error.to_string())),
         }
     }
@@ -82,17 +133,12 @@ impl State {
 /// Properties of a run that seldom change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct RunView {
-    pub(crate) run: String,
-    pub(crate) scenario: String,
-    pub(crate) state: State,
-    pub(crate) started: String,
+    #[serde(flatten)]
+    pub(crate) about: About,
     pub(crate) seed: u64,
     pub(crate) time_mode: String,
-    pub(crate) culprit: Option<String>,
-    pub(crate) untrusted: Option<Vec<String>>,
     pub(crate) degraded: Vec<String>,
     pub(crate) checks: Vec<CheckView>,
-    pub(crate) has_report: bool,
     /// Reasons why the page does not show all.
     pub(crate) remarks: Vec<String>,
 }
@@ -172,21 +218,19 @@ pub(crate) struct AttackView {
 }
 
 impl RunView {
-    /// Returns what the manifest says about a run.
-    pub(crate) fn of(run: &str, manifest: &Manifest, has_session: bool) -> Self {
-        let has_ended = manifest.outcome != Outcome::Running;
+    /// Returns the properties by the manifest, without the checks.
+    pub(crate) fn of(
+        name: &str,
+        run: &RunDirectory,
+        manifest: &Manifest,
+        has_session: bool,
+    ) -> Self {
         Self {
-            run: run.to_owned(),
-            scenario: bounded(&manifest.name),
-            state: State::of(manifest.outcome, has_session),
-            started: format_rfc3339(manifest.started),
+            about: About::of(name, run, manifest, has_session, MOST_ITEMS),
             seed: manifest.seed,
             time_mode: bounded(&manifest.time_mode),
-            culprit: manifest.culprit.as_deref().map(bounded),
-            untrusted: has_ended.then(|| all_bounded(&manifest.untrusted)),
-            degraded: all_bounded(&manifest.degraded_modes),
+            degraded: all_bounded(&manifest.degraded_modes, MOST_ITEMS),
             checks: Vec::new(),
-            has_report: false,
             remarks: Vec::new(),
         }
     }
@@ -274,23 +318,22 @@ pub(crate) fn seconds(ns: i64) -> f64 {
     (ns / 1000) as f64 / 1e6
 }
 
-/// Returns the beginning of a text from a run.
+/// Returns the beginning of a text from a run, with escapes for control characters and for those
+/// that reverse the writing.
 pub(crate) fn bounded(text: &str) -> String {
     match text.char_indices().nth(MOST_CHARACTERS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", visible(&text[..end])),
+        None => visible(text).into_owned(),
     }
 }
 
-fn all_bounded(texts: &[impl std::ops::Deref<Target = str>]) -> Vec<String> {
-    texts
-        .iter()
-        .take(MOST_ITEMS)
-        .map(|text| bounded(text))
-        .collect()
+fn all_bounded(texts: &[impl std::ops::Deref<Target = str>], most: usize) -> Vec<String> {
+    texts.iter().take(most).map(|text| bounded(text)).collect()
 }
 
 /// Maximum length of a text from a run, in characters.
 const MOST_CHARACTERS: usize = 1000;
 /// Maximum number of reasons, checks and holds.
 pub(crate) const MOST_ITEMS: usize = 100;
+/// Maximum number of reasons against trusting a run in the list of runs.
+const MOST_LISTED_REASONS: usize = 3;

@@ -2,6 +2,8 @@
 //! times a second, and ends when no page shows the run any more.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,16 +12,18 @@ use timeloom_guest::{Request, StatusText, Watching, connect};
 use timeloom_results::{
     EventRow, LabelRow, Library, Outcome, ResultsError, RunDirectory, SignalRow, Tail,
 };
+use timeloom_time::Utc;
 use tokio::sync::watch;
 
-use super::session;
-use super::store::Store;
+use super::session::Sessions;
+use super::store::{Change, Shown, Store, first_only};
 use super::view::{CheckView, ClockView, HostView, MOST_ITEMS, RunView, bounded, seconds};
 
 /// Runs below a directory, and those that pages show.
 #[derive(Debug)]
 pub(crate) struct Watchers {
     pub(crate) library: Library,
+    pub(crate) sessions: Arc<Sessions>,
     /// Runs that pages show, by name.
     shown: Mutex<HashMap<String, Weak<Watched>>>,
 }
@@ -29,8 +33,10 @@ pub(crate) struct Watchers {
 pub(crate) struct Watched {
     pub(crate) directory: RunDirectory,
     store: Mutex<Store>,
-    /// Number of changes; a page that was slow sees the last one only.
-    changes: watch::Sender<u64>,
+    /// Number of changes; a page that was slow sees the last one only. The sender is the thread's.
+    changes: watch::Receiver<u64>,
+    /// True if the directory has another run now.
+    is_replaced: AtomicBool,
 }
 
 /// Reason why a run cannot be shown.
@@ -48,6 +54,7 @@ impl Watchers {
     pub(crate) fn new(library: Library) -> Self {
         Self {
             library,
+            sessions: Arc::default(),
             shown: Mutex::default(),
         }
     }
@@ -59,20 +66,39 @@ impl Watchers {
     pub(crate) fn watch(&self, name: &str) -> Result<Arc<Watched>, WatchError> {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.retain(|_, watched| watched.strong_count() > 0);
-        if let Some(watched) = shown.get(name).and_then(Weak::upgrade) {
+        let known = shown.get(name).and_then(Weak::upgrade);
+        if let Some(watched) = known.filter(|it| !it.is_replaced.load(Ordering::Relaxed)) {
             return Ok(watched);
         }
         if shown.len() >= MOST_SHOWN {
             return Err(WatchError::Full);
         }
         let directory = self.library.run(name)?;
-        let run = RunView::of(name, &directory.manifest()?, false);
+        let manifest = directory.manifest()?;
+        let run = RunView::of(name, &directory, &manifest, false);
+        let (sender, changes) = watch::channel(0);
         let watched = Arc::new(Watched {
-            directory,
+            directory: directory.clone(),
             store: Mutex::new(Store::new(run)),
-            changes: watch::Sender::new(0),
+            changes,
+            is_replaced: AtomicBool::new(false),
         });
-        let reader = Reader::new(&watched, name);
+        let reader = Reader {
+            watched: Arc::downgrade(&watched),
+            changes: sender,
+            name: name.to_owned(),
+            started: manifest.started,
+            sessions: Arc::clone(&self.sessions),
+            signals: directory.tail(),
+            events: directory.tail(),
+            labels: directory.tail(),
+            run: directory,
+            session: None,
+            answers: VecDeque::new(),
+            has_tables: false,
+            is_at_end: false,
+            looked: None,
+        };
         let thread = thread::Builder::new().name("watcher".into());
         thread
             .spawn(|| reader.read_on())
@@ -90,15 +116,20 @@ impl Watched {
 
     /// Returns a receiver that learns of changes.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+        self.changes.clone()
     }
 }
 
-/// Reader of one run.
+/// Reader of one run. It keeps no reference to the state of the run while it reads: a page that is
+/// closed ends it soon, and the lock of the state is held only while some rows are added.
 struct Reader {
     watched: Weak<Watched>,
+    changes: watch::Sender<u64>,
     name: String,
+    /// Civil time at the beginning of the run, which tells it from a later one in its directory.
+    started: timeloom_time::Instant<Utc>,
     run: RunDirectory,
+    sessions: Arc<Sessions>,
     session: Option<Watching>,
     /// Times and virtual times of the last answers, for the rate.
     answers: VecDeque<(Instant, i64)>,
@@ -107,6 +138,8 @@ struct Reader {
     labels: Tail<LabelRow>,
     /// True once the tables of a finished run were read.
     has_tables: bool,
+    /// True once the run has ended and was read to its end. Its report may still come.
+    is_at_end: bool,
     looked: Option<Instant>,
 }
 
@@ -117,128 +150,172 @@ enum Round {
     More,
     /// All was read.
     Rest,
-    /// The run has ended, and nothing will change.
-    End,
+}
+
+/// Reason why a reader does not read on.
+enum Stop {
+    /// No page shows the run any more.
+    Gone,
+    /// The directory has another run now.
+    Replaced,
 }
 
 impl Reader {
-    fn new(watched: &Arc<Watched>, name: &str) -> Self {
-        let run = watched.directory.clone();
-        Self {
-            watched: Arc::downgrade(watched),
-            name: name.to_owned(),
-            signals: run.tail(),
-            events: run.tail(),
-            labels: run.tail(),
-            run,
-            session: None,
-            answers: VecDeque::new(),
-            has_tables: false,
-            looked: None,
+    fn read_on(mut self) {
+        loop {
+            let round = self.round();
+            self.changes.send_modify(|changes| *changes += 1);
+            match round {
+                Ok(Round::More) => thread::yield_now(),
+                Ok(Round::Rest) if self.is_at_end => thread::sleep(LOOK_AT_END),
+                Ok(Round::Rest) => thread::sleep(INTERVAL),
+                Err(Stop::Gone) => return,
+                Err(Stop::Replaced) => break,
+            }
+        }
+        // Pages show what was read of the earlier run, with a remark, until they are closed.
+        while self.watched.strong_count() > 0 {
+            thread::sleep(LOOK_AT_END);
         }
     }
 
-    fn read_on(mut self) {
-        while let Some(watched) = self.watched.upgrade() {
-            let round = self.round(&watched).unwrap_or_else(|error| {
-                self.remark(&watched, &error);
-                Round::Rest
-            });
-            watched.changes.send_modify(|changes| *changes += 1);
-            drop(watched);
-            match round {
-                Round::More => thread::yield_now(),
-                Round::Rest => thread::sleep(INTERVAL),
-                Round::End => return,
-            }
-        }
+    /// Calls `change` with the state, unless no page shows the run any more.
+    fn with<T>(&self, change: impl FnOnce(&mut Store) -> T) -> Result<T, Stop> {
+        let watched = self.watched.upgrade().ok_or(Stop::Gone)?;
+        let changed = change(&mut watched.store());
+        Ok(changed)
+    }
+
+    /// Shows the reason why a part could not be read, until it can be.
+    fn tell(&self, part: &'static str, read: Result<(), ResultsError>) -> Result<(), Stop> {
+        let trouble = read.err();
+        let trouble = trouble.map(|error| bounded(&format!("Reading the {part}: {error}")));
+        self.with(|store| store.set_trouble(part, trouble))
     }
 
     /// Reads what is new.
-    fn round(&mut self, watched: &Watched) -> Result<Round, ResultsError> {
+    fn round(&mut self) -> Result<Round, Stop> {
         let is_due = self.looked.is_none_or(|at| at.elapsed() >= LOOK_EVERY);
         let mut has_ended = false;
         if is_due {
             self.looked = Some(Instant::now());
-            has_ended = self.look(watched)?;
+            let looked = self.look()?;
+            has_ended = matches!(looked, Ok(true));
+            self.tell("run", looked.map(drop))?;
+        }
+        if self.is_at_end {
+            return Ok(Round::Rest);
         }
         if self.session.is_some() {
-            self.ask(watched);
+            self.ask()?;
         }
         // In this order: a run that has ended is read to its end after that was seen.
         if self.run.is_finished() && !self.has_tables && self.signals.is_unused() {
-            self.read_tables(watched)?;
+            self.has_tables = true;
+            self.read_table::<LabelRow>("attacks")?;
+            self.read_table::<EventRow>("events")?;
+            self.read_table::<SignalRow>("signals")?;
         }
-        let more = self.read_journals(watched)?;
-        Ok(match (more, has_ended) {
-            (true, _) => Round::More,
-            (false, true) => Round::End,
-            (false, false) => Round::Rest,
-        })
+        let begun = Instant::now();
+        while self.read_journals()? {
+            // The clock and the pages are not to wait for the whole of a long journal.
+            if begun.elapsed() >= INTERVAL {
+                return Ok(Round::More);
+            }
+        }
+        self.is_at_end = has_ended;
+        Ok(Round::Rest)
     }
 
     /// Reads what changes seldom: the manifest, the checks, the names of the logs; and looks for
     /// the session. Returns true if the run has ended.
-    fn look(&mut self, watched: &Watched) -> Result<bool, ResultsError> {
-        let manifest = self.run.manifest()?;
+    fn look(&mut self) -> Result<Result<bool, ResultsError>, Stop> {
+        let manifest = match self.run.manifest() {
+            Ok(manifest) => manifest,
+            Err(error) => return Ok(Err(error)),
+        };
+        if manifest.started != self.started {
+            if let Some(watched) = self.watched.upgrade() {
+                watched.is_replaced.store(true, Ordering::Relaxed);
+            }
+            let text = "Another run has replaced this one; load the page again to see it.";
+            self.with(|store| store.set_trouble("run", Some(text.to_owned())))?;
+            return Err(Stop::Replaced);
+        }
         let is_running = manifest.outcome == Outcome::Running;
         if is_running && self.session.is_none() {
-            self.session = session::find(&self.run).map(|(watching, _)| watching);
+            let name = self.sessions.of(&self.run);
+            self.session = name.and_then(|name| self.sessions.open(&name));
             if let Some(watching) = &self.session {
-                self.list_hosts(watched, watching.session());
+                self.list_hosts(watching.session())?;
             }
         }
-        let mut run = RunView::of(&self.name, &manifest, self.session.is_some());
-        run.has_report = self.run.has_report();
+        let has_session = self.session.is_some();
+        let mut run = RunView::of(&self.name, &self.run, &manifest, has_session);
+        let mut read = Ok(());
         if self.run.has_checks() {
-            let checks = self.run.checks()?;
-            run.checks = checks.iter().take(MOST_ITEMS).map(CheckView::of).collect();
+            match self.run.checks() {
+                Ok(checks) => {
+                    run.checks = checks.iter().take(MOST_ITEMS).map(CheckView::of).collect();
+                }
+                Err(error) => read = Err(error),
+            }
         }
-        let logs = self.run.log_names()?;
-        let mut store = watched.store();
-        store.set_logs(logs);
-        run.remarks = store.remarks();
-        store.run.set(run);
-        if !is_running && self.session.is_none() {
-            store.clock.set(Some(ClockView::at_the_end(&manifest)));
-        }
-        Ok(!is_running && self.session.is_none())
+        let logs = self.run.log_names();
+        let has_ended = !is_running && !has_session;
+        self.with(|store| {
+            match logs {
+                Ok(logs) => store.set_logs(logs),
+                Err(error) => read = Err(error),
+            }
+            store.set_run(run);
+            if has_ended {
+                store.clock.set(Some(ClockView::at_the_end(&manifest)));
+            }
+        })?;
+        Ok(read.map(|()| has_ended))
     }
 
     /// Lists the hosts once: a session answers without them otherwise.
-    fn list_hosts(&self, watched: &Watched, session: &str) {
+    fn list_hosts(&self, session: &str) -> Result<(), Stop> {
         if let Ok(status) = connect(Some(session), &Request::Query) {
             let hosts = status.hosts.iter().take(MOST_HOSTS).map(host_view);
             let hosts = hosts.collect();
-            watched.store().hosts.set(hosts);
+            self.with(|store| store.hosts.set(hosts))?;
         }
+        Ok(())
     }
 
     /// Asks the session for its clock.
-    fn ask(&mut self, watched: &Watched) {
-        let Some(Ok(status)) = self.session.as_mut().map(Watching::status) else {
+    fn ask(&mut self) -> Result<(), Stop> {
+        let Some(session) = &mut self.session else {
+            return Ok(());
+        };
+        let Ok(status) = session.flushed_status() else {
             // It has ended, or does not answer: the next look tells.
+            self.sessions.forget(session.session());
             self.session = None;
             self.looked = None;
-            return;
+            return Ok(());
         };
         let rate = self.rate(&status);
-        let mut store = watched.store();
-        store.clock.set(Some(ClockView::of(&status, rate)));
-        let mut hosts = store.hosts.get().clone();
-        for host in &mut hosts {
-            let off = status.hosts.iter().find(|off| off.name == host.name);
-            *host = match off {
-                Some(off) => host_view(off),
-                None => HostView {
-                    behind_s: 0.0,
-                    paused: false,
-                    dilation: 1.0,
-                    name: std::mem::take(&mut host.name),
-                },
-            };
-        }
-        store.hosts.set(hosts);
+        self.with(|store| {
+            store.clock.set(Some(ClockView::of(&status, rate)));
+            let mut hosts = store.hosts.get().clone();
+            for host in &mut hosts {
+                let off = status.hosts.iter().find(|off| off.name == host.name);
+                *host = match off {
+                    Some(off) => host_view(off),
+                    None => HostView {
+                        behind_s: 0.0,
+                        paused: false,
+                        dilation: 1.0,
+                        name: std::mem::take(&mut host.name),
+                    },
+                };
+            }
+            store.hosts.set(hosts);
+        })
     }
 
     /// Returns virtual seconds per wall second, over the last answers.
@@ -253,43 +330,68 @@ impl Reader {
         (wall_s > 0.0).then(|| seconds(status.virtual_ns - virtual_ns) / wall_s)
     }
 
-    /// Reads the tables of a run that had ended before a page showed it.
-    fn read_tables(&mut self, watched: &Watched) -> Result<(), ResultsError> {
-        self.has_tables = true;
-        let most = MOST_ROWS;
-        self.run
-            .for_first(most, |row: LabelRow| watched.store().add_label(&row))?;
-        self.run
-            .for_first(most, |row: EventRow| watched.store().add_event(&row))?;
-        self.run
-            .for_first(most, |row: SignalRow| watched.store().add_sample(&row))?;
-        Ok(())
+    /// Reads a table of a run that had ended before a page showed it. An error is shown for good:
+    /// the table is not read again.
+    fn read_table<R: Shown>(&self, part: &'static str) -> Result<(), Stop> {
+        let mut told = Instant::now();
+        let mut changes = Vec::with_capacity(ROWS_AT_ONCE);
+        let mut is_gone = false;
+        let read = self.run.for_first(MOST_ROWS, |row: R| {
+            changes.extend(row.change());
+            if changes.len() >= ROWS_AT_ONCE {
+                is_gone = self.apply(&mut changes).is_err();
+                if told.elapsed() >= INTERVAL {
+                    told = Instant::now();
+                    self.changes.send_modify(|changes| *changes += 1);
+                }
+            }
+            match is_gone {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        self.apply(&mut changes)?;
+        match read {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let most = usize::try_from(MOST_ROWS).unwrap_or(usize::MAX);
+                let cut = first_only(most, &format!("rows of the {part}"));
+                self.with(|store| store.set_trouble(part, Some(cut)))
+            }
+            Err(error) => self.tell(part, Err(error)),
+        }
     }
 
-    /// Reads the journals; returns true if there may be more.
-    fn read_journals(&mut self, watched: &Watched) -> Result<bool, ResultsError> {
-        let mut store = watched.store();
-        let labels = self
-            .labels
-            .read(ROWS_AT_ONCE, |row| store.add_label(&row))?;
-        let events = self
-            .events
-            .read(ROWS_AT_ONCE, |row| store.add_event(&row))?;
-        let signals = self
-            .signals
-            .read(ROWS_AT_ONCE, |row| store.add_sample(&row))?;
-        Ok(labels || events || signals)
+    /// Reads some rows of each journal; returns true if there may be more.
+    fn read_journals(&mut self) -> Result<bool, Stop> {
+        let mut changes = Vec::new();
+        let labels = read_some(&mut self.labels, &mut changes);
+        let events = read_some(&mut self.events, &mut changes);
+        let signals = read_some(&mut self.signals, &mut changes);
+        self.apply(&mut changes)?;
+        let mut may_be_more = false;
+        let mut read = Ok(());
+        for one in [labels, events, signals] {
+            match one {
+                Ok(more) => may_be_more |= more,
+                Err(error) => read = Err(error),
+            }
+        }
+        self.tell("journal", read)?;
+        Ok(may_be_more)
     }
 
-    /// Shows an error of reading on the page.
-    fn remark(&self, watched: &Watched, error: &ResultsError) {
-        let mut store = watched.store();
-        let mut run = store.run.get().clone();
-        run.remarks = store.remarks();
-        run.remarks
-            .push(bounded(&format!("Reading the run: {error}")));
-        store.run.set(run);
+    /// Adds rows to the state.
+    fn apply(&self, changes: &mut Vec<Change>) -> Result<(), Stop> {
+        self.with(|store| changes.drain(..).for_each(|change| store.apply(change)))
     }
+}
+
+fn read_some<R: Shown>(
+    tail: &mut Tail<R>,
+    changes: &mut Vec<Change>,
+) -> Result<bool, ResultsError> {
+    tail.read(ROWS_AT_ONCE, |row| changes.extend(row.change()))
 }
 
 fn host_view(host: &timeloom_guest::HostText) -> HostView {
@@ -310,7 +412,59 @@ const RATE_ANSWERS: usize = 9;
 /// Maximum number of runs that pages show.
 const MOST_SHOWN: usize = 16;
 const MOST_HOSTS: usize = 1000;
-/// Number of rows of a journal that are read before pages are updated.
-const ROWS_AT_ONCE: usize = 5000;
+/// Interval between two looks at a run that has ended: its report and its checks may come.
+const LOOK_AT_END: Duration = Duration::from_secs(2);
+/// Number of rows that are added to the state at once.
+const ROWS_AT_ONCE: usize = 500;
 /// Maximum number of rows of a table that are read of a finished run.
 const MOST_ROWS: u64 = 20_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use timeloom_results::Manifest;
+
+    /// More pages than runs can be shown, each closed before its run was read.
+    #[test]
+    fn a_page_that_is_closed_makes_room_while_its_run_is_read() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let first = place.path().join("run-0");
+        let run = RunDirectory::create(&first).expect("it can be made");
+        let manifest = Manifest::begin("tank", 7, timeloom_time::Instant::ZERO, b"");
+        run.write_manifest(&manifest).expect("there is room");
+        let recorder = run.recorder().expect("the first one");
+        for number in 0..200_000 {
+            let row = SignalRow {
+                t_virtual: timeloom_time::Instant::from_ns(number * 1_000_000),
+                t_wall: timeloom_time::Instant::ZERO,
+                host: "local".into(),
+                source: "tank".into(),
+                name: "level".into(),
+                value: number as f64,
+                unit: "m".into(),
+            };
+            recorder.signal(&row).expect("there is room");
+        }
+        recorder.finish().expect("there is room");
+        let last = MOST_SHOWN * 2;
+        for number in 1..=last {
+            let copy = place.path().join(format!("run-{number}"));
+            std::fs::create_dir(&copy).expect("it can be made");
+            let files = std::fs::read_dir(&first).expect("it can be read").flatten();
+            for file in files.filter(|file| file.path().is_file()) {
+                std::fs::copy(file.path(), copy.join(file.file_name())).expect("there is room");
+            }
+        }
+        let library = Library::open(place.path()).expect("a directory");
+        let watchers = Watchers::new(library);
+        for number in 0..=last {
+            let watched = watchers
+                .watch(&format!("run-{number}"))
+                .expect("there is room");
+            // It is being read.
+            while watched.store().signals.is_empty() {
+                thread::yield_now();
+            }
+        }
+    }
+}

@@ -12,7 +12,7 @@ use timeloom_guest::{
 };
 
 use crate::access::{Rights, refuse};
-use crate::live::{Watchers, find_session};
+use crate::live::{Watchers, seconds};
 use crate::web::{Limits, State, Which};
 
 /// Action of a page; texts are those of the command line.
@@ -66,20 +66,23 @@ pub(super) async fn act(
     };
     // A pause must get through while steps go on.
     let is_long = matches!(request, Request::Step { .. } | Request::RunUntil { .. });
-    let permit = match is_long {
-        true => limits.long_actions.try_acquire(),
-        false => limits.short_actions.try_acquire(),
+    let permits = match is_long {
+        true => &limits.long_actions,
+        false => &limits.short_actions,
     };
-    let Ok(_permit) = permit else {
+    let Ok(permit) = Arc::clone(permits).try_acquire_owned() else {
         return refuse(
             StatusCode::SERVICE_UNAVAILABLE,
             "too many actions are under way; pause the run, which ends steps early",
         );
     };
-    let send = move || send(&state.watchers, &which.run, request);
+    let send = move || {
+        let _permit = permit;
+        send(&state.watchers, &which.run, request)
+    };
     match tokio::task::spawn_blocking(send).await {
         Ok(Ok(status)) => Json(serde_json::json!({
-            "virtual_s": status.virtual_ns as f64 / 1e9,
+            "virtual_s": seconds(status.virtual_ns),
             "paused": status.paused,
         }))
         .into_response(),
@@ -101,12 +104,13 @@ enum ActError {
 
 fn send(watchers: &Watchers, run: &str, request: Request) -> Result<StatusText, ActError> {
     let run = watchers.library.run(run)?;
-    let (watching, _) = find_session(&run).ok_or(ActError::NoSession)?;
+    let session = watchers.sessions.of_patiently(&run);
+    let session = session.ok_or(ActError::NoSession)?;
     let request = Request::By {
         requester: "the live view".to_owned(),
         request: Box::new(request),
     };
-    Ok(connect(Some(watching.session()), &request)?)
+    Ok(connect(Some(&session), &request)?)
 }
 
 #[cfg(test)]

@@ -15,6 +15,11 @@ pub(super) async fn run() -> Response {
     html(include_str!("../../assets/run.html"))
 }
 
+/// Returns the page that gets a ticket for a report, and opens it.
+pub(super) fn report() -> Response {
+    html(include_str!("../../assets/report.html"))
+}
+
 pub(super) async fn file(Path(name): Path<String>) -> Response {
     let found = FILES.iter().find(|(known, ..)| *known == name);
     match found {
@@ -36,7 +41,7 @@ macro_rules! asset {
 }
 
 /// Name, type and text of each file.
-const FILES: [(&str, &str, &str); 13] = [
+const FILES: [(&str, &str, &str); 14] = [
     asset!("style.css", "text/css; charset=utf-8"),
     asset!("icon.svg", "image/svg+xml"),
     asset!("access.js", SCRIPT),
@@ -48,6 +53,7 @@ const FILES: [(&str, &str, &str); 13] = [
     asset!("hosts.js", SCRIPT),
     asset!("library.js", SCRIPT),
     asset!("logs.js", SCRIPT),
+    asset!("report.js", SCRIPT),
     asset!("run.js", SCRIPT),
     asset!("strips.js", SCRIPT),
 ];
@@ -61,6 +67,7 @@ mod tests {
     fn pages_name_files_of_this_server_only() {
         let pages = [
             include_str!("../../assets/library.html"),
+            include_str!("../../assets/report.html"),
             include_str!("../../assets/run.html"),
         ];
         let texts = pages

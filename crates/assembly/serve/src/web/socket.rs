@@ -1,8 +1,10 @@
-//! The WebSocket of a page that shows a run. The page gets differences to the state that it has. It
-//! sends the names of the logs whose last lines it shows.
+//! The WebSocket of a page that shows a run. The first message of the page has its token. The page
+//! then gets differences to the state that it has, and sends the names of the logs whose last lines
+//! it shows.
 //!
 //! Nothing is queued for a page: the next difference is made when the last one was sent, and leads
-//! to the state of that moment. A page that takes none for [`PATIENCE`] is disconnected.
+//! to the state of that moment. A large one is sent in portions. A page that takes no byte for half
+//! a minute is disconnected (`connections`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,42 +13,100 @@ use std::time::Duration;
 use axum::Extension;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Query, State as Shared};
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
-use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use timeloom_results::visible;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::access::refuse;
-use crate::live::{Cursor, Watched};
+use crate::access::NOT_THIS_TOKEN;
+use crate::connections::Connection;
+use crate::live::{Cursor, Update, Watched};
 use crate::web::{Limits, State, Which};
 
 /// Opens the socket of a page.
 pub(super) async fn open(
     Shared(state): Shared<State>,
     Extension(limits): Extension<Arc<Limits>>,
+    Extension(connection): Extension<Arc<Connection>>,
     Query(which): Query<Which>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    let Ok(permit) = Arc::clone(&limits.sockets).try_acquire_owned() else {
-        return refuse(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "64 pages are open; close one",
-        );
-    };
-    let watch = move || state.watchers.watch(&which.run);
-    let watched = match tokio::task::spawn_blocking(watch).await {
-        Ok(Ok(watched)) => watched,
-        Ok(Err(error)) => return refuse(StatusCode::NOT_FOUND, &error.to_string()),
-        Err(error) => return refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
-    };
     upgrade
         .max_message_size(MOST_MESSAGE_BYTES)
         .max_frame_size(MOST_MESSAGE_BYTES)
-        .on_upgrade(async move |socket| {
-            Page::new(socket, watched).show().await;
-            drop(permit);
+        .on_upgrade(async move |mut socket| {
+            let welcome = welcome(&mut socket, &state, &limits, &connection, which.run);
+            let welcomed = tokio::select! {
+                welcomed = welcome => welcomed,
+                () = connection.ended() => return,
+            };
+            match welcomed {
+                Ok((watched, _permit)) => Page::new(socket, watched).show().await,
+                Err(refusal) => refusal.send(socket).await,
+            }
         })
+}
+
+/// Reason why a socket is closed by the server.
+struct Refusal {
+    /// Code of the close message: of the private ones of RFC 6455, 7.4.2.
+    code: u16,
+    reason: String,
+}
+
+impl Refusal {
+    fn new(code: u16, reason: impl ToString) -> Self {
+        let reason = reason.to_string();
+        Self { code, reason }
+    }
+
+    /// Closes the socket, without waiting for a client that takes nothing.
+    async fn send(mut self, mut socket: WebSocket) {
+        let mut length = self.reason.len().min(MOST_REASON_BYTES);
+        while !self.reason.is_char_boundary(length) {
+            length -= 1;
+        }
+        self.reason.truncate(length);
+        let frame = CloseFrame {
+            code: self.code,
+            reason: self.reason.into(),
+        };
+        let _ = timeout(CLOSING, socket.send(Message::Close(Some(frame)))).await;
+    }
+}
+
+/// First message of a page.
+#[derive(Debug, Deserialize)]
+struct Greeting {
+    token: String,
+}
+
+/// Checks the first message of a page, and begins to read its run.
+async fn welcome(
+    socket: &mut WebSocket,
+    state: &State,
+    limits: &Limits,
+    connection: &Connection,
+    run: String,
+) -> Result<(Arc<Watched>, OwnedSemaphorePermit), Refusal> {
+    let first = match timeout(GREETING, socket.recv()).await {
+        Ok(Some(Ok(Message::Text(text)))) => serde_json::from_str::<Greeting>(&text).ok(),
+        _ => None,
+    };
+    let token = first.map(|greeting| greeting.token).unwrap_or_default();
+    if state.access.rights(&token).is_none() {
+        return Err(Refusal::new(NO_ACCESS, NOT_THIS_TOKEN));
+    }
+    connection.grant_access();
+    let permit = Arc::clone(&limits.sockets).try_acquire_owned();
+    let permit = permit.map_err(|_| Refusal::new(NOT_NOW, "64 pages are open; close one"))?;
+    let watchers = Arc::clone(&state.watchers);
+    match tokio::task::spawn_blocking(move || watchers.watch(&run)).await {
+        Ok(Ok(watched)) => Ok((watched, permit)),
+        Ok(Err(error)) => Err(Refusal::new(NOT_NOW, error)),
+        Err(error) => Err(Refusal::new(NOT_NOW, error)),
+    }
 }
 
 /// Message of a page.
@@ -63,6 +123,8 @@ struct Page {
     cursor: Cursor,
     /// Last lines that were sent, of the logs that the page shows.
     tails: BTreeMap<String, Vec<String>>,
+    /// Earliest time of the next look at these logs.
+    look: Instant,
 }
 
 impl Page {
@@ -73,72 +135,88 @@ impl Page {
             watched,
             cursor: Cursor::default(),
             tails: BTreeMap::new(),
+            look: Instant::now(),
         }
     }
 
     /// Sends differences until the page is closed.
     async fn show(mut self) {
-        let mut look = interval(LOOK_EVERY);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut reads_logs = false;
-        let mut has_ended = false;
+        // The first state is a change for this page.
+        self.changes.mark_changed();
         loop {
-            if !self.send(reads_logs).await {
+            let sent = tokio::select! {
+                changed = self.changes.changed() => match changed {
+                    Ok(()) => self.send_changes().await,
+                    Err(_) => {
+                        let reason = "the reader of the run ended";
+                        return Refusal::new(NOT_NOW, reason).send(self.socket).await;
+                    }
+                },
+                heard = self.socket.recv() => match heard {
+                    Some(Ok(Message::Text(text))) => {
+                        self.hear(&text);
+                        true
+                    }
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                    Some(Ok(_)) => true,
+                },
+                () = sleep_until(self.look), if !self.tails.is_empty() => self.send_tails().await,
+            };
+            if !sent {
                 return;
             }
-            reads_logs = tokio::select! {
-                // Without a reader of the run nothing changes any more.
-                changed = self.changes.changed(), if !has_ended => {
-                    has_ended = changed.is_err();
-                    false
-                }
-                heard = self.socket.recv() => match heard {
-                    Some(Ok(Message::Text(text))) => self.hear(&text),
-                    Some(Ok(Message::Close(_)) | Err(_)) | None => return,
-                    Some(Ok(_)) => false,
-                },
-                _ = look.tick() => !self.tails.is_empty(),
-            };
         }
     }
 
-    /// Takes note of the logs that the page shows; returns true if they are to be read now.
-    fn hear(&mut self, text: &str) -> bool {
+    /// Takes note of the logs that the page shows. They are read at the next look, so that a page
+    /// that sends wishes all the time does not make the server read all the time.
+    fn hear(&mut self, text: &str) {
         let Ok(wish) = serde_json::from_str::<Wish>(text) else {
-            return false;
+            return;
         };
         let shown = wish.logs.into_iter().take(MOST_LOGS);
         let mut before = std::mem::take(&mut self.tails);
         let tail = |name: String| (name.clone(), before.remove(&name).unwrap_or_default());
         self.tails = shown.map(tail).collect();
-        !self.tails.is_empty()
     }
 
-    /// Sends the difference to the present state, if there is one; returns false if the page is
-    /// gone.
-    async fn send(&mut self, reads_logs: bool) -> bool {
-        let mut update = self.watched.store().since(&mut self.cursor);
-        if reads_logs {
-            update.tails = self.new_tails().await;
+    /// Sends the difference to the present state; returns false if the page is gone.
+    async fn send_changes(&mut self) -> bool {
+        loop {
+            let watched = Arc::clone(&self.watched);
+            let mut cursor = std::mem::take(&mut self.cursor);
+            // A large difference takes a while, and other pages are served by this thread.
+            let make = move || {
+                let (update, is_all) = watched.store().since(&mut cursor);
+                let text = (!update.is_empty()).then(|| serde_json::to_string(&update));
+                (text, is_all, cursor)
+            };
+            let Ok((text, is_all, cursor)) = tokio::task::spawn_blocking(make).await else {
+                return false;
+            };
+            self.cursor = cursor;
+            let sent = match text {
+                Some(Ok(text)) => self.socket.send(Message::Text(text.into())).await.is_ok(),
+                Some(Err(_)) => false,
+                None => true,
+            };
+            if !sent || is_all {
+                return sent;
+            }
         }
-        if update.is_empty() {
+    }
+
+    /// Sends the last lines of logs that have more of them than the page; returns false if the page
+    /// is gone.
+    async fn send_tails(&mut self) -> bool {
+        let tails = self.new_tails().await;
+        self.look = Instant::now() + LOOK_EVERY;
+        if tails.is_empty() {
             return true;
         }
-        let Ok(text) = serde_json::to_string(&update) else {
-            return false;
-        };
-        match timeout(PATIENCE, self.socket.send(Message::Text(text.into()))).await {
-            Ok(sent) => sent.is_ok(),
-            Err(_) => {
-                let why = CloseFrame {
-                    code: 1008,
-                    reason: "the page took no message for too long".into(),
-                };
-                // It takes none now either.
-                let close = self.socket.send(Message::Close(Some(why)));
-                let _ = timeout(Duration::from_millis(100), close).await;
-                false
-            }
+        match serde_json::to_string(&Update::of_tails(tails)) {
+            Ok(text) => self.socket.send(Message::Text(text.into())).await.is_ok(),
+            Err(_) => false,
         }
     }
 
@@ -148,10 +226,11 @@ impl Page {
         let run = self.watched.directory.clone();
         let read = move || {
             let tail = |name: String| {
-                let lines = run.last_lines(&name, MOST_LINES);
-                (name, lines)
+                let lines = run.last_lines(&name, MOST_LINES).into_iter();
+                let lines = lines.map(|line| visible(&line).into_owned());
+                (name, lines.collect())
             };
-            names.into_iter().map(tail).collect::<BTreeMap<_, _>>()
+            names.into_iter().map(tail).collect::<BTreeMap<_, Vec<_>>>()
         };
         let read = tokio::task::spawn_blocking(read).await;
         let mut tails = read.unwrap_or_default();
@@ -163,6 +242,16 @@ impl Page {
     }
 }
 
+/// Code for a page without access: it asks for the token.
+const NO_ACCESS: u16 = 4401;
+/// Code for a page that may try again.
+const NOT_NOW: u16 = 4503;
+/// Maximum length of a reason in a close message (RFC 6455, 5.5).
+const MOST_REASON_BYTES: usize = 123;
+/// Time in which a page sends its token.
+const GREETING: Duration = Duration::from_secs(5);
+/// Time for the message that closes a socket.
+const CLOSING: Duration = Duration::from_millis(500);
 /// Maximum length of a message of a page, in bytes.
 const MOST_MESSAGE_BYTES: usize = 16 * 1024;
 /// Maximum number of logs that a page shows.
@@ -171,5 +260,3 @@ const MOST_LOGS: usize = 8;
 const MOST_LINES: usize = 40;
 /// Interval between two looks at the logs that a page shows.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Time after which a page that takes no message is disconnected.
-const PATIENCE: Duration = Duration::from_secs(30);

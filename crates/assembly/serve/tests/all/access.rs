@@ -1,4 +1,4 @@
-//! Token, cookie, Host and Origin.
+//! Token, ticket, Host and Origin.
 
 use timeloom_serve::{Options, Server};
 
@@ -25,22 +25,28 @@ fn pages_are_open_and_data_are_not() {
         }
         assert!(!answer.body.contains("tank"), "{path} has data");
     }
-    for path in [
-        "/api/runs",
-        "/api/rights",
-        "/report?run=tank",
-        "/api/watch?run=tank",
+    for first in [
+        "GET /api/runs",
+        "GET /api/rights",
+        "POST /api/ticket?run=tank",
+        "POST /api/act?run=tank",
     ] {
-        let answer = lab.ask(&format!("GET {path}"), &[lab.host()], "");
-        assert_eq!(answer.code, 401, "{path}: {answer:?}");
-        let wrong = format!(
-            "cookie: timeloom-{}={}",
-            lab.address.port(),
-            lab.token(true)
-        );
-        let answer = lab.ask(&format!("GET {path}"), &[lab.host(), wrong], "");
-        assert_eq!(answer.code, 401, "a token is no cookie: {answer:?}");
+        let answer = lab.ask(first, &[lab.host(), lab.origin()], "{}");
+        assert_eq!(answer.code, 401, "{first}: {answer:?}");
+        for wrong in [
+            "authorization: Bearer 0".to_owned(),
+            format!("authorization: Bearer {}", &lab.token(true)[1..]),
+            format!("authorization: {}", lab.token(true)),
+            format!("cookie: timeloom={}", lab.token(true)),
+        ] {
+            let answer = lab.ask(first, &[lab.host(), lab.origin(), wrong], "{}");
+            assert_eq!(answer.code, 401, "{first}: {answer:?}");
+        }
     }
+    assert_eq!(
+        lab.ask("GET /api/watch?run=tank", &[lab.host()], "").code,
+        400
+    );
     let runs = lab.get("/api/runs").json();
     assert_eq!(runs["runs"][0]["run"], "tank");
     assert_eq!(runs["runs"][0]["state"], "done");
@@ -48,33 +54,124 @@ fn pages_are_open_and_data_are_not() {
     assert_eq!(lab.get("/nothing").code, 404);
 }
 
+/// A browser would send a cookie to each port of this machine, also to that of another user.
 #[test]
-fn a_token_becomes_a_strict_cookie() {
+fn no_answer_sets_a_cookie() {
     let lab = Lab::new();
-    let enter = |token: &str| {
-        let body = format!(r#"{{"token":"{token}"}}"#);
-        lab.ask("POST /api/enter", &[lab.host(), lab.origin()], &body)
-    };
-    let answer = enter(lab.token(true));
-    assert_eq!(answer.code, 204);
-    assert!(
-        answer.head.contains("httponly; samesite=strict"),
-        "{}",
-        answer.head
-    );
-    for wrong in ["", "0", &lab.token(true)[1..]] {
-        let answer = enter(wrong);
-        assert_eq!(answer.code, 403);
+    lab.finished("tank");
+    let paths = [
+        "/",
+        "/run?run=tank",
+        "/report?run=tank",
+        "/api/rights",
+        "/api/runs",
+    ];
+    for answer in paths.map(|path| lab.get(path)) {
+        assert_eq!(answer.code, 200, "{answer:?}");
         assert!(!answer.head.contains("set-cookie"), "{answer:?}");
     }
-    let too_long = enter(&"a".repeat(5000));
-    assert_eq!(too_long.code, 413, "{too_long:?}");
+    let lines = [lab.host(), lab.origin(), lab.access(true)];
+    let answer = lab.ask("POST /api/act?run=tank", &lines, &"a".repeat(5000));
+    assert_eq!(answer.code, 413, "{answer:?}");
+}
+
+/// A report is opened by its address alone, once; afterwards the address leads to the page that
+/// gets another ticket.
+#[test]
+fn a_report_is_opened_by_a_ticket() {
+    let lab = Lab::new();
+    assert_eq!(lab.ticket("tank").code, 404);
+    let run = lab.finished("tank");
+    lab.finished("grid").write_report("another").expect("room");
+    let none = lab.ticket("tank");
+    assert_eq!(none.code, 404);
+    assert!(none.body.contains("no report yet"), "{none:?}");
+    run.write_report("<p>the level</p>").expect("room");
+    let ticket = |run| {
+        let answer = lab.ticket(run).json();
+        answer["ticket"].as_str().expect("a ticket").to_owned()
+    };
+    let is_report = |answer: &crate::support::Answer| answer.body.contains("the level");
+    let first = ticket("tank");
+    for (run, wrong) in [("tank", ""), ("tank", lab.token(true)), ("grid", &first)] {
+        let answer = lab.report(run, wrong);
+        assert!(
+            answer.body.contains("report.js") && !is_report(&answer),
+            "{answer:?}"
+        );
+        assert!(answer.head.contains("script-src 'self'"), "{answer:?}");
+    }
+    let answer = lab.report("tank", &first);
+    assert!(answer.code == 200 && is_report(&answer), "{answer:?}");
+    assert!(answer.head.contains("content-length: 16"), "{answer:?}");
+    assert!(!is_report(&lab.report("tank", &first)), "it was used");
+    // Many tickets that are not used keep no report from being sent.
+    (0..5).for_each(|_| drop(ticket("tank")));
+    assert!(is_report(&lab.report("tank", &ticket("tank"))));
+}
+
+/// Reports are in memory until they are sent; clients that take none of them keep others out for a
+/// while only, and take no memory beyond two.
+#[test]
+fn clients_that_do_not_read_hold_two_reports() {
+    use std::io::Write as _;
+    let lab = Lab::new();
+    let run = lab.finished("tank");
+    // More than the buffers of a connection hold.
+    run.write_report(&"x".repeat(30 << 20)).expect("room");
+    let ticket = || {
+        let answer = lab.ticket("tank").json();
+        answer["ticket"].as_str().expect("a ticket").to_owned()
+    };
+    let open = || {
+        let mut stream = std::net::TcpStream::connect(lab.address).expect("it listens");
+        let (host, ticket) = (lab.host(), ticket());
+        write!(
+            stream,
+            "GET /report?run=tank&ticket={ticket} HTTP/1.1\r\n{host}\r\n\r\n"
+        )
+        .expect("it is taken");
+        // Its first bytes: it is being sent.
+        let mut first = [0; 12];
+        std::io::Read::read_exact(&mut stream, &mut first).expect("an answer");
+        (stream, String::from_utf8_lossy(&first).into_owned())
+    };
+    let (one, two) = (open(), open());
+    assert_eq!((&*one.1, &*two.1), ("HTTP/1.1 200", "HTTP/1.1 200"));
+    assert_eq!(open().1, "HTTP/1.1 503");
+    drop(one);
+    assert_eq!(open().1, "HTTP/1.1 200", "a client that leaves makes room");
+}
+
+/// Another user of the machine opens connections without end, and keeps them open.
+#[test]
+fn connections_without_a_token_keep_no_page_out() {
+    let lab = Lab::new();
+    lab.finished("tank");
+    let mut page = lab.page("tank");
+    let origin = format!("http://{}", lab.address);
+    let mut silent: Vec<std::net::TcpStream> = Vec::new();
+    for _ in 0..300 {
+        silent.push(std::net::TcpStream::connect(lab.address).expect("it listens"));
+    }
+    // Each is accepted before the next one, so that this answer comes after them.
+    assert_eq!(lab.get("/api/runs").code, 200);
+    let mut sockets: Vec<_> = (0..300).map(|_| lab.socket("tank", &origin)).collect();
+    assert_eq!(lab.get("/api/runs").code, 200);
+    let mut byte = [0];
+    let read = std::io::Read::read(&mut silent[0], &mut byte);
+    assert!(matches!(read, Ok(0) | Err(_)), "the oldest was closed");
+    let oldest = sockets[0].as_mut().expect("it was accepted").read();
+    assert!(oldest.is_err(), "likewise: {oldest:?}");
+    page.find(|message| message["signals"].get(0).cloned());
+    let mut another = lab.page("tank");
+    another.find(|message| message["signals"].get(0).cloned());
 }
 
 #[test]
 fn a_name_of_another_site_reads_nothing() {
     let lab = Lab::new();
-    let cookie = lab.cookie(true);
+    let access = lab.access(true);
     for host in [
         "evil.example",
         "evil.example:80",
@@ -83,13 +180,13 @@ fn a_name_of_another_site_reads_nothing() {
     ] {
         let line = format!("host: {host}");
         for path in ["/", "/api/runs"] {
-            let answer = lab.ask(&format!("GET {path}"), &[line.clone(), cookie.clone()], "");
+            let answer = lab.ask(&format!("GET {path}"), &[line.clone(), access.clone()], "");
             assert_eq!(answer.code, 421, "{host}: {answer:?}");
         }
     }
     let tunnel = lab.ask(
         "GET /api/runs",
-        &["host: localhost:9000".into(), cookie],
+        &["host: localhost:9000".into(), access],
         "",
     );
     assert_eq!(tunnel.code, 200, "{tunnel:?}");
@@ -99,31 +196,36 @@ fn a_name_of_another_site_reads_nothing() {
 fn a_page_of_another_origin_asks_nothing() {
     let lab = Lab::new();
     lab.finished("tank");
-    let cookie = lab.cookie(true);
+    let access = lab.access(true);
     let other_port = "http://127.0.0.1:1".to_owned();
     for origin in [
         "http://evil.example".to_owned(),
         "null".to_owned(),
         other_port,
     ] {
-        let lines = [lab.host(), cookie.clone(), format!("origin: {origin}")];
+        let lines = [lab.host(), access.clone(), format!("origin: {origin}")];
         for first in ["GET /api/runs", "POST /api/act?run=tank"] {
             let answer = lab.ask(first, &lines, r#"{"op":"pause"}"#);
             assert_eq!(answer.code, 403, "{origin}: {answer:?}");
         }
-        let refused = lab.watch("tank", Some(&cookie), &origin);
+        let refused = lab.watch("tank", Some(lab.token(true)), &origin);
         assert!(refused.expect_err("it is refused").contains("403"));
     }
-    let without = [lab.host(), cookie.clone()];
+    let without = [lab.host(), access.clone()];
     let answer = lab.ask("POST /api/act?run=tank", &without, r#"{"op":"pause"}"#);
     assert_eq!(answer.code, 403, "{answer:?}");
     let own = format!("http://{}", lab.address);
-    assert!(
-        lab.watch("tank", None, &own)
-            .expect_err("no cookie")
-            .contains("401")
-    );
-    assert!(lab.watch("tank", Some(&cookie), &own).is_ok());
+    for wrong in ["", "0", &lab.token(true)[1..]] {
+        let refused = lab.watch("tank", Some(wrong), &own);
+        let reason = refused.expect_err("no token");
+        assert!(
+            reason.starts_with("4401: this token is of another server"),
+            "{reason}"
+        );
+    }
+    let none = lab.watch("none", Some(lab.token(false)), &own);
+    assert!(none.expect_err("no run").starts_with("4503: "));
+    assert!(lab.watch("tank", Some(lab.token(false)), &own).is_ok());
 }
 
 #[test]
@@ -131,7 +233,7 @@ fn a_page_that_only_shows_acts_on_nothing() {
     let lab = Lab::new();
     lab.finished("tank");
     let act = |may_act, body| {
-        let lines = [lab.host(), lab.origin(), lab.cookie(may_act)];
+        let lines = [lab.host(), lab.origin(), lab.access(may_act)];
         lab.ask("POST /api/act?run=tank", &lines, body)
     };
     assert_eq!(act(false, r#"{"op":"pause"}"#).code, 403);

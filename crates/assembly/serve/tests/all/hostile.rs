@@ -32,13 +32,11 @@ fn no_name_leads_out_of_the_directory() {
         "",
     ];
     for name in names {
-        for path in ["/report", "/api/watch"] {
-            let answer = lab.get(&format!("{path}?run={name}"));
-            assert!([400, 404].contains(&answer.code), "{name}: {answer:?}");
-            assert!(!answer.body.contains(SECRET), "{name}: {answer:?}");
-        }
+        let answer = lab.ticket(name);
+        assert!([400, 404].contains(&answer.code), "{name}: {answer:?}");
+        assert!(!answer.body.contains(SECRET), "{name}: {answer:?}");
         let origin = format!("http://{}", lab.address);
-        let refused = lab.watch(name, Some(&lab.cookie(true)), &origin);
+        let refused = lab.watch(name, Some(lab.token(true)), &origin);
         assert!(refused.is_err(), "{name}");
     }
     let runs = lab.get("/api/runs");
@@ -85,7 +83,9 @@ fn links_and_fifos_are_not_opened() {
     let reasons: Vec<&str> = unreadable.filter_map(|run| run["error"].as_str()).collect();
     assert_eq!(reasons.len(), 2, "the manifests: {runs:?}");
     for name in ["link-report.html", "fifo-report.html"] {
-        let answer = lab.get(&format!("/report?run={name}"));
+        let ticket = lab.ticket(name).json();
+        let ticket = ticket["ticket"].as_str().expect("there is an entry");
+        let answer = lab.report(name, ticket);
         assert_eq!(answer.code, 404, "{answer:?}");
         assert!(!answer.body.contains(SECRET), "{answer:?}");
     }
@@ -111,7 +111,8 @@ fn texts_of_a_run_stay_texts_and_its_report_runs_no_script() {
         .expect("there is room");
     run.write_report("<script>alert(1)</script>")
         .expect("it can be written");
-    let report = lab.get("/report?run=tank");
+    let ticket = lab.ticket("tank").json();
+    let report = lab.report("tank", ticket["ticket"].as_str().expect("a ticket"));
     assert_eq!(report.code, 200);
     assert!(
         report
@@ -126,8 +127,7 @@ fn texts_of_a_run_stay_texts_and_its_report_runs_no_script() {
             .map(str::to_owned)
     });
     assert_eq!(kind, markup, "the page makes it a text node");
-    for path in ["/api/runs", "/report?run=none"] {
-        let answer = lab.get(path);
+    for answer in [lab.get("/api/runs"), lab.ticket("none")] {
         assert!(
             answer.head.contains("content-type: application/json"),
             "{answer:?}"

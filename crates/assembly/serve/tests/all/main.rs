@@ -2,5 +2,6 @@
 
 mod access;
 mod hostile;
+mod sessions;
 mod socket;
 mod support;

@@ -93,6 +93,68 @@ fn a_page_follows_a_run_to_its_end() {
         last, 3.5,
         "the last row is read although its journal is gone"
     );
+    // The report is written after the end: the page that is open gets its link.
+    page.find(|message| (message["run"]["state"] == "done").then_some(()));
+    run.write_report("<p>").expect("room");
+    page.find(|message| (message["run"]["has_report"] == true).then_some(()));
+    // Another run in this directory is not mixed with the one that is shown.
+    let mut other = manifest;
+    other.started = Instant::from_ns(1_000_000_000);
+    run.write_manifest(&other).expect("room");
+    let replaced = |message: &serde_json::Value| {
+        let remarks = message["run"]["remarks"].to_string();
+        remarks.contains("has replaced this one").then_some(())
+    };
+    page.find(replaced);
+    let mut new = lab.page("tank");
+    let started = new.find(|message| message["run"]["started"].as_str().map(str::to_owned));
+    assert_eq!(started, "1970-01-01T00:00:01.000000000Z");
+}
+
+/// A table that is damaged, or has more rows than are read, is named as long as the page is open,
+/// and the other tables are shown.
+#[test]
+fn a_damaged_table_is_named_for_good() {
+    let lab = Lab::new();
+    lab.finished("tank");
+    std::fs::write(lab.runs().join("tank/events.parquet"), "PAR1 no PAR1").expect("room");
+    let mut page = lab.page("tank");
+    page.find(|message| message["signals"].get(0).cloned());
+    // A later look, which sees that there is a report, does not forget it.
+    let run = timeloom_results::RunDirectory::open(lab.runs().join("tank")).expect("a run");
+    run.write_report("<p>").expect("room");
+    let run = page.find(|message| {
+        let run = message.get("run")?;
+        (run["has_report"] == true).then(|| run.clone())
+    });
+    let remark = run["remarks"][0].as_str().expect("a remark");
+    assert!(remark.starts_with("Reading the events: "), "{run}");
+}
+
+/// A page that wishes for logs in a loop gets its lines, and no more often.
+#[test]
+fn logs_are_read_at_intervals() {
+    let lab = Lab::new();
+    let run = lab.finished("tank");
+    let (mut log, _) = run.log("plc").expect("it can be made");
+    let mut page = lab.page("tank");
+    let begun = std::time::Instant::now();
+    let mut told = 0;
+    for number in 0..200 {
+        writeln!(log, "{number}").expect("room");
+        page.say(r#"{"logs":["plc"]}"#);
+        if number % 50 == 0 {
+            let last = number.to_string();
+            page.find(|message| {
+                let lines = message["tails"]["plc"].as_array()?;
+                (lines.last()?.as_str()? == last).then_some(())
+            });
+            told += 1;
+        }
+    }
+    // The first look is at once, and each later one a second after the one before.
+    let shortest = std::time::Duration::from_secs(told - 1);
+    assert!(begun.elapsed() >= shortest, "{:?}", begun.elapsed());
 }
 
 /// Rows of many seconds while a page does not read: it then gets the last state, in far fewer

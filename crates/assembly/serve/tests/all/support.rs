@@ -56,7 +56,7 @@ impl Lab {
                 let acting = server.url().expect("pages may act");
                 say.send((server.address(), acting, server.read_only_url()))
                     .expect("it is heard");
-                server.run().await.expect("it serves");
+                match server.run().await {}
             });
         });
         let (address, acting, reading) = hear.recv().expect("the server starts");
@@ -141,47 +141,65 @@ impl Lab {
         }
     }
 
-    /// Returns the line with the cookie for a token.
-    pub(crate) fn cookie(&self, may_act: bool) -> String {
-        let body = format!(r#"{{"token":"{}"}}"#, self.token(may_act));
-        let answer = self.ask("POST /api/enter", &[self.host(), self.origin()], &body);
-        assert_eq!(answer.code, 204, "{answer:?}");
-        let set = answer
-            .head
-            .lines()
-            .find_map(|line| line.strip_prefix("set-cookie: "));
-        let pair = set.and_then(|set| set.split(';').next()).expect("a cookie");
-        format!("cookie: {pair}")
+    /// Returns the line with a token.
+    pub(crate) fn access(&self, may_act: bool) -> String {
+        format!("authorization: Bearer {}", self.token(may_act))
     }
 
-    /// Asks as a page does that has a cookie.
+    /// Asks as a page does that has a token.
     pub(crate) fn get(&self, path: &str) -> Answer {
         self.ask(
             &format!("GET {path}"),
-            &[self.host(), self.cookie(false)],
+            &[self.host(), self.access(false)],
             "",
         )
     }
 
-    /// Opens the socket of a page, on a connection with a small receive buffer.
+    /// Asks for a ticket for the report of a run.
+    pub(crate) fn ticket(&self, run: &str) -> Answer {
+        let lines = [self.host(), self.origin(), self.access(false)];
+        self.ask(&format!("POST /api/ticket?run={run}"), &lines, "{}")
+    }
+
+    /// Opens a report as a browser does: by its address alone.
+    pub(crate) fn report(&self, run: &str, ticket: &str) -> Answer {
+        let first = format!("GET /report?run={run}&ticket={ticket}");
+        self.ask(&first, &[self.host()], "")
+    }
+
+    /// Opens the socket of a page. Returns the reason if it is refused, or closed before the page
+    /// gets a message.
     pub(crate) fn watch(
         &self,
         run: &str,
-        cookie: Option<&str>,
+        token: Option<&str>,
         origin: &str,
     ) -> Result<Page, String> {
+        let mut socket = self.socket(run, origin)?;
+        if let Some(token) = token {
+            let greeting = serde_json::json!({ "token": token }).to_string();
+            socket.send(Message::text(greeting)).expect("it is taken");
+        }
+        match socket.read().expect("a message in time") {
+            Message::Text(text) => Ok(Page {
+                socket,
+                first: Some(text.to_string()),
+            }),
+            Message::Close(Some(frame)) => Err(format!("{}: {}", frame.code, frame.reason)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Opens a socket, and says nothing on it.
+    pub(crate) fn socket(&self, run: &str, origin: &str) -> Result<WebSocket<TcpStream>, String> {
         let url = format!("ws://{}/api/watch?run={run}", self.address);
         let mut request = url.into_client_request().expect("an address");
         let headers = request.headers_mut();
         headers.insert("origin", origin.parse().expect("a value"));
-        if let Some(cookie) = cookie {
-            let pair = cookie.strip_prefix("cookie: ").expect("a line");
-            headers.insert("cookie", pair.parse().expect("a value"));
-        }
         let stream = TcpStream::connect(self.address).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
         match tungstenite::client(request, stream) {
-            Ok((socket, _)) => Ok(Page(socket)),
+            Ok((socket, _)) => Ok(socket),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -189,24 +207,29 @@ impl Lab {
     /// Opens the socket as a page of this server does.
     pub(crate) fn page(&self, run: &str) -> Page {
         let origin = format!("http://{}", self.address);
-        self.watch(run, Some(&self.cookie(false)), &origin)
+        self.watch(run, Some(self.token(false)), &origin)
             .expect("it is accepted")
     }
 }
 
 /// Page that shows a run.
 #[derive(Debug)]
-pub(crate) struct Page(WebSocket<TcpStream>);
+pub(crate) struct Page {
+    socket: WebSocket<TcpStream>,
+    /// Message that has come already.
+    first: Option<String>,
+}
 
 impl Page {
     /// Returns the next message, and its length.
     pub(crate) fn next(&mut self) -> (Value, usize) {
+        let value = |text: &str| (serde_json::from_str(text).expect("JSON"), text.len());
+        if let Some(first) = self.first.take() {
+            return value(&first);
+        }
         loop {
-            match self.0.read().expect("a message in time") {
-                Message::Text(text) => {
-                    let value = serde_json::from_str(&text).expect("JSON");
-                    return (value, text.len());
-                }
+            match self.socket.read().expect("a message in time") {
+                Message::Text(text) => return value(&text),
                 Message::Ping(_) | Message::Pong(_) => {}
                 other => panic!("{other:?}"),
             }
@@ -225,7 +248,7 @@ impl Page {
     }
 
     pub(crate) fn say(&mut self, text: &str) {
-        self.0.send(Message::text(text)).expect("it is taken");
+        self.socket.send(Message::text(text)).expect("it is taken");
     }
 }
 

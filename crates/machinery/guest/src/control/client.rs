@@ -10,7 +10,7 @@ use timeloom_sys::{local, own};
 
 use crate::control::protocol::{Entry, MOST_BYTES, Request, Response, StatusText};
 use crate::linux::descriptor::send_descriptor;
-use crate::names::{list_sessions, socket_path};
+use crate::names::{is_served, list_sessions, session_sockets, socket_path};
 
 /// Sends a request to a session. Without a name, sends it to the only session that exists. A
 /// request that takes long (a step of an hour) may take any time, as long as the session answers
@@ -45,6 +45,13 @@ pub fn hold(name: Option<&str>, reason: &str) -> Result<(StatusText, Held), Cont
 
 /// Returns the name of the session: `name`, or without one that of the only session that exists.
 fn choose(name: Option<&str>) -> Result<String, ControlError> {
+    if let Some(name) = name {
+        // A named session is found without a connection to the others.
+        let exists = session_sockets()?.iter().any(|socket| socket.name == name);
+        if exists && is_served(name) {
+            return Ok(name.to_owned());
+        }
+    }
     let running = list_sessions()?;
     let chosen = match name {
         Some(name) => running.iter().find(|other| *other == name),
@@ -114,6 +121,12 @@ impl Inside {
 
 fn begin(session: &str, request: &Request) -> Result<UnixStream, Broken> {
     let mut stream = local::connect(&socket_path(session), PATIENCE)?;
+    write_request(&mut stream, request)?;
+    Ok(stream)
+}
+
+/// Sends a request.
+pub(super) fn write_request(stream: &mut UnixStream, request: &Request) -> Result<(), Broken> {
     let mut line = serde_json::to_string(request).map_err(io::Error::other)?;
     if line.len() as u64 >= MOST_BYTES {
         let text = format!("the request has more than {MOST_BYTES} bytes");
@@ -121,7 +134,7 @@ fn begin(session: &str, request: &Request) -> Result<UnixStream, Broken> {
     }
     line.push('\n');
     stream.write_all(line.as_bytes())?;
-    Ok(stream)
+    Ok(())
 }
 
 fn ask(session: &str, request: &Request) -> Result<(StatusText, UnixStream), Broken> {
@@ -131,8 +144,13 @@ fn ask(session: &str, request: &Request) -> Result<(StatusText, UnixStream), Bro
         // The session may be busy with this very request. It then still answers queries.
         _ => ask(session, &Request::Query).map(drop),
     })?;
-    match serde_json::from_str(&answer) {
-        Ok(Response::Ok(status)) => Ok((status, stream)),
+    Ok((status_of(&answer)?, stream))
+}
+
+/// Returns the status in an answer.
+pub(super) fn status_of(answer: &str) -> Result<StatusText, Broken> {
+    match serde_json::from_str(answer) {
+        Ok(Response::Ok(status)) => Ok(status),
         Ok(Response::Error(text)) => Err(Broken::Refused(text)),
         Ok(Response::Exited(_)) | Err(_) => {
             Err(io::Error::other("it ended before it answered").into())
@@ -159,9 +177,10 @@ fn read_answer(
 
 /// Time within which a session must answer a query. A running session needs some milliseconds, if
 /// the machine is not overloaded.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(5);
 
-enum Broken {
+/// Failure of a request to a session.
+pub(super) enum Broken {
     Silent,
     Refused(String),
     Io(io::Error),
@@ -169,7 +188,7 @@ enum Broken {
 
 impl Broken {
     /// Converts this failure to an error that names the session.
-    fn of(self, session: &str) -> ControlError {
+    pub(super) fn of(self, session: &str) -> ControlError {
         match self {
             Self::Silent => ControlError::Silent {
                 session: session.to_owned(),

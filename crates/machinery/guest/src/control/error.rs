@@ -88,8 +88,12 @@ pub(crate) enum Refusal {
          --stepped`, or set mode = \"stepped\" under [time] in its scenario"
     )]
     NotStepped,
-    #[error("`by` cannot contain another `by`")]
-    ByTwice,
+    /// The request of a named requester has no effect that could be recorded.
+    #[error(
+        "`by` names the requester of a change of the session, such as `pause`; this request is \
+         none, or lasts as long as its connection, or names its requester already"
+    )]
+    NoEffect,
     #[error("`enter` is the first request of a connection, and its last")]
     EnterAlone,
     #[error(

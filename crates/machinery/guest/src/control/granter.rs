@@ -12,7 +12,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::control::controlled::{Controlled, Stepped};
 use crate::control::error::{Refusal, RunError, SeatError};
 use crate::control::grants::Grants;
-use crate::control::obey::{obey, record};
+use crate::control::obey::{obey, obey_as};
 use crate::control::protocol::{Lines, Request, Response, Standing, StatusText, send};
 use crate::control::until::{ahead, travel};
 use crate::linux::processes;
@@ -84,11 +84,9 @@ fn answer<C: Controlled>(
             let target = until(controlled, at_ns, relative)?;
             grant(controlled, grants, target)?
         }
-        Request::By { requester, request } if !matches!(*request, Request::By { .. }) => {
-            let effect = request.effect();
-            let response = answer(controlled, grants, *request)?;
-            record(controlled, &requester, effect.as_deref());
-            return Ok(response);
+        Request::By { requester, request } => {
+            let answer = |request| answer(controlled, grants, request);
+            return obey_as(controlled, &requester, *request, answer);
         }
         other => return obey(controlled, other),
     };

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
-use timeloom_time::{Duration, Instant};
+use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::control::controlled::Controlled;
 use crate::control::error::Refusal;
 use crate::control::hosts;
 use crate::control::protocol::{ProcessText, Request, Response, StatusText};
 use crate::control::until::{ahead, run_until};
+use crate::session::Session;
 
 /// Executes a request of a client and returns the answer.
 pub(crate) fn obey<C: Controlled>(
@@ -17,7 +18,8 @@ pub(crate) fn obey<C: Controlled>(
     request: Request,
 ) -> Result<Response, Refusal> {
     if let Request::By { requester, request } = request {
-        return obey_as(controlled, &requester, *request);
+        let obey = |request| obey(controlled, request);
+        return obey_as(controlled, &requester, *request, obey);
     }
     let lists = request == Request::Query;
     let names_all = lists || matches!(request, Request::Host { .. });
@@ -38,31 +40,55 @@ pub(crate) fn obey<C: Controlled>(
     }))
 }
 
-/// Executes a request of a named requester, and records it.
-fn obey_as<C: Controlled>(
+/// Executes a request of a named requester by `obey`, and records its effect.
+pub(super) fn obey_as<C: Controlled>(
     controlled: &Weak<C>,
     requester: &str,
     request: Request,
+    obey: impl FnOnce(Request) -> Result<Response, Refusal>,
 ) -> Result<Response, Refusal> {
-    if matches!(request, Request::By { .. }) {
-        return Err(Refusal::ByTwice);
+    let effect = request.effect().ok_or(Refusal::NoEffect)?;
+    let held = controlled.upgrade().ok_or(Refusal::Ended)?;
+    let target = target(held.session(), &request);
+    drop(held);
+    let response = obey(request)?;
+    if let Some(controlled) = controlled.upgrade() {
+        let cut = target.and_then(|target| cut_short(&response, target));
+        let mut effect: String = effect.chars().take(LONGEST_EFFECT).collect();
+        effect += &cut.unwrap_or_default();
+        let requester: String = requester.chars().take(LONGEST_NAME).collect();
+        controlled.acted(&requester, &effect);
     }
-    let effect = request.effect();
-    let response = obey(controlled, request)?;
-    record(controlled, requester, effect.as_deref());
     Ok(response)
 }
 
-/// Records the effect of a request that was executed.
-pub(super) fn record<C: Controlled>(controlled: &Weak<C>, requester: &str, effect: Option<&str>) {
-    if let (Some(controlled), Some(effect)) = (controlled.upgrade(), effect) {
-        let requester: String = requester.chars().take(LONGEST_NAME).collect();
-        controlled.acted(&requester, effect);
+/// Returns the instant until which a request lets the session run.
+fn target(session: &Session, request: &Request) -> Option<Instant<Virtual>> {
+    match request {
+        Request::Step { span_ns } => ahead(session, *span_ns).ok(),
+        Request::RunUntil { at_ns, relative } => match relative {
+            true => ahead(session, *at_ns).ok(),
+            false => Some(Instant::from_ns(*at_ns)),
+        },
+        _ => None,
     }
+}
+
+/// Returns words about the end of the session, if it came before `target`.
+fn cut_short(response: &Response, target: Instant<Virtual>) -> Option<String> {
+    let Response::Ok(status) = response else {
+        return None;
+    };
+    let has_ended = status.standing.is_some_and(|standing| standing.ended);
+    let reached = Duration::from_ns(status.virtual_ns);
+    (has_ended && Instant::ZERO + reached < target)
+        .then(|| format!(", cut short by the end of the session at {reached}"))
 }
 
 /// Maximum length of a requester's name in an event, in characters.
 const LONGEST_NAME: usize = 80;
+/// Maximum length of an effect in an event, in characters: that of a request for many hosts.
+const LONGEST_EFFECT: usize = 300;
 
 /// Executes a request. If the session was to stop at an instant, returns the time from the stop of
 /// the clock to the stop of all processes.
@@ -98,9 +124,9 @@ fn carry_out<C: Controlled>(
         Request::Enter(_) => return Err(Refusal::EnterAlone),
         Request::Hold { .. } => return Err(Refusal::HoldBeside),
         Request::Dilate { factor } => session.dilate(factor)?,
-        Request::Query => {}
+        Request::Query | Request::Status => {}
         Request::Watch => held.flush(),
-        Request::By { .. } => return Err(Refusal::ByTwice),
+        Request::By { .. } => return Err(Refusal::NoEffect),
         Request::Register { pid } => session.register(pid)?,
         Request::Unregister { pid } => session.unregister(pid)?,
         Request::Leave { engine } => held.leave(&engine)?,
@@ -129,4 +155,30 @@ fn carry_out<C: Controlled>(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_the_end_cut_short_says_so() {
+        let answer = |virtual_ms: i64, ended: bool| {
+            let text = format!(
+                r#"{{"ok":{{"name":"lab","virtual_ns":{},"utc_ns":0,"wall_ns":0,
+                "paused_total_ns":0,"paused":true,"dilation":1.0,
+                "standing":{{"next_deadline_ns":null,"ended":{ended},"grants":1}}}}}}"#,
+                virtual_ms * 1_000_000
+            );
+            serde_json::from_str(&text).expect("an answer")
+        };
+        let target = Instant::from_ns(2_000_000_000);
+        assert_eq!(cut_short(&answer(2000, false), target), None);
+        assert_eq!(cut_short(&answer(2000, true), target), None, "just reached");
+        assert_eq!(
+            cut_short(&answer(1050, true), target).as_deref(),
+            Some(", cut short by the end of the session at 1.05 s")
+        );
+        assert_eq!(cut_short(&Response::Exited(0), target), None);
+    }
 }

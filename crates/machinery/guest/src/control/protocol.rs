@@ -62,14 +62,17 @@ pub enum Request {
     },
     /// Return the status with the list of processes.
     Query,
-    /// Return the status without the processes, after passing recorded rows to their files: for a
-    /// reader that shows a run while it goes on, several times a second.
+    /// Return the status without the processes.
+    Status,
+    /// Return the status without the processes, after passing recorded rows to their files (those
+    /// of the last fraction of a second may be missing): for a reader that shows a run while it
+    /// goes on, several times a second.
     Watch,
     /// Execute a request and record it as an event, with the name of its requester.
     By {
         /// Name of the requester, such as `the live view`.
         requester: String,
-        /// Request to execute; not one of this kind.
+        /// Request to execute: one that changes the session, and not one of this kind.
         request: Box<Request>,
     },
     /// Attach a running process to the session.
@@ -233,23 +236,55 @@ impl Request {
         }
     }
 
-    /// Returns the effect of this request in words, if it is worth an event.
+    /// Returns the effect of this request in words; `None` for one that changes nothing, or that
+    /// lasts as long as its connection.
     pub(crate) fn effect(&self) -> Option<String> {
-        let span = |ns: i64| Duration::from_ns(ns);
         Some(match self {
             Self::Pause => "paused".to_owned(),
             Self::Resume => "resumed".to_owned(),
             Self::Dilate { factor } => format!("dilation set to {factor}"),
-            Self::Step { span_ns } => format!("stepped {}", span(*span_ns)),
-            Self::RunUntil { at_ns, relative } => match relative {
-                true => format!("ran for {}", span(*at_ns)),
-                false => format!("ran until {}", span(*at_ns)),
-            },
+            Self::Step { span_ns } => stepped(*span_ns),
+            Self::RunUntil { at_ns, relative } => ran(*at_ns, *relative),
             Self::Skip { on: true } => "skipping switched on".to_owned(),
             Self::Skip { on: false } => "skipping switched off".to_owned(),
-            _ => return None,
+            Self::Host { hosts, request } => {
+                format!("{} on {}", request.effect(), hosts.join(", "))
+            }
+            Self::Register { pid } => format!("process {pid} attached"),
+            Self::Unregister { pid } => format!("process {pid} released"),
+            Self::Leave { engine } => format!("engine {engine} removed"),
+            Self::Join { engine } => format!("engine {engine} let in again"),
+            Self::Attach
+            | Self::Hold { .. }
+            | Self::Query
+            | Self::Status
+            | Self::Watch
+            | Self::By { .. }
+            | Self::Enter(_) => return None,
         })
     }
+}
+
+impl HostRequest {
+    /// Returns the effect of this request in words.
+    fn effect(&self) -> String {
+        match self {
+            Self::Pause => "paused".to_owned(),
+            Self::Resume => "resumed".to_owned(),
+            Self::Dilate { factor } => format!("dilation set to {factor}"),
+            Self::Step { span_ns } => stepped(*span_ns),
+            Self::RunUntil { at_ns, relative } => ran(*at_ns, *relative),
+        }
+    }
+}
+
+fn stepped(span_ns: i64) -> String {
+    format!("stepped {}", Duration::from_ns(span_ns))
+}
+
+fn ran(at_ns: i64, relative: bool) -> String {
+    let word = if relative { "for" } else { "until" };
+    format!("ran {word} {}", Duration::from_ns(at_ns))
 }
 
 impl From<Refusal> for Response {
@@ -373,3 +408,42 @@ pub(crate) fn send(stream: &mut UnixStream, response: &Response) {
 
 /// Maximum size of an answer in bytes. The status of a session with ten thousand processes fits.
 pub(crate) const MOST_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_of_a_session_has_its_words() {
+        let hosts = vec!["plc".to_owned(), "hmi".to_owned()];
+        let engine = || "lab".to_owned();
+        let step = HostRequest::Step { span_ns: 5_000_000 };
+        let until = Request::RunUntil {
+            at_ns: 2_000_000_000,
+            relative: false,
+        };
+        for (request, effect) in [
+            (Request::Step { span_ns: 1_000_000 }, "stepped 1 ms"),
+            (until, "ran until 2 s"),
+            (
+                Request::Host {
+                    hosts,
+                    request: step,
+                },
+                "stepped 5 ms on plc, hmi",
+            ),
+            (Request::Register { pid: 7 }, "process 7 attached"),
+            (Request::Unregister { pid: 7 }, "process 7 released"),
+            (Request::Leave { engine: engine() }, "engine lab removed"),
+            (
+                Request::Join { engine: engine() },
+                "engine lab let in again",
+            ),
+        ] {
+            assert_eq!(request.effect().as_deref(), Some(effect));
+        }
+        for request in [Request::Attach, Request::Query, Request::Status] {
+            assert_eq!(request.effect(), None);
+        }
+    }
+}
