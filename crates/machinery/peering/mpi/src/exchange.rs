@@ -69,7 +69,8 @@ impl Exchange for Ranks<'_> {
             for from in others() {
                 receive(ranks, from, into);
                 let theirs = messages.read(into, arriving);
-                let theirs = theirs.map_err(|_| PeerLost(format!("rank {from} sent a malformed message")));
+                let theirs =
+                    theirs.map_err(|_| PeerLost(format!("rank {from} sent a malformed message")));
                 least = least.and_then(|least| Ok(least.min(theirs?)));
             }
             for send in sends {
