@@ -190,7 +190,7 @@ packages-test: packages-demo
 	@scripts/packages c++:g++
 	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 tc:iproute2 ping:iputils-ping ps:procps traceroute:traceroute ptp4l:linuxptp @libfaketime:libfaketime \
 		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools busybox:busybox-static nginx:nginx-light sqlite3:sqlite3 curl:curl strace:strace file:file bwrap:bubblewrap valgrind:valgrind qemu-x86_64:qemu-user \
-		gdb:gdb
+		gdb:gdb clang-14:clang-14 @libclang-rt-14-dev:libclang-rt-14-dev
 	@scripts/chronyd
 packages-bpf:
 	@scripts/packages clang-14:clang-14 llvm-strip-14:llvm-14 @files:libbpf-dev
