@@ -102,7 +102,7 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     if !runs.iter().any(|run| with_timelines(&run)) {
         return;
     }
-    section_head(out, "Detection by the hosts' timelines");
+    section_head(out, "Detection by timelines of hosts");
     for run in runs.iter().filter(with_timelines) {
         if runs.len() > 1 {
             let _ = writeln!(out, "<h3>{}</h3>", escape(&run.label));
