@@ -503,7 +503,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::SeqCst);
         self.set_skipping(false);
-        self.supervisor.freezer.remove();
+        self.supervisor.remove_all();
         self.supervisor.timers.close();
         self.clock.wake();
         for thread in self.threads.drain(..) {

@@ -65,6 +65,8 @@ pub(crate) struct Supervisor {
     telling: Mutex<()>,
     /// Number of threads that wait for `change`.
     pub(crate) wanting: AtomicUsize,
+    /// True from the session's end on.
+    is_over: AtomicBool,
     /// Record of the order in which threads were scheduled.
     order: Mutex<Order>,
     /// Function that returns false if something outside the guests is about to affect them.
@@ -125,6 +127,7 @@ impl Supervisor {
             change: Mutex::new(()),
             telling: Mutex::new(()),
             wanting: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
             order: Mutex::default(),
             quiet: OnceLock::new(),
             ahead: OnceLock::new(),
@@ -182,6 +185,13 @@ impl Supervisor {
         }
     }
 
+    /// Ends all processes and removes what the session has created to stop them. A change of the
+    /// clock that is still in progress then stops no process, and does not report that.
+    pub(crate) fn remove_all(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.freezer.remove();
+    }
+
     /// Takes the lock that excludes other changes of clock and processes.
     pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
         self.wanting.fetch_add(1, Ordering::SeqCst);
@@ -216,8 +226,11 @@ impl Supervisor {
         let kick = move || {
             let change = own.lock();
             own.wanting.fetch_sub(1, Ordering::SeqCst);
-            if let Err(error) = own.kick_waiting() {
-                (own.warn)(error.to_string());
+            match own.kick_waiting() {
+                Err(error) if !own.is_over.load(Ordering::SeqCst) => {
+                    (own.warn)(error.to_string());
+                }
+                _ => {}
             }
             drop(change);
         };
@@ -250,6 +263,9 @@ impl Supervisor {
     /// Returns the error of `stopped`, with a description of the measures taken.
     pub(crate) fn or_end_all(&self, stopped: Result<(), GuestError>) -> Result<(), GuestError> {
         stopped.map_err(|error| {
+            if self.is_over.load(Ordering::SeqCst) {
+                return error;
+            }
             self.freezer.kill_wherever_they_are();
             let doing = "not all programs of the session could be stopped, so all were ended";
             let error = GuestError::system(doing)(std::io::Error::other(error.to_string()));
