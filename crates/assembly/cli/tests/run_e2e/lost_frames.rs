@@ -175,8 +175,8 @@ fn lost_segments_are_retransmitted_at_the_instants_of_the_kernel() {
             took(name)
         );
     };
-    about("syn", 1.02, 1.06);
-    about("syn-ack", 1.02, 1.06);
+    about("syn", 1.016, 1.056);
+    about("syn-ack", 1.016, 1.056);
     about("tail", 0.24, 0.29);
     about("delayed", 0.06, 0.09);
     let fin = server

@@ -40,6 +40,11 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
         "acknowledgements of unsent data arrived (are segments forged?)",
     );
     because(
+        timers.hidden,
+        "segments were sent behind VLAN tags, as fragments or in other IP packets, and nothing \
+         retransmits them",
+    );
+    because(
         timers.lossy,
         "connections lost more segments than were compared with a kernel's",
     );
@@ -271,10 +276,11 @@ mod tests {
             given_up: 1,
             unresolved: 1,
             foreign: 1,
+            hidden: 1,
             ..TcpTimerStats::default()
         };
         let doubts = doubts("a", &timers);
-        assert_eq!(doubts.len(), 3);
+        assert_eq!(doubts.len(), 4);
         assert!(doubts.iter().all(|doubt| doubt.contains("time.mode")));
     }
 }

@@ -26,6 +26,7 @@ mod ticks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
 pub(crate) use neighbours::{Neighbours, Word};
@@ -65,6 +66,9 @@ pub struct TcpTimerStats {
     pub longest_idle: Duration,
     /// Number of neighbours that did not answer Linux's maximum number of solicitations.
     pub unresolved: u64,
+    /// Number of segments that the host has sent behind a VLAN tag, as fragments or in other IP
+    /// packets. They have no timers.
+    pub hidden: u64,
 }
 
 impl TcpTimerStats {
@@ -81,6 +85,7 @@ impl TcpTimerStats {
         self.connections += other.connections;
         self.longest_idle = self.longest_idle.max(other.longest_idle);
         self.unresolved += other.unresolved;
+        self.hidden += other.hidden;
     }
 }
 
@@ -193,10 +198,11 @@ impl<C: Copy> Flow<C> {
 }
 
 impl<C: Copy> TcpTimers<C> {
-    /// Returns the timers of host number `host`, whose kernel counts in ticks of length `tick`.
-    pub(crate) fn new(tick: Duration, host: u32) -> Self {
+    /// Returns the timers of a host whose kernel counts in ticks of length `tick`; `phases` draws
+    /// the phases of ticks.
+    pub(crate) fn new(tick: Duration, phases: Random) -> Self {
         Self {
-            ticks: Ticks::new(tick, host),
+            ticks: Ticks::new(tick, phases),
             connections: BTreeMap::new(),
             due: BTreeSet::new(),
             ended: TcpTimerStats::default(),

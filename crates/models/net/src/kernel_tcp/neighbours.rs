@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::Action;
@@ -74,9 +75,11 @@ const QUESTIONS: u32 = 3;
 const EVERY: Duration = Duration::from_s(1);
 
 impl<C: Copy> Neighbours<C> {
-    pub(crate) fn new(tick: Duration, host: u32) -> Self {
+    /// Returns the resolution of a host whose kernel counts in ticks of length `tick`; `phases`
+    /// draws the phases of ticks.
+    pub(crate) fn new(tick: Duration, phases: Random) -> Self {
         Self {
-            ticks: Ticks::new(tick, !host),
+            ticks: Ticks::new(tick, phases),
             questions: BTreeMap::new(),
             answered: None,
             unresolved: 0,

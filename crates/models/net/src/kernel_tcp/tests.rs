@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::segment::{Connection, SackBlocks, Segment};
@@ -46,7 +47,7 @@ fn segment(seq: u32, payload: u32, flags: u8, ack: u32) -> Segment {
 impl Host {
     fn new() -> Self {
         Self {
-            timers: TcpTimers::new(TICK, 1),
+            timers: TcpTimers::new(TICK, Random::new(1, 0)),
             sent: 0,
             forgotten: Vec::new(),
             echo: None,
@@ -521,7 +522,7 @@ fn acknowledgements_of_unsent_data_are_counted() {
 #[test]
 fn a_neighbour_is_asked_for_three_times() {
     let address: IpAddr = "10.0.0.9".parse().unwrap();
-    let mut neighbours: Neighbours<u32> = Neighbours::new(TICK, 1);
+    let mut neighbours: Neighbours<u32> = Neighbours::new(TICK, Random::new(2, 0));
     let mut out = Vec::new();
     neighbours.handle_question(Instant::ZERO, address, 1, &mut out);
     let mut acts = Vec::new();

@@ -1,21 +1,22 @@
 //! Kernel ticks (jiffies), the unit of kernel timers.
 
+use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
 /// Granularity of a kernel's timer wheel (Linux, kernel/time/timer.c).
 #[derive(Clone, Debug)]
 pub(super) struct Ticks {
     tick: Duration,
-    /// State of the generator of random phases.
-    state: u64,
+    phases: Random,
 }
 
 impl Ticks {
-    /// Returns the wheel of host number `host`, whose kernel has ticks of length `tick`.
-    pub(super) fn new(tick: Duration, host: u32) -> Self {
+    /// Returns the wheel of a kernel that has ticks of length `tick`; `phases` draws the phase at
+    /// which each timer is set.
+    pub(super) fn new(tick: Duration, phases: Random) -> Self {
         Self {
             tick: tick.max(Duration::from_ns(1)),
-            state: u64::from(host),
+            phases,
         }
     }
 
@@ -29,17 +30,13 @@ impl Ticks {
     /// ticks, beyond 504 ticks of 64, and so on.
     ///
     /// On a real machine events occur at any phase of a tick. Where computing takes no virtual
-    /// time, all events could occur at the same phase, so each timer gets a random phase.
+    /// time, all events could occur at the same phase, so each timer gets a random phase, drawn from
+    /// the seed of the run.
     pub(super) fn expiration(
         &mut self,
         now: Instant<Virtual>,
         timeout: Duration,
     ) -> Instant<Virtual> {
-        // SplitMix64 without its last step. Results depend on the sequence, so it stays as it is.
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         let tick_ns = self.tick.as_ns();
         let ticks = (timeout.as_ns().max(0) + tick_ns - 1) / tick_ns;
         let mut shift = 0;
@@ -47,7 +44,7 @@ impl Ticks {
             shift += 3;
         }
         let step_ns = tick_ns << shift;
-        let phase_ns = ((mixed >> 1) % step_ns.unsigned_abs()).cast_signed();
+        let phase_ns = self.phases.between(0, step_ns);
         // The wheel's last step is assumed to be `phase_ns` ago.
         let expires = phase_ns / tick_ns + ticks;
         let steps = (expires >> shift) + 1;
@@ -61,7 +58,7 @@ mod tests {
 
     #[test]
     fn timers_expire_in_whole_ticks_and_never_early() {
-        let mut ticks = Ticks::new(Duration::from_ms(4), 1);
+        let mut ticks = Ticks::new(Duration::from_ms(4), Random::new(1, 0));
         for (timeout_ms, latest_ms) in [(40, 4), (204, 4), (1000, 32), (8000, 256)] {
             let now = Instant::from_ns(777_777_777);
             let timeout = Duration::from_ms(timeout_ms);
@@ -80,9 +77,9 @@ mod tests {
     }
 
     #[test]
-    fn the_draws_are_the_same_in_each_run() {
-        let draw = |host| {
-            let mut ticks = Ticks::new(Duration::from_ms(4), host);
+    fn the_draws_depend_on_the_seed_alone() {
+        let draw = |seed| {
+            let mut ticks = Ticks::new(Duration::from_ms(4), Random::new(seed, 0));
             [(); 9].map(|()| ticks.expiration(Instant::ZERO, Duration::from_ms(40)))
         };
         assert_eq!(draw(1), draw(1));

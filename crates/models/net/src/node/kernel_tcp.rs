@@ -7,7 +7,7 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::bytes::{ArpMessage, IpHeader};
+use crate::bytes::{ArpMessage, IpHeader, TCP, be16};
 use crate::ids::{Node, Token};
 use crate::kernel_tcp::{Action, Fate, Segment, TcpSeen, TcpTimerStats, Word};
 use crate::packet::{Kind, Packet, PortId};
@@ -15,12 +15,20 @@ use crate::tables::buffers::{Content, Description, Offload};
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
+/// Ethertypes of VLAN tags (IEEE 802.1Q).
+const VLAN_TAG: u16 = 0x8100;
+const SERVICE_TAG: u16 = 0x88a8;
+/// IP protocol numbers of IP packets in IP packets (RFC 2003, RFC 4213).
+const IP_IN_IP: u8 = 4;
+const IPV6_IN_IP: u8 = 41;
+
 impl World {
     /// Keeps the TCP timers of a host's kernel in virtual time, for a host that is open to frames.
     /// The kernel must be configured for this: its own timers must be far in the future, and it
     /// must acknowledge immediately. The timers count in ticks of length `tick`.
     pub fn keep_tcp_timers(&mut self, node: Node, tick: Duration) {
-        self.kernel_timers.keep(node.0, self.roles.len(), tick);
+        self.kernel_timers
+            .keep(node.0, self.roles.len(), tick, self.seed);
     }
 
     /// Returns the activity of a host's TCP timers until `now`; `None` if the network does not keep
@@ -75,6 +83,8 @@ impl World {
             let copy = self.packets.insert(packet);
             let neighbours = &mut self.kernel_timers.get_mut(number).neighbours;
             neighbours.handle_question(now, address, copy, &mut out);
+        } else if self.is_hidden_segment(&packet) {
+            self.kernel_timers.get_mut(number).hidden += 1;
         }
         self.act_for_kernel(number, out, agenda);
         fate == Fate::Pass
@@ -224,6 +234,38 @@ impl World {
         let train = buffer.train();
         let train = train.map(|train| (packet.seq, u32::from(train.payload_bytes)));
         Segment::read(buffer.inner(), packet.size, train)
+    }
+
+    /// Returns true for a TCP segment in a form that [`World::segment_of`] does not parse: behind
+    /// VLAN tags, as a fragment, or in another IP packet.
+    fn is_hidden_segment(&self, packet: &Packet) -> bool {
+        if packet.kind != Kind::Raw {
+            return false;
+        }
+        let buffer = self.packets.buffers.get(packet.flow);
+        let mut inner = buffer.inner();
+        let mut ethertype = buffer.ethertype();
+        while let (VLAN_TAG | SERVICE_TAG, Some((tag, rest))) =
+            (ethertype, inner.split_first_chunk::<4>())
+        {
+            (ethertype, inner) = (be16(tag, 2), rest);
+        }
+        if !matches!(ethertype, 0x0800 | 0x86dd) {
+            return false;
+        }
+        let is_plain = buffer.content == Content::Ip;
+        let (mut is_outermost, mut rest) = (true, inner);
+        while let Some(ip) = IpHeader::read(rest) {
+            match ip.protocol {
+                TCP => return !is_plain || !is_outermost || ip.fragment,
+                IP_IN_IP | IPV6_IN_IP if !ip.later_fragment => {
+                    rest = rest.get(usize::from(ip.header)..).unwrap_or_default();
+                    is_outermost = false;
+                }
+                _ => return false,
+            }
+        }
+        false
     }
 
     /// Returns the content of a packet of neighbour resolution, and its sender's address.

@@ -1,5 +1,6 @@
 //! TCP timers that the network keeps for hosts' kernels.
 
+use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::kernel_tcp::{Neighbours, TcpTimerStats, TcpTimers};
@@ -20,6 +21,8 @@ pub(crate) struct OfHost {
     node: u32,
     pub(crate) tcp: TcpTimers<PacketId>,
     pub(crate) neighbours: Neighbours<PacketId>,
+    /// Number of segments that the host has sent in a form that the timers do not parse.
+    pub(crate) hidden: u64,
     /// Earliest scheduled wake-up. A later one is scheduled when it occurs.
     appointment: Instant<Virtual>,
 }
@@ -29,14 +32,16 @@ impl OfHost {
     pub(crate) fn stats(&self, now: Instant<Virtual>) -> TcpTimerStats {
         TcpTimerStats {
             unresolved: self.neighbours.unresolved,
+            hidden: self.hidden,
             ..self.tcp.stats(now)
         }
     }
 }
 
 impl KernelTimers {
-    /// Starts to keep the timers of node `node`; `nodes` is the number of nodes.
-    pub(crate) fn keep(&mut self, node: u32, nodes: usize, tick: Duration) {
+    /// Starts to keep the timers of node `node`; `nodes` is the number of nodes, and `seed` the seed
+    /// of the network.
+    pub(crate) fn keep(&mut self, node: u32, nodes: usize, tick: Duration, seed: u64) {
         self.by_node.resize(nodes, NIL);
         if self.by_node[node as usize] != NIL {
             return;
@@ -44,8 +49,9 @@ impl KernelTimers {
         self.by_node[node as usize] = self.list.len() as u32;
         self.list.push(OfHost {
             node,
-            tcp: TcpTimers::new(tick, node),
-            neighbours: Neighbours::new(tick, node),
+            tcp: TcpTimers::new(tick, Random::new(seed, 4 << 32 | u64::from(node))),
+            neighbours: Neighbours::new(tick, Random::new(seed, 5 << 32 | u64::from(node))),
+            hidden: 0,
             appointment: Instant::FAR_FUTURE,
         });
     }

@@ -352,6 +352,46 @@ fn answers_of_the_model_end_the_questions_of_a_host_whose_timers_are_kept() {
     }
 }
 
+/// TCP segments behind VLAN tags, as fragments or in other IP packets have no timers.
+#[test]
+fn segments_that_the_timers_do_not_parse_are_counted() {
+    let (mut engine, [a, b, ..]) = lan();
+    engine.model.keep_tcp_timers(a, Duration::from_ms(4));
+    let (me, peer) = (whois(&engine, a), whois(&engine, b));
+    let ip = |protocol: u8, flags: u8, content: &[u8]| {
+        let length = 20 + content.len() as u8;
+        let mut packet = vec![0x45, 0, 0, length, 0, 1, flags, 0, 64, protocol, 0, 0];
+        packet.extend(me.1.octets());
+        packet.extend(peer.1.octets());
+        packet.extend(content);
+        packet
+    };
+    let mut segment = vec![0x9c, 0x40, 0, 80, 0, 0, 0, 9, 0, 0, 0, 0, 0x50, 2, 1, 0];
+    segment.extend([0; 4]);
+    let (plain, datagram) = (ip(6, 0x40, &segment), ip(17, 0x40, &segment));
+    let tagged = |packet: &[u8]| [&[0, 5, 8, 0], packet].concat();
+    let twice = [&[0, 7, 0x81, 0], &tagged(&plain)[..]].concat();
+    let cases = [
+        (0x0800, plain.clone(), 0),
+        (0x0800, ip(6, 0x20, &segment), 1),
+        (0x8100, tagged(&plain), 1),
+        (0x8100, tagged(&datagram), 0),
+        (0x88a8, twice, 1),
+        (0x0800, ip(4, 0x40, &plain), 1),
+        (0x0800, ip(4, 0x40, &datagram), 0),
+    ];
+    for (number, (ethertype, packet, hidden)) in cases.into_iter().enumerate() {
+        let stats = |engine: &Engine<World>| {
+            let stats = engine.model.tcp_timer_stats(a, engine.now());
+            stats.expect("they are kept").hidden
+        };
+        let before = stats(&engine);
+        let frame = [&ethernet(peer.0, me.0, ethertype)[..], &packet].concat();
+        put(&mut engine, a, &frame, Offload::default());
+        assert_eq!(stats(&engine) - before, hidden, "case {number}");
+    }
+}
+
 /// Returns an ICMP echo request as a frame.
 fn echo(from: ([u8; 6], Ipv4Addr), to: ([u8; 6], Ipv4Addr)) -> Vec<u8> {
     let mut frame = ethernet(to.0, from.0, 0x0800);
