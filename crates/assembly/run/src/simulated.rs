@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use timeloom_fabric::{Fabric, VirtualCubic};
+use timeloom_fabric::{Fabric, ReorderingTimers, VirtualCubic};
 use timeloom_guest::Clock;
 use timeloom_net::{Node, Owner};
 use timeloom_portal::{
@@ -189,6 +189,9 @@ impl Network {
             for plug in plugs(engine, around.fabric)? {
                 let joined = portals.join(plug.node, &plug.name, plug.port, Default::default());
                 joined.map_err(failed)?;
+                if let Some(timers) = plug.timers {
+                    portals.wait_for(plug.node, timers);
+                }
             }
             let ways = match (around.together, self.parts.as_ref()) {
                 (Some(together), Some(parts)) => {
@@ -274,9 +277,8 @@ impl Network {
                 comes_back: settings.failure == EngineFailure::Restart,
                 company: Arc::clone(&company),
             };
-            let ports = plugs.into_iter().map(|plug| plug.port).collect();
             let (program, clock) = (around.timeloom, around.clock);
-            let process = Process::start(program, start, ports, sockets, clock, sinks)?;
+            let process = Process::start(program, start, plugs, sockets, clock, sinks)?;
             all.push((here, process));
         }
         for (here, process) in all {
@@ -359,6 +361,8 @@ struct Plug {
     node: Node,
     sort: Sort,
     port: Box<dyn Port>,
+    /// Reordering timers of the station's kernel, if virtual time may skip while they run.
+    timers: Option<ReorderingTimers>,
 }
 
 /// Returns the nodes at which an engine has portals: name, node, and kind of the port.
@@ -379,7 +383,7 @@ fn plugged(engine: Engine<'_>) -> impl Iterator<Item = (String, Node, Sort)> {
 
 /// Creates the ports of an engine's portals.
 fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
-    let simulated = engine.simulated;
+    let (plan, simulated) = (engine.plan, engine.simulated);
     let plug = |(name, node, sort): (String, Node, Sort)| {
         let station = fabric
             .station(&name)
@@ -400,11 +404,13 @@ fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
                 Box::new(port.map_err(failed)?)
             }
         };
+        let timers = plan.time.skips().then(|| ReorderingTimers::of(station));
         Ok(Plug {
             name,
             node,
             sort,
             port,
+            timers: timers.transpose().map_err(failed)?,
         })
     };
     plugged(engine).map(plug).collect()

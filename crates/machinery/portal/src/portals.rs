@@ -1,7 +1,13 @@
 //! Portals of an emulation, each with the host of the model that it represents.
 
-use timeloom_net::{Frame, Node, TcpTimerStats};
+use std::net::SocketAddr;
 
+use timeloom_fabric::ReorderingTimers;
+use timeloom_net::{Frame, Node, TcpTimerStats};
+use timeloom_sys::clock::wall_now;
+use timeloom_time::Duration;
+
+use crate::emulation::rest;
 use crate::join::Joiner;
 use crate::repair::Repair;
 use crate::{Filter, Port, PortalError, Received, TxStatus};
@@ -47,6 +53,8 @@ pub(crate) struct Attachment {
     pub(crate) joins: bool,
     pub(crate) report: PortReport,
     pub(crate) repair: Repair,
+    /// Access to the kernel behind the portal; `None` if its TCP timers need no attention.
+    timers: Option<ReorderingTimers>,
 }
 
 impl Attachment {
@@ -77,6 +85,22 @@ impl Attachment {
         }
     }
 
+    /// Waits until the host's kernel has decided which segments of the connection between `ends`
+    /// (local and remote) are lost.
+    ///
+    /// After an acknowledgement that reordering could explain, the kernel decides by a timer in the
+    /// machine's time. In that time virtual time could skip many round trips, and whether the next
+    /// acknowledgement or the timer came first would be left to chance.
+    pub(crate) fn settle(&mut self, ends: [SocketAddr; 2]) {
+        let Some(timers) = &self.timers else { return };
+        let [local, remote] = ends;
+        let until = wall_now() + LONGEST_REORDERING;
+        // A kernel that does not answer has removed the interface, or the connection.
+        while timers.is_running(local, remote).unwrap_or(false) && wall_now() < until {
+            rest(wall_now() + LOOK_AGAIN);
+        }
+    }
+
     /// Ends an iteration by sending the frames that are held.
     pub(crate) fn flush(&mut self) {
         let (port, report) = (&mut self.port, &mut self.report);
@@ -87,6 +111,11 @@ impl Attachment {
         }
     }
 }
+
+/// Longest wait for a reordering timer: two to four ticks of 10 ms at most, on a busy machine.
+const LONGEST_REORDERING: Duration = Duration::from_ms(200);
+/// Interval in which the timer is looked at.
+const LOOK_AGAIN: Duration = Duration::from_us(500);
 
 /// Maximum number of frames to discard. It exceeds what a kernel queues for a portal, so all
 /// earlier frames are discarded, but a flood does not keep the engine from starting.
@@ -137,11 +166,20 @@ impl Portals {
             joiner: Joiner::default(),
             joins: false,
             repair: Repair::default(),
+            timers: None,
             report: PortReport {
                 name: name.to_owned(),
                 ..PortReport::default()
             },
         });
         Ok(())
+    }
+
+    /// Lets frames for host `node` wait for the reordering timers of its kernel. This is necessary
+    /// if virtual time may skip while they run.
+    pub fn wait_for(&mut self, node: Node, timers: ReorderingTimers) {
+        if let Some(attachment) = self.0.iter_mut().find(|it| it.node == node) {
+            attachment.timers = Some(timers);
+        }
     }
 }

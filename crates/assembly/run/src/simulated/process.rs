@@ -21,10 +21,11 @@ use std::time::Duration as StdDuration;
 
 use timeloom_guest::Clock;
 use timeloom_net::Owner;
-use timeloom_portal::{Capture, Died, Port};
+use timeloom_portal::{Capture, Died};
 use timeloom_results::Caveat;
 use timeloom_sys::schedule::{Policy, set_policy};
 
+use super::Plug;
 use super::engine::Ended;
 use super::message::{ClockNow, Start, ToEngine};
 use crate::error::RunError;
@@ -78,7 +79,7 @@ impl Process {
     pub(super) fn start(
         program: &Path,
         start: Start,
-        ports: Vec<Box<dyn Port>>,
+        plugs: Vec<Plug>,
         sockets: Vec<(Owner, UdpSocket)>,
         clock: &Arc<Clock>,
         sinks: Sinks,
@@ -94,7 +95,7 @@ impl Process {
             company: Arc::clone(&sinks.company),
         });
         let (life, hear, child) = seed.born().map_err(failed)?;
-        let line = Arc::new(Line::new(&seed.start, life, ports));
+        let line = Arc::new(Line::new(&seed.start, life, plugs));
         let company = Arc::clone(&sinks.company);
         let (ready, is_ready) = mpsc::channel();
         let (end, ended) = mpsc::channel();

@@ -336,6 +336,7 @@ impl Core {
                 }
             }
             any = true;
+            let lossy = world.next_frame_of_lossy();
             world.take_frame(|node, frame| {
                 let Some(index) = by_node.get(&node) else {
                     return;
@@ -346,6 +347,10 @@ impl Core {
                 }
                 attachments[*index].give(&frame);
             });
+            if let Some((ends, index)) = lossy.zip(by_node.get(&node)) {
+                attachments[*index].flush();
+                attachments[*index].settle(ends);
+            }
         }
         if any {
             for attachment in attachments {
@@ -402,7 +407,7 @@ pub(super) fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
 }
 
 /// Sleeps until `until`; nothing interrupts this sleep.
-pub(super) fn rest(until: Instant<Wall>) {
+pub(crate) fn rest(until: Instant<Wall>) {
     let left = until - wall_now();
     if left > Duration::ZERO {
         let left = std::time::Duration::from_nanos(left.as_ns().unsigned_abs());

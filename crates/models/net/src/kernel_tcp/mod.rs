@@ -43,7 +43,8 @@ pub struct TcpTimerStats {
     /// Number of segments that the kernel has sent for the first time.
     pub segments: u64,
     /// Number of segments that the kernel itself has retransmitted, after acknowledgements revealed
-    /// a loss.
+    /// a loss, on connections that have had more than two segments in flight. Others would be as
+    /// fast with any congestion control.
     pub resent: u64,
     /// Number of retransmission timeouts, including those of connection attempts.
     pub timeouts: u64,
@@ -135,6 +136,8 @@ struct Flow<C> {
     scale: Option<u8>,
     has_sent_fin: bool,
     has_received_fin: bool,
+    /// True if the peer has acknowledged data beyond a gap.
+    has_gaps: bool,
     /// Instant of the last segment in either direction.
     used: Instant<Virtual>,
     due: Option<Instant<Virtual>>,
@@ -149,6 +152,7 @@ impl<C: Copy> Flow<C> {
             scale: None,
             has_sent_fin: false,
             has_received_fin: false,
+            has_gaps: false,
             used: now,
             due: None,
         }
@@ -305,9 +309,17 @@ impl<C: Copy> TcpTimers<C> {
         flow.receiving.handle_received(now, segment, stamps.0);
         if let Some(sending) = flow.sending.as_mut().filter(|_| segment.has(Segment::ACK)) {
             sending.handle_ack(now, segment, stamps.1, &mut self.ticks, out);
+            flow.has_gaps |= !segment.sack.is_empty();
             self.seen.gaps += u64::from(!segment.sack.is_empty());
         }
         self.set_due(connection, out);
+    }
+
+    /// Returns true if the peer of a connection has acknowledged data beyond a gap.
+    pub(crate) fn has_gaps(&self, connection: Connection) -> bool {
+        self.connections
+            .get(&connection)
+            .is_some_and(|it| it.has_gaps)
     }
 
     /// Returns the origin of the time stamp that a segment echoes which the host sent at `at`: the

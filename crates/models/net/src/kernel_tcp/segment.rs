@@ -14,7 +14,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn reversed(self) -> Self {
+    pub(crate) fn reversed(self) -> Self {
         Self {
             local: self.remote,
             remote: self.local,

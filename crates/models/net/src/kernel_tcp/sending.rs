@@ -45,6 +45,8 @@ pub(super) struct Sending<C> {
     scale: Option<u8>,
     /// Payload of the largest segment sent so far, in bytes.
     largest: u32,
+    /// True if more than two segments have been in flight.
+    has_flights: bool,
     permits_sack: bool,
     has_given_up: bool,
     is_orphan_counted: bool,
@@ -145,6 +147,7 @@ impl<C: core::marker::Copy> Sending<C> {
             },
             scale: None,
             largest: 0,
+            has_flights: false,
             permits_sack: true,
             has_given_up: false,
             is_orphan_counted: false,
@@ -177,6 +180,7 @@ impl<C: core::marker::Copy> Sending<C> {
         TcpTimerStats {
             lossy: is_lossy.into(),
             connections: 1,
+            resent: if self.has_flights { stats.resent } else { 0 },
             ..*stats
         }
     }
@@ -230,6 +234,7 @@ impl<C: core::marker::Copy> Sending<C> {
         let was_idle = self.copies.is_empty();
         self.copies.push_back(copy);
         self.next = end;
+        self.has_flights |= end.wrapping_sub(self.una) > 2 * self.largest.max(1);
         if was_idle || self.timer.is_some_and(|(timer, _)| timer == Timer::Probe) {
             self.arm(now, ticks);
         }

@@ -487,7 +487,20 @@ fn a_lossy_connection_counts_by_itself() {
         host.hear(segment(9000, 0, Segment::ACK, seq));
     }
     let stats = host.timers.stats(host.now);
-    assert_eq!((stats.resent, stats.lossy, stats.connections), (28, 1, 1));
+    assert_eq!((stats.resent, stats.lossy, stats.connections), (0, 1, 1));
+}
+
+/// Retransmissions count only where congestion control has an effect.
+#[test]
+fn connections_with_three_segments_in_flight_depend_on_congestion_control() {
+    for (flight, counted) in [(2, 0), (3, 1)] {
+        let mut host = Host::connected();
+        for number in 0..flight {
+            host.send(segment(1000 + number * 100, 100, DATA, 9000));
+        }
+        host.send(segment(1000, 100, DATA, 9000));
+        assert_eq!(host.timers.stats(host.now).resent, counted, "{flight}");
+    }
 }
 
 #[test]

@@ -178,7 +178,8 @@ impl World {
 
     /// Returns the host whose frame [`World::take_frame`] would take next.
     pub fn next_frame(&self) -> Option<Node> {
-        self.outside.first(Outbox::Frames).map(Node)
+        let (node, _) = self.outside.first(Outbox::Frames)?;
+        Some(Node(node))
     }
 
     /// Returns true if a frame waits for [`World::take_frame`].

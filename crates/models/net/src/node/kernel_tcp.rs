@@ -1,7 +1,7 @@
 //! TCP timers for hosts with external frames, where virtual time skips over the timers of the
 //! hosts' kernels ([`crate::kernel_tcp`]).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
@@ -12,6 +12,7 @@ use crate::ids::{Node, Token};
 use crate::kernel_tcp::{Action, Fate, Segment, TcpSeen, TcpTimerStats, Word};
 use crate::packet::{Kind, Packet, PortId};
 use crate::tables::buffers::{Content, Description, Offload};
+use crate::tables::outside::Outbox;
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
@@ -45,6 +46,18 @@ impl World {
         number.map_or_else(TcpSeen::default, |number| {
             self.kernel_timers.get(number).tcp.seen()
         })
+    }
+
+    /// Returns the ends, local and remote, of the connection to which the next frame for
+    /// [`World::take_frame`] belongs, if the host has lost segments on that connection. After such a
+    /// frame, the kernel may decide with a short timer which segments were lost.
+    pub fn next_frame_of_lossy(&self) -> Option<[SocketAddr; 2]> {
+        let (node, id) = self.outside.first(Outbox::Frames)?;
+        let number = self.kernel_timers.at(node)?;
+        let connection = self.segment_of(&self.packets[id])?.connection.reversed();
+        let timers = &self.kernel_timers.get(number).tcp;
+        let ends = [connection.local, connection.remote];
+        timers.has_gaps(connection).then_some(ends)
     }
 
     /// Processes a packet that a host's kernel sends; returns false if the packet is held back.

@@ -113,10 +113,10 @@ impl Outside {
         Some((of, id))
     }
 
-    /// Returns the node or port of the packet that has waited longest.
-    pub(crate) fn first(&self, outbox: Outbox) -> Option<u32> {
-        let (of, ..) = self.outboxes[outbox as usize].list.front()?;
-        Some(*of)
+    /// Returns the packet that has waited longest, with its node or port.
+    pub(crate) fn first(&self, outbox: Outbox) -> Option<(u32, PacketId)> {
+        let (of, id, _) = self.outboxes[outbox as usize].list.front()?;
+        Some((*of, *id))
     }
 
     /// Returns true if a packet waits in this queue.
