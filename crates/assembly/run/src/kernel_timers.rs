@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use timeloom_fabric::{
-    Fabric, FabricError, KernelError, NetworkSpec, StationDilation, StationTimers, VirtualCubic,
-    congestion_control, make_self_clocking, make_timerless,
+    Fabric, FabricError, KernelError, NetworkSpec, ReorderingTimers, StationDilation,
+    StationTimers, VirtualCubic, congestion_control, make_self_clocking, make_timerless,
 };
 use timeloom_guest::{ChangeKind, Compute, Process, Session};
-use timeloom_results::Caveat;
+use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::Plan;
 
 use crate::error::RunError;
@@ -38,6 +38,8 @@ pub(crate) struct KernelTimers {
     overtaken: Overtaken,
     /// Default congestion control of the machine, which the hosts do not have while time skips.
     replaced: Option<String>,
+    /// Reason why the network cannot wait for the kernels' decisions about lost segments.
+    undiagnosed: Option<KernelError>,
 }
 
 impl KernelTimers {
@@ -56,11 +58,8 @@ impl KernelTimers {
         let stations = spec.stations.iter();
         let mut stations = stations.filter_map(|station| fabric.station(&station.name));
         let dilation = plan.time.dilation;
-        let mut first = spec
-            .stations
-            .iter()
-            .filter_map(|it| fabric.station(&it.name));
-        let default = first.next().and_then(congestion_control);
+        let first = spec.stations.iter().find_map(|it| fabric.station(&it.name));
+        let default = first.and_then(congestion_control);
         // A machine whose default is CUBIC has CUBIC in virtual time as its hosts' default.
         let by_default = cubic.filter(|_| default.as_deref() == Some("cubic"));
         let replaced = default.filter(|name| name != "reno" && by_default.is_none());
@@ -72,6 +71,8 @@ impl KernelTimers {
             all: BTreeMap::new(),
             first: FirstTimeouts::of(session),
         };
+        let undiagnosed = first.filter(|_| plan.time.skips() && plan.network.is_some());
+        let undiagnosed = undiagnosed.and_then(|it| ReorderingTimers::of(it).err());
         if plan.time.compute == Compute::None {
             let settled = stations.try_for_each(|it| make_self_clocking(it, by_default));
             settled.map_err(FabricError::from)?;
@@ -82,6 +83,7 @@ impl KernelTimers {
                 all,
                 overtaken,
                 replaced,
+                undiagnosed,
             });
         }
         let are_simulated = plan.time.skips() && plan.network.is_some();
@@ -118,6 +120,7 @@ impl KernelTimers {
             all,
             overtaken,
             replaced: replaced.filter(|_| are_simulated),
+            undiagnosed,
         })
     }
 
@@ -132,10 +135,17 @@ impl KernelTimers {
         self.overtaken.doubts(processes)
     }
 
-    /// Returns a caveat about settings that this machine's kernel refused.
-    pub(crate) fn lacks(&self) -> Option<Caveat> {
+    /// Returns caveats about settings and queries that this machine's kernel refused.
+    pub(crate) fn lacks(&self) -> Vec<Caveat> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.first.lacks()
+        let undiagnosed = self.undiagnosed.as_ref().map(|error| {
+            let reason = format!(
+                "Where segments are lost, results depend on the speed of this machine, since the \
+                 kernel does not show the timers of its TCP ({error})."
+            );
+            Caveat::new(reason, Remedy::NO_SKIPPING)
+        });
+        all.first.lacks().into_iter().chain(undiagnosed).collect()
     }
 }
 

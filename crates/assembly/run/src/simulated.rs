@@ -189,7 +189,11 @@ impl Network {
             for plug in plugs(engine, around.fabric)? {
                 let joined = portals.join(plug.node, &plug.name, plug.port, Default::default());
                 joined.map_err(failed)?;
-                if let Some(timers) = plug.timers {
+                let station = around.fabric.station(&plug.name);
+                let is_host = plug.sort == Sort::Tap && plan.time.skips();
+                // The manifest says so if the kernel cannot be asked.
+                let timers = station.filter(|_| is_host).map(ReorderingTimers::of);
+                if let Some(Ok(timers)) = timers {
                     portals.wait_for(plug.node, timers);
                 }
             }
@@ -278,7 +282,8 @@ impl Network {
                 company: Arc::clone(&company),
             };
             let (program, clock) = (around.timeloom, around.clock);
-            let process = Process::start(program, start, plugs, sockets, clock, sinks)?;
+            let ports = plugs.into_iter().map(|plug| plug.port).collect();
+            let process = Process::start(program, start, ports, sockets, clock, sinks)?;
             all.push((here, process));
         }
         for (here, process) in all {
@@ -361,8 +366,6 @@ struct Plug {
     node: Node,
     sort: Sort,
     port: Box<dyn Port>,
-    /// Reordering timers of the station's kernel, if virtual time may skip while they run.
-    timers: Option<ReorderingTimers>,
 }
 
 /// Returns the nodes at which an engine has portals: name, node, and kind of the port.
@@ -383,7 +386,7 @@ fn plugged(engine: Engine<'_>) -> impl Iterator<Item = (String, Node, Sort)> {
 
 /// Creates the ports of an engine's portals.
 fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
-    let (plan, simulated) = (engine.plan, engine.simulated);
+    let simulated = engine.simulated;
     let plug = |(name, node, sort): (String, Node, Sort)| {
         let station = fabric
             .station(&name)
@@ -404,13 +407,11 @@ fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
                 Box::new(port.map_err(failed)?)
             }
         };
-        let timers = plan.time.skips().then(|| ReorderingTimers::of(station));
         Ok(Plug {
             name,
             node,
             sort,
             port,
-            timers: timers.transpose().map_err(failed)?,
         })
     };
     plugged(engine).map(plug).collect()

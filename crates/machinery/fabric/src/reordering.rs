@@ -5,124 +5,176 @@
 //! section 6.2). This is the only short timer that remains in [`crate::make_timerless`] stations.
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::SockDiagMessage;
 use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
-use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags, Timer};
+use netlink_packet_sock_diag::inet::nlas::Nla;
+use netlink_packet_sock_diag::inet::{
+    ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags, Timer,
+};
+use rustix::io::Errno;
+use rustix::net::netdevice::name_to_index;
 use rustix::net::netlink::SOCK_DIAG;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
-    sockopt::set_socket_timeout,
 };
 
+use crate::station::STATION_INTERFACE;
 use crate::{KernelError, Namespace};
 
 /// Access to the reordering timers of the TCP connections of one station (socket diagnosis,
 /// sock_diag(7)).
 #[derive(Debug)]
-pub struct ReorderingTimers(OwnedFd);
+pub struct ReorderingTimers {
+    socket: OwnedFd,
+    /// Interface of connections that are bound to the station's interface.
+    interface: u32,
+    sequence: u32,
+}
 
 impl ReorderingTimers {
     /// Opens the access for `station`.
     ///
     /// # Errors
-    /// Fails if the namespace cannot be entered, or without socket diagnosis in the kernel
-    /// (CONFIG_INET_DIAG).
+    /// Fails if the namespace cannot be entered, or without socket diagnosis in the kernel.
     pub fn of(station: &Namespace) -> Result<Self, KernelError> {
-        let open = || {
-            let socket = socket_with(
-                AddressFamily::NETLINK,
-                SocketType::DGRAM,
-                SocketFlags::CLOEXEC,
-                Some(SOCK_DIAG),
-            )?;
-            let timeout = rustix::net::sockopt::Timeout::Recv;
-            set_socket_timeout(&socket, timeout, Some(ANSWER))?;
-            Ok::<_, io::Error>(Self(socket))
+        let opened = station.run(Self::here)?;
+        opened.map_err(|error| {
+            let missing = "socket diagnosis in the kernel (CONFIG_INET_DIAG, CONFIG_INET_TCP_DIAG)";
+            KernelError::new("ask for the timers of TCP connections", error)
+                .missing_if(&[Errno::NOENT, Errno::PROTONOSUPPORT], missing)
+        })
+    }
+
+    /// Opens the access for the namespace of the calling thread.
+    fn here() -> io::Result<Self> {
+        let socket = socket_with(
+            AddressFamily::NETLINK,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            Some(SOCK_DIAG),
+        )?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER))?;
+        let mut timers = Self {
+            interface: name_to_index(&socket, STATION_INTERFACE).unwrap_or(0),
+            socket,
+            sequence: 0,
         };
-        let opened = station.run(open)?;
-        opened.map_err(|error| KernelError::new("open a socket for socket diagnosis", error))
+        // A kernel without the diagnosis of TCP answers as if there were no such socket. The query
+        // also loads the kernel's module.
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        let nothing = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        match timers.query(listener.local_addr()?, nothing)? {
+            Some(_) => Ok(timers),
+            None => Err(Errno::NOENT.into()),
+        }
     }
 
-    /// Takes over a descriptor from another process ([`ReorderingTimers::as_fd`]).
-    pub fn adopt(descriptor: OwnedFd) -> Self {
-        Self(descriptor)
-    }
-
-    /// Returns true if the timer of the connection between `local`, which is an address of the
-    /// station, and `remote` is running. Returns false if the kernel has no such connection.
+    /// Returns true while the kernel may still have to decide which segments are lost on the
+    /// connection between `local`, which is an address of the station, and `remote`: while the
+    /// timer is running, or while segments have arrived that the kernel has not processed. Returns
+    /// false if the kernel has no such connection.
     ///
     /// # Errors
     /// Fails if the kernel does not answer.
-    pub fn is_running(&self, local: SocketAddr, remote: SocketAddr) -> io::Result<bool> {
-        send(&self.0, &request(local, remote), SendFlags::empty())?;
-        let mut answer = [0; 4096];
-        let (used, _) = recv(&self.0, &mut answer, RecvFlags::empty())?;
-        let answer = NetlinkMessage::<SockDiagMessage>::deserialize(&answer[..used]);
-        let answer = answer.map_err(|error| io::Error::other(error.to_string()))?;
-        Ok(match answer.payload {
-            NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
-                // The kernel calls this timer a retransmission timer, which is much longer.
-                matches!(response.header.timer, Some(Timer::Retransmit(left, _)) if left < SHORT)
-            }
+    pub fn is_undecided(&mut self, local: SocketAddr, remote: SocketAddr) -> io::Result<bool> {
+        let Some(answer) = self.query(local, remote)? else {
+            return Ok(false);
+        };
+        // The kernel calls this timer a retransmission timer, which is much longer.
+        let is_running =
+            matches!(answer.header.timer, Some(Timer::Retransmit(left, _)) if left < SHORT);
+        // While a program uses the socket, arriving segments wait until it has finished.
+        let waits = |nla: &Nla| match nla {
+            Nla::MemInfo(memory) => memory.backlog_queue_length > 0,
             _ => false,
-        })
+        };
+        Ok(is_running || answer.nlas.iter().any(waits))
     }
-}
 
-impl AsFd for ReorderingTimers {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+    /// Asks for a socket; returns `None` if there is none.
+    fn query(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> io::Result<Option<Box<InetResponse>>> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let request = self.request(local, remote);
+        send(&self.socket, &request, SendFlags::empty())?;
+        let mut bytes = [0; 4096];
+        loop {
+            let (used, _) = recv(&self.socket, &mut bytes, RecvFlags::empty())?;
+            let answer = NetlinkMessage::<SockDiagMessage>::deserialize(&bytes[..used]);
+            let answer = answer.map_err(|error| io::Error::other(error.to_string()))?;
+            if answer.header.sequence_number != self.sequence {
+                continue; // the late answer to an earlier query
+            }
+            return match answer.payload {
+                NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(found)) => {
+                    Ok(Some(found))
+                }
+                NetlinkPayload::Error(refusal) => match refusal.to_io() {
+                    error if Errno::from_io_error(&error) == Some(Errno::NOENT) => Ok(None),
+                    error => Err(error),
+                },
+                _ => Err(io::Error::other("an answer of an unknown kind")),
+            };
+        }
+    }
+
+    fn request(&self, local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
+        let is_v4 = local.is_ipv4();
+        let mut socket_id = match is_v4 {
+            true => SocketId::new_v4(),
+            false => SocketId::new_v6(),
+        };
+        socket_id.source_address = local.ip();
+        socket_id.source_port = local.port();
+        socket_id.destination_address = remote.ip();
+        socket_id.destination_port = remote.port();
+        socket_id.interface_id = self.interface;
+        socket_id.cookie = [0xff; 8];
+        let query = InetRequest {
+            family: if is_v4 { AF_INET } else { AF_INET6 },
+            protocol: IPPROTO_TCP,
+            extensions: ExtensionFlags::SKMEMINFO,
+            states: StateFlags::all(),
+            socket_id,
+        };
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST;
+        header.sequence_number = self.sequence;
+        let query = SockDiagMessage::InetRequest(query);
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(query));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        bytes
     }
 }
 
 /// Longest time that the kernel needs for its answer. It answers during the request.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// Duration that is longer than any reordering timer (a quarter of the round trip and two ticks) and
+/// Duration that is longer than any reordering timer (a round trip and two ticks at most) and
 /// shorter than the retransmission timeouts of a station without TCP timers.
 const SHORT: Duration = Duration::from_secs(2);
-
-fn request(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
-    let is_v4 = local.is_ipv4();
-    let mut socket_id = match is_v4 {
-        true => SocketId::new_v4(),
-        false => SocketId::new_v6(),
-    };
-    socket_id.source_address = local.ip();
-    socket_id.source_port = local.port();
-    socket_id.destination_address = remote.ip();
-    socket_id.destination_port = remote.port();
-    socket_id.cookie = [0xff; 8];
-    let query = InetRequest {
-        family: if is_v4 { AF_INET } else { AF_INET6 },
-        protocol: IPPROTO_TCP,
-        extensions: ExtensionFlags::empty(),
-        states: StateFlags::all(),
-        socket_id,
-    };
-    let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST;
-    let query = SockDiagMessage::InetRequest(query);
-    let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(query));
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    bytes
-}
 
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpStream;
     use std::process::Command;
     use std::time::Instant;
 
     use super::*;
+    use timeloom_sys::interface::{Interface, Offload};
+
     use crate::make_timerless;
 
     /// Classic BPF program that drops packets of more than 500 bytes.
@@ -131,15 +183,23 @@ mod tests {
     /// Lets a station without TCP timers drop large packets, and tolerate reordering as by default.
     fn drop_large(station: &Namespace) {
         make_timerless(station, None).unwrap();
-        let tc = |words: &str, last: &[&str]| {
-            let words = words.split_whitespace().chain(last.iter().copied());
-            let status = Command::new("tc").args(words).status();
+        let run = |words: &str, last: &[&str]| {
+            let mut words = words.split_whitespace().chain(last.iter().copied());
+            let status = Command::new(words.next().unwrap()).args(words).status();
             assert!(status.unwrap().success(), "{last:?}");
         };
         let change = || {
-            tc("qdisc add dev lo ingress", &[]);
-            tc("filter add dev lo ingress bpf da bytecode", &[DROP_LARGE]);
+            run("ip link set lo mtu 1500", &[]);
+            run("tc qdisc add dev lo ingress", &[]);
+            run(
+                "tc filter add dev lo ingress bpf da bytecode",
+                &[DROP_LARGE],
+            );
             std::fs::write("/proc/sys/net/ipv4/tcp_reordering", "3").unwrap();
+            let loopback = Interface::named("lo").unwrap();
+            for offload in [Offload::TcpSegmentation, Offload::GenericSegmentation] {
+                loopback.switch_off(offload).unwrap();
+            }
         };
         station.run(change).unwrap();
     }
@@ -159,23 +219,25 @@ mod tests {
     fn a_gap_starts_the_timer() {
         let station = Namespace::quiet("reordering").unwrap();
         drop_large(&station);
-        let timers = ReorderingTimers::of(&station).unwrap();
+        let mut timers = ReorderingTimers::of(&station).unwrap();
         let until = Instant::now() + Duration::from_secs(60);
-        // On a busy machine, the timer may expire between the acknowledgement and the query.
+        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        assert!(!timers.is_undecided(nowhere, nowhere).unwrap());
+        // The timer does not start if the segments of a write leave too far apart, and may expire
+        // before the query on a busy machine.
         loop {
             let [mut stream, peer] = connect(&station);
             let [local, remote] = [&stream, &peer].map(|end| end.local_addr().unwrap());
-            let is_running = || timers.is_running(local, remote).unwrap();
-            let other = SocketAddr::new(remote.ip(), 1);
-            assert!(!timers.is_running(local, other).unwrap(), "no connection");
-            stream.write_all(&[0; 1000]).unwrap();
-            assert!(!is_running(), "the retransmission timeout is long");
-            stream.write_all(b"small").unwrap();
-            let has_run = is_running();
-            while is_running() {
+            let mut is_undecided = || timers.is_undecided(local, remote).unwrap();
+            // A large segment, which is lost, and a small one.
+            stream.write_all(&[0; 1548]).unwrap();
+            let has_run = is_undecided();
+            while is_undecided() {
                 assert!(Instant::now() < until, "it does not expire");
             }
             if has_run {
+                stream.write_all(b"small").unwrap();
+                assert!(!is_undecided(), "the retransmission timeout is long");
                 return;
             }
             assert!(Instant::now() < until, "it does not start");

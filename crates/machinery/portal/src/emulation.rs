@@ -20,7 +20,6 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 use crate::moderation::Moderation;
 use crate::poll::{Alarm, Poll};
 use crate::{PortReport, PortalError, Portals, Timing};
-pub(crate) use engine_core::rest;
 use engine_core::{Core, Sampler, lock};
 pub use group::{EngineGroup, Member};
 use meeting::Meeting;

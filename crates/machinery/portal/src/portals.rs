@@ -1,13 +1,13 @@
 //! Portals of an emulation, each with the host of the model that it represents.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use timeloom_fabric::ReorderingTimers;
 use timeloom_net::{Frame, Node, TcpTimerStats};
 use timeloom_sys::clock::wall_now;
-use timeloom_time::Duration;
+use timeloom_time::{Duration, Instant, Wall};
 
-use crate::emulation::rest;
 use crate::join::Joiner;
 use crate::repair::Repair;
 use crate::{Filter, Port, PortalError, Received, TxStatus};
@@ -39,6 +39,9 @@ pub struct PortReport {
     /// Activity of the TCP timers, if the simulated network keeps them
     /// ([`Options::tcp_timers`](crate::Options::tcp_timers)).
     pub tcp_timers: Option<TcpTimerStats>,
+    /// Number of times that the kernel behind the portal did not decide in time which segments were
+    /// lost ([`Portals::wait_for`]).
+    pub undecided: u64,
     /// True if the interface outside was removed.
     pub gone: bool,
 }
@@ -55,6 +58,9 @@ pub(crate) struct Attachment {
     pub(crate) repair: Repair,
     /// Access to the kernel behind the portal; `None` if its TCP timers need no attention.
     timers: Option<ReorderingTimers>,
+    /// Connections with a gap (local end, remote end) to which a frame was delivered, each with the
+    /// instant at which the wait for the kernel's decision ends.
+    undecided: BTreeMap<[SocketAddr; 2], Instant<Wall>>,
 }
 
 impl Attachment {
@@ -85,20 +91,31 @@ impl Attachment {
         }
     }
 
-    /// Waits until the host's kernel has decided which segments of the connection between `ends`
-    /// (local and remote) are lost.
+    /// Records that a frame for the connection between `ends` (local and remote) was delivered,
+    /// after which the kernel may have to decide which segments are lost.
     ///
-    /// After an acknowledgement that reordering could explain, the kernel decides by a timer in the
-    /// machine's time. In that time virtual time could skip many round trips, and whether the next
-    /// acknowledgement or the timer came first would be left to chance.
-    pub(crate) fn settle(&mut self, ends: [SocketAddr; 2]) {
-        let Some(timers) = &self.timers else { return };
-        let [local, remote] = ends;
-        let until = wall_now() + LONGEST_REORDERING;
-        // A kernel that does not answer has removed the interface, or the connection.
-        while timers.is_running(local, remote).unwrap_or(false) && wall_now() < until {
-            rest(wall_now() + LOOK_AGAIN);
+    /// If reordering could explain what an acknowledgement shows, the kernel decides by a timer in
+    /// the machine's time. In that time virtual time could skip many round trips, and whether the
+    /// next acknowledgement or the timer came first would be left to chance.
+    pub(crate) fn note_gap(&mut self, ends: [SocketAddr; 2]) {
+        if self.timers.is_some() {
+            self.undecided.insert(ends, wall_now() + LONGEST_REORDERING);
         }
+    }
+
+    /// Returns true while the host's kernel has to decide which segments are lost.
+    pub(crate) fn is_undecided(&mut self) -> bool {
+        let Some(timers) = self.timers.as_mut().filter(|_| !self.undecided.is_empty()) else {
+            return false;
+        };
+        let (now, report) = (wall_now(), &mut self.report);
+        self.undecided.retain(|&[local, remote], until| {
+            let is_undecided = timers.is_undecided(local, remote).unwrap_or(true);
+            let is_given_up = is_undecided && *until < now;
+            report.undecided += u64::from(is_given_up);
+            is_undecided && !is_given_up
+        });
+        !self.undecided.is_empty()
     }
 
     /// Ends an iteration by sending the frames that are held.
@@ -112,10 +129,9 @@ impl Attachment {
     }
 }
 
-/// Longest wait for a reordering timer: two to four ticks of 10 ms at most, on a busy machine.
-const LONGEST_REORDERING: Duration = Duration::from_ms(200);
-/// Interval in which the timer is looked at.
-const LOOK_AGAIN: Duration = Duration::from_us(500);
+/// Longest wait for a reordering timer. It takes two ticks (of 10 ms at most) and a part of the
+/// round trip in the machine's time, and is late on a busy machine.
+const LONGEST_REORDERING: Duration = Duration::from_ms(500);
 
 /// Maximum number of frames to discard. It exceeds what a kernel queues for a portal, so all
 /// earlier frames are discarded, but a flood does not keep the engine from starting.
@@ -167,6 +183,7 @@ impl Portals {
             joins: false,
             repair: Repair::default(),
             timers: None,
+            undecided: BTreeMap::new(),
             report: PortReport {
                 name: name.to_owned(),
                 ..PortReport::default()
@@ -175,8 +192,8 @@ impl Portals {
         Ok(())
     }
 
-    /// Lets frames for host `node` wait for the reordering timers of its kernel. This is necessary
-    /// if virtual time may skip while they run.
+    /// Lets the network wait for the reordering timers of the kernel behind the portal of host
+    /// `node`. This is necessary if virtual time may skip while they run.
     pub fn wait_for(&mut self, node: Node, timers: ReorderingTimers) {
         if let Some(attachment) = self.0.iter_mut().find(|it| it.node == node) {
             attachment.timers = Some(timers);

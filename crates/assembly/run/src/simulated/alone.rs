@@ -11,7 +11,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use timeloom_fabric::ReorderingTimers;
 use timeloom_net::Owner;
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
@@ -130,12 +129,8 @@ fn serve(
     mouth: &Mouth,
 ) -> Result<FromEngine, EngineError> {
     let portals: Vec<OwnedFd> = received(stream, start.plugs.len())?;
-    let plan = timeloom_scenario::parse(&start.plan, "the plan", &[])?;
-    let timers: Vec<OwnedFd> = match plan.time.skips() {
-        true => received(stream, start.plugs.len())?,
-        false => Vec::new(),
-    };
     let sockets: Vec<OwnedFd> = received(stream, start.lines.len())?;
+    let plan = timeloom_scenario::parse(&start.plan, "the plan", &[])?;
     let simulated = built(plan.simulated())?.ok_or(EngineError::NoNetwork)?;
     if digest(&simulated) != start.digest {
         return Err(EngineError::OtherNetwork);
@@ -145,7 +140,7 @@ fn serve(
         simulated: &simulated,
         here: start.here,
     };
-    let portals = joined(engine, start, portals, timers)?;
+    let portals = joined(engine, start, portals)?;
     let ways = Ways {
         ends: ends(start, sockets)?,
         key: match start.encrypts {
@@ -214,10 +209,8 @@ fn joined(
     engine: Engine<'_>,
     start: &Start,
     descriptors: Vec<OwnedFd>,
-    timers: Vec<OwnedFd>,
 ) -> Result<Portals, EngineError> {
     let mut portals = Portals::new();
-    let mut timers = timers.into_iter().map(ReorderingTimers::adopt);
     for ((name, sort), descriptor) in start.plugs.iter().zip(descriptors) {
         let node = super::plugged(engine).find(|(other, ..)| other == name);
         let (_, node, _) = node.ok_or_else(|| EngineError::NoNode(name.clone()))?;
@@ -226,9 +219,6 @@ fn joined(
             Sort::Packet => Box::new(PacketPort::adopt(descriptor)),
         };
         portals.join(node, name, port, Default::default())?;
-        if let Some(timers) = timers.next() {
-            portals.wait_for(node, timers);
-        }
     }
     Ok(portals)
 }

@@ -44,6 +44,7 @@ impl Closing {
             if let Some(timers) = &port.tcp_timers {
                 events.extend(tcp_timers::event(&port.name, timers));
                 doubts.extend(tcp_timers::doubts(&port.name, timers));
+                doubts.extend(tcp_timers::undecided(&port.name, port.undecided));
             }
         }
         let of_ports = report.ports.iter().filter_map(|port| {

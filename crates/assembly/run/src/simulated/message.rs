@@ -69,10 +69,9 @@ pub(super) struct Start {
     pub(super) civil_start_ns: i64,
     /// Map of the clock at the start.
     pub(super) clock: ClockNow,
-    /// Names and kinds of the engine's portals, in the order of their descriptors. If virtual time
-    /// skips, as many descriptors of reordering timers follow.
+    /// Names and kinds of the engine's portals, in the order of their descriptors.
     pub(super) plugs: Vec<(String, Sort)>,
-    /// Numbers of the peers, in the order of the sockets that follow these descriptors.
+    /// Numbers of the peers, in the order of the sockets that follow the portals' descriptors.
     pub(super) lines: Vec<Owner>,
 }
 

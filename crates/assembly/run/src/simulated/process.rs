@@ -21,11 +21,10 @@ use std::time::Duration as StdDuration;
 
 use timeloom_guest::Clock;
 use timeloom_net::Owner;
-use timeloom_portal::{Capture, Died};
+use timeloom_portal::{Capture, Died, Port};
 use timeloom_results::Caveat;
 use timeloom_sys::schedule::{Policy, set_policy};
 
-use super::Plug;
 use super::engine::Ended;
 use super::message::{ClockNow, Start, ToEngine};
 use crate::error::RunError;
@@ -79,7 +78,7 @@ impl Process {
     pub(super) fn start(
         program: &Path,
         start: Start,
-        plugs: Vec<Plug>,
+        ports: Vec<Box<dyn Port>>,
         sockets: Vec<(Owner, UdpSocket)>,
         clock: &Arc<Clock>,
         sinks: Sinks,
@@ -95,7 +94,7 @@ impl Process {
             company: Arc::clone(&sinks.company),
         });
         let (life, hear, child) = seed.born().map_err(failed)?;
-        let line = Arc::new(Line::new(&seed.start, life, plugs));
+        let line = Arc::new(Line::new(&seed.start, life, ports));
         let company = Arc::clone(&sinks.company);
         let (ready, is_ready) = mpsc::channel();
         let (end, ended) = mpsc::channel();

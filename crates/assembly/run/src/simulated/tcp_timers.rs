@@ -41,8 +41,8 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
     );
     because(
         timers.hidden,
-        "segments were sent behind VLAN tags, as fragments or in other IP packets, and nothing \
-         retransmits them",
+        "packets had, or may have had, segments behind VLAN tags, as fragments or in tunnels, which \
+         nothing retransmits",
     );
     because(
         timers.lossy,
@@ -63,6 +63,16 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
         );
     }
     reasons.iter().map(|reason| caveat(name, reason)).collect()
+}
+
+/// Returns a reason why the results cannot be trusted if a kernel did not decide in time which
+/// segments were lost, `count` times.
+pub(super) fn undecided(name: &str, count: u64) -> Option<Caveat> {
+    let reason = format!(
+        "{count} times the kernel of {name} did not decide within 0.5 s of the machine's time which \
+         segments were lost, and time skipped meanwhile, so the results are not to be trusted."
+    );
+    (count > 0).then(|| Caveat::new(reason, Remedy::NO_SKIPPING))
 }
 
 /// Programs that asked the kernel's TCP for behaviour that depends on its clock.

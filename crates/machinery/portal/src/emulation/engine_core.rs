@@ -164,6 +164,12 @@ impl Core {
     /// may need to be earlier. Must be followed by [`Core::wake_up`].
     pub(super) fn fall_asleep(&mut self, until: Option<Instant<Wall>>) -> Option<Instant<Wall>> {
         self.sleeps += 1;
+        let undecided = self.attachments.iter_mut().map(Attachment::is_undecided);
+        if undecided.filter(|it| *it).count() > 0 {
+            // Without an announcement, time does not skip.
+            let soon = wall_now() + LOOK_AGAIN;
+            return Some(until.map_or(soon, |until| until.min(soon)));
+        }
         self.asleep = true;
         let next = self.paced.engine.next_wake();
         if let Some(member) = &self.member {
@@ -336,7 +342,7 @@ impl Core {
                 }
             }
             any = true;
-            let lossy = world.next_frame_of_lossy();
+            let after_gap = world.next_frame_after_gap();
             world.take_frame(|node, frame| {
                 let Some(index) = by_node.get(&node) else {
                     return;
@@ -347,9 +353,15 @@ impl Core {
                 }
                 attachments[*index].give(&frame);
             });
-            if let Some((ends, index)) = lossy.zip(by_node.get(&node)) {
-                attachments[*index].flush();
-                attachments[*index].settle(ends);
+            if let Some((ends, index)) = after_gap.zip(by_node.get(&node)) {
+                let attachment = &mut attachments[*index];
+                attachment.flush();
+                attachment.note_gap(ends);
+                // The next frame must not come before the decision in one run, and after it in
+                // another.
+                while self.reproduces && attachment.is_undecided() {
+                    rest(wall_now() + LOOK_AGAIN);
+                }
             }
         }
         if any {
@@ -401,13 +413,16 @@ impl Core {
     }
 }
 
+/// Interval in which a kernel that decides about losses is asked.
+const LOOK_AGAIN: Duration = Duration::from_us(500);
+
 /// Locks an engine. Another thread that held the lock has left a whole state.
 pub(super) fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
     core.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sleeps until `until`; nothing interrupts this sleep.
-pub(crate) fn rest(until: Instant<Wall>) {
+pub(super) fn rest(until: Instant<Wall>) {
     let left = until - wall_now();
     if left > Duration::ZERO {
         let left = std::time::Duration::from_nanos(left.as_ns().unsigned_abs());

@@ -43,8 +43,8 @@ pub struct TcpTimerStats {
     /// Number of segments that the kernel has sent for the first time.
     pub segments: u64,
     /// Number of segments that the kernel itself has retransmitted, after acknowledgements revealed
-    /// a loss, on connections that have had more than two segments in flight. Others would be as
-    /// fast with any congestion control.
+    /// a loss, on connections that have had more than two segments in flight. Others are as fast
+    /// with Reno as with CUBIC.
     pub resent: u64,
     /// Number of retransmission timeouts, including those of connection attempts.
     pub timeouts: u64,
@@ -67,8 +67,8 @@ pub struct TcpTimerStats {
     pub longest_idle: Duration,
     /// Number of neighbours that did not answer Linux's maximum number of solicitations.
     pub unresolved: u64,
-    /// Number of segments that the host has sent behind a VLAN tag, as fragments or in other IP
-    /// packets. They have no timers.
+    /// Number of packets of the host that have, or may have, segments without timers: behind a VLAN
+    /// tag, as fragments, or in a tunnel (IP in IP, GRE, IPsec).
     pub hidden: u64,
 }
 
@@ -171,8 +171,8 @@ impl<C: Copy> Flow<C> {
         self.used = now;
     }
 
-    /// Returns true if the kernel processes a received segment: it overlaps the window that the host
-    /// has offered (`tcp_sequence`). The kernel answers all others and does nothing else, so that
+    /// Returns true if the kernel processes a received segment: it overlaps the window that the
+    /// host has offered (`tcp_sequence`). The kernel answers all others and does nothing else, so that
     /// forged segments have no effect.
     fn admits(&self, segment: &Segment) -> bool {
         let Some(from) = self.receiving.acknowledged() else {

@@ -37,16 +37,16 @@ pub(super) struct Sending<C> {
     probed: Option<u32>,
     /// Repair by this module of segments that were lost together with the one that timed out.
     repair: Option<Repair>,
-    /// State while the peer's window has no room for a whole segment: the last segment that the peer has acknowledged is
-    /// sent again until the window opens.
+    /// State while the peer's window has no room for a whole segment: the last segment that the
+    /// peer has acknowledged is sent again until the window opens.
     closed: Option<Closed<C>>,
     opening: Opening,
     /// Exponent of the peer's window scale, if its SYN was seen.
     scale: Option<u8>,
     /// Payload of the largest segment sent so far, in bytes.
     largest: u32,
-    /// True if more than two segments have been in flight.
-    has_flights: bool,
+    /// True if more than two segments have been in flight at once.
+    has_flight: bool,
     permits_sack: bool,
     has_given_up: bool,
     is_orphan_counted: bool,
@@ -147,7 +147,7 @@ impl<C: core::marker::Copy> Sending<C> {
             },
             scale: None,
             largest: 0,
-            has_flights: false,
+            has_flight: false,
             permits_sack: true,
             has_given_up: false,
             is_orphan_counted: false,
@@ -180,7 +180,7 @@ impl<C: core::marker::Copy> Sending<C> {
         TcpTimerStats {
             lossy: is_lossy.into(),
             connections: 1,
-            resent: if self.has_flights { stats.resent } else { 0 },
+            resent: if self.has_flight { stats.resent } else { 0 },
             ..*stats
         }
     }
@@ -234,7 +234,7 @@ impl<C: core::marker::Copy> Sending<C> {
         let was_idle = self.copies.is_empty();
         self.copies.push_back(copy);
         self.next = end;
-        self.has_flights |= end.wrapping_sub(self.una) > 2 * self.largest.max(1);
+        self.has_flight = self.has_flight || self.outstanding() > 2;
         if was_idle || self.timer.is_some_and(|(timer, _)| timer == Timer::Probe) {
             self.arm(now, ticks);
         }

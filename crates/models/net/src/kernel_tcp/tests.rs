@@ -501,6 +501,16 @@ fn connections_with_three_segments_in_flight_depend_on_congestion_control() {
         host.send(segment(1000, 100, DATA, 9000));
         assert_eq!(host.timers.stats(host.now).resent, counted, "{flight}");
     }
+    // The congestion window counts segments, not bytes.
+    let mut host = Host::connected();
+    host.send(segment(1000, 1000, DATA, 9000));
+    host.pass_ms(20);
+    host.hear(segment(9000, 0, Segment::ACK, 2000));
+    for number in 0..3 {
+        host.send(segment(2000 + number * 100, 100, DATA, 9000));
+    }
+    host.send(segment(2000, 100, DATA, 9000));
+    assert_eq!(host.timers.stats(host.now).resent, 1);
 }
 
 #[test]

@@ -30,8 +30,8 @@ impl Ticks {
     /// ticks, beyond 504 ticks of 64, and so on.
     ///
     /// On a real machine events occur at any phase of a tick. Where computing takes no virtual
-    /// time, all events could occur at the same phase, so each timer gets a random phase, drawn from
-    /// the seed of the run.
+    /// time, all events could occur at the same phase, so each timer gets a random phase, drawn
+    /// from the seed of the run.
     pub(super) fn expiration(
         &mut self,
         now: Instant<Virtual>,

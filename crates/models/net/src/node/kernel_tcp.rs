@@ -19,9 +19,12 @@ use crate::world::World;
 /// Ethertypes of VLAN tags (IEEE 802.1Q).
 const VLAN_TAG: u16 = 0x8100;
 const SERVICE_TAG: u16 = 0x88a8;
-/// IP protocol numbers of IP packets in IP packets (RFC 2003, RFC 4213).
+/// IP protocol numbers of tunnels: IP packets in IP packets (RFC 2003, RFC 4213), GRE, IPsec.
 const IP_IN_IP: u8 = 4;
 const IPV6_IN_IP: u8 = 41;
+const GRE: u8 = 47;
+const ESP: u8 = 50;
+const AH: u8 = 51;
 
 impl World {
     /// Keeps the TCP timers of a host's kernel in virtual time, for a host that is open to frames.
@@ -49,9 +52,9 @@ impl World {
     }
 
     /// Returns the ends, local and remote, of the connection to which the next frame for
-    /// [`World::take_frame`] belongs, if the host has lost segments on that connection. After such a
-    /// frame, the kernel may decide with a short timer which segments were lost.
-    pub fn next_frame_of_lossy(&self) -> Option<[SocketAddr; 2]> {
+    /// [`World::take_frame`] belongs, if the peer has ever reported a gap on that connection. After
+    /// such a frame, the kernel may decide by a short timer which segments were lost.
+    pub fn next_frame_after_gap(&self) -> Option<[SocketAddr; 2]> {
         let (node, id) = self.outside.first(Outbox::Frames)?;
         let number = self.kernel_timers.at(node)?;
         let connection = self.segment_of(&self.packets[id])?.connection.reversed();
@@ -96,7 +99,7 @@ impl World {
             let copy = self.packets.insert(packet);
             let neighbours = &mut self.kernel_timers.get_mut(number).neighbours;
             neighbours.handle_question(now, address, copy, &mut out);
-        } else if self.is_hidden_segment(&packet) {
+        } else if self.hides_segment(number, &packet) {
             self.kernel_timers.get_mut(number).hidden += 1;
         }
         self.act_for_kernel(number, out, agenda);
@@ -232,7 +235,12 @@ impl World {
     /// host knows (for example a container's). Returns false for forwarded segments, and for
     /// segments with the address of another node.
     fn is_own(&self, number: u32, segment: &Segment) -> bool {
-        let owner = self.ports.with_address(segment.connection.local.ip());
+        self.is_address_of(number, segment.connection.local.ip())
+    }
+
+    /// Returns true unless `address` is that of another node.
+    fn is_address_of(&self, number: u32, address: IpAddr) -> bool {
+        let owner = self.ports.with_address(address);
         owner.is_none_or(|owner| owner == self.kernel_port(number))
     }
 
@@ -249,15 +257,15 @@ impl World {
         Segment::read(buffer.inner(), packet.size, train)
     }
 
-    /// Returns true for a TCP segment in a form that [`World::segment_of`] does not parse: behind
-    /// VLAN tags, as a fragment, or in another IP packet.
-    fn is_hidden_segment(&self, packet: &Packet) -> bool {
+    /// Returns true for a packet of the host that contains a TCP segment which
+    /// [`World::segment_of`] does not parse, or that may contain one: behind VLAN tags, as a
+    /// fragment, or in a tunnel.
+    fn hides_segment(&self, number: u32, packet: &Packet) -> bool {
         if packet.kind != Kind::Raw {
             return false;
         }
         let buffer = self.packets.buffers.get(packet.flow);
-        let mut inner = buffer.inner();
-        let mut ethertype = buffer.ethertype();
+        let (mut ethertype, mut inner) = (buffer.ethertype(), buffer.inner());
         while let (VLAN_TAG | SERVICE_TAG, Some((tag, rest))) =
             (ethertype, inner.split_first_chunk::<4>())
         {
@@ -266,14 +274,16 @@ impl World {
         if !matches!(ethertype, 0x0800 | 0x86dd) {
             return false;
         }
-        let is_plain = buffer.content == Content::Ip;
-        let (mut is_outermost, mut rest) = (true, inner);
-        while let Some(ip) = IpHeader::read(rest) {
+        let mut is_plain = buffer.content == Content::Ip;
+        let mut outer = None;
+        while let Some(ip) = IpHeader::read(inner) {
+            let source = *outer.get_or_insert(ip.src);
             match ip.protocol {
-                TCP => return !is_plain || !is_outermost || ip.fragment,
+                TCP if is_plain && !ip.fragment => return false,
+                TCP | GRE | ESP | AH => return self.is_address_of(number, source),
                 IP_IN_IP | IPV6_IN_IP if !ip.later_fragment => {
-                    rest = rest.get(usize::from(ip.header)..).unwrap_or_default();
-                    is_outermost = false;
+                    inner = inner.get(usize::from(ip.header)..).unwrap_or_default();
+                    is_plain = false;
                 }
                 _ => return false,
             }

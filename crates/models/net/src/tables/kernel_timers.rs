@@ -21,7 +21,7 @@ pub(crate) struct OfHost {
     node: u32,
     pub(crate) tcp: TcpTimers<PacketId>,
     pub(crate) neighbours: Neighbours<PacketId>,
-    /// Number of segments that the host has sent in a form that the timers do not parse.
+    /// Number of packets of the host with segments that the timers do not parse.
     pub(crate) hidden: u64,
     /// Earliest scheduled wake-up. A later one is scheduled when it occurs.
     appointment: Instant<Virtual>,
@@ -39,8 +39,8 @@ impl OfHost {
 }
 
 impl KernelTimers {
-    /// Starts to keep the timers of node `node`; `nodes` is the number of nodes, and `seed` the seed
-    /// of the network.
+    /// Starts to keep the timers of node `node`; `nodes` is the number of nodes, and `seed` that of
+    /// the network.
     pub(crate) fn keep(&mut self, node: u32, nodes: usize, tick: Duration, seed: u64) {
         self.by_node.resize(nodes, NIL);
         if self.by_node[node as usize] != NIL {

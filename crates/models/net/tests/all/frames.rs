@@ -371,7 +371,10 @@ fn segments_that_the_timers_do_not_parse_are_counted() {
     let (plain, datagram) = (ip(6, 0x40, &segment), ip(17, 0x40, &segment));
     let tagged = |packet: &[u8]| [&[0, 5, 8, 0], packet].concat();
     let twice = [&[0, 7, 0x81, 0], &tagged(&plain)[..]].concat();
+    let mut forwarded = ip(6, 0x20, &segment);
+    forwarded[12..16].copy_from_slice(&peer.1.octets());
     let cases = [
+        (0x0800, forwarded, 0),
         (0x0800, plain.clone(), 0),
         (0x0800, ip(6, 0x20, &segment), 1),
         (0x8100, tagged(&plain), 1),
@@ -379,6 +382,8 @@ fn segments_that_the_timers_do_not_parse_are_counted() {
         (0x88a8, twice, 1),
         (0x0800, ip(4, 0x40, &plain), 1),
         (0x0800, ip(4, 0x40, &datagram), 0),
+        (0x0800, ip(47, 0x40, &segment), 1),
+        (0x0800, ip(50, 0x40, &segment), 1),
     ];
     for (number, (ethertype, packet, hidden)) in cases.into_iter().enumerate() {
         let stats = |engine: &Engine<World>| {

@@ -16,11 +16,11 @@ use std::time::Duration as StdDuration;
 
 use timeloom_guest::Clock;
 use timeloom_net::Owner;
+use timeloom_portal::Port;
 use timeloom_results::Caveat;
 use timeloom_sys::{descriptor, wall_now};
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::super::Plug;
 use super::super::message::{ClockNow, Start, ToEngine};
 use super::UNKEYED;
 use super::standing::{Company, Membership, Standing};
@@ -40,7 +40,7 @@ pub(super) struct Line {
     is_over: AtomicBool,
     pub(super) past: Mutex<Past>,
     /// The engine's interfaces, which exist for the whole run and survive each process.
-    pub(super) plugs: Mutex<Vec<Plug>>,
+    pub(super) ports: Mutex<Vec<Box<dyn Port>>>,
 }
 
 /// Connection to one process of the engine.
@@ -120,7 +120,7 @@ impl Absence {
 }
 
 impl Line {
-    pub(super) fn new(start: &Start, life: Life, plugs: Vec<Plug>) -> Self {
+    pub(super) fn new(start: &Start, life: Life, ports: Vec<Box<dyn Port>>) -> Self {
         Self {
             name: start.name.clone(),
             here: start.here,
@@ -128,7 +128,7 @@ impl Line {
             membership: Membership::default(),
             is_over: AtomicBool::new(false),
             past: Mutex::default(),
-            plugs: Mutex::new(plugs),
+            ports: Mutex::new(ports),
         }
     }
 
@@ -170,8 +170,8 @@ impl Line {
     /// Returns the number of frames that the kernel dropped before the engine's interfaces received
     /// them, over the whole run.
     pub(super) fn dropped(&self) -> u64 {
-        let plugs = lock(&self.plugs);
-        plugs.iter().map(|plug| plug.port.dropped_before()).sum()
+        let ports = lock(&self.ports);
+        ports.iter().map(|port| port.dropped_before()).sum()
     }
 
     pub(super) fn unwilling(&self, why: &dyn Display) -> RunError {
@@ -248,10 +248,8 @@ impl Seed {
             ..self.start.clone()
         };
         life.say.say(&ToEngine::Start(Box::new(start)))?;
-        let plugs = lock(&line.plugs);
-        let ports = plugs.iter().map(|plug| plug.port.descriptor());
-        let timers = plugs.iter().filter_map(|plug| plug.timers.as_ref());
-        let descriptors = ports.chain(timers.map(AsFd::as_fd));
+        let ports = lock(&line.ports);
+        let descriptors = ports.iter().map(|port| port.descriptor());
         let sockets = self.sockets.iter().map(|(_, socket)| socket.as_fd());
         for descriptor in descriptors.chain(sockets) {
             descriptor::send(life.stream.as_fd(), descriptor)?;
