@@ -1,6 +1,9 @@
 //! TCP with lost frames while time skips. The simulated network keeps the timers of the hosts'
 //! kernels. Timers that it does not keep must make a run untrusted.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::support::{Finished, Lab, log_lines};
 
 const NONE: [&str; 2] = ["time.mode=skip", "time.compute=none"];
@@ -453,4 +456,53 @@ print('took', time.time() - began)
     let (cubic, reno) = (duration_by("cubic"), duration_by("reno"));
     println!("30 MB by CUBIC: {cubic} s, by Reno: {reno} s");
     assert!(cubic < 0.8 * reno, "{cubic} s and {reno} s");
+}
+
+/// Threads that compute until this value is dropped.
+struct BusyThreads(Arc<AtomicBool>);
+
+impl BusyThreads {
+    fn start(count: usize) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        for _ in 0..count {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || while !stop.load(Ordering::Relaxed) {});
+        }
+        Self(stop)
+    }
+}
+
+impl Drop for BusyThreads {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A kernel decides by the machine's time whether a gap is a loss or a reordering. With
+/// `compute = "none"` the decision must nevertheless be the same in each run.
+#[test]
+fn a_transfer_over_a_lossy_link_reproduces_on_a_busy_machine() {
+    let server = r#"run = ["python3", "-u", "server.py", "10.0.0.2"]"#;
+    let client = r#"run = ["python3", "-u", "client.py"]"#;
+    let text = two_hosts(", loss = 0.1", IPV4, [client, server]);
+    let client = "
+import socket, time
+time.sleep(1)
+one = socket.socket()
+one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'reno')
+one.connect(('10.0.0.2', 5000))
+began = time.time()
+for part in range(20):
+    one.sendall(bytes(30_000) + b'?')
+    one.recv(1)
+    print(part, time.time() - began)
+";
+    let _busy = BusyThreads::start(3);
+    let mut lines = [(); 4].map(|()| {
+        let lab = lab(&text, client);
+        log_lines(lab.run(&NONE).succeeded().path(), "client")
+    });
+    assert_eq!(lines[0].len(), 20, "{lines:?}");
+    lines.sort();
+    assert_eq!(lines[0], lines[3]);
 }
