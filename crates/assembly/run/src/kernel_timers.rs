@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use timeloom_fabric::{
-    Fabric, FabricError, KernelError, NetworkSpec, ReorderingTimers, StationDilation,
-    StationTimers, VirtualCubic, congestion_control, make_self_clocking, make_timerless,
+    Fabric, FabricError, KernelError, LossDetection, NetworkSpec, StationDilation, StationTimers,
+    VirtualCubic, congestion_control, make_self_clocking, make_timerless,
 };
 use timeloom_guest::{ChangeKind, Compute, Process, Session};
 use timeloom_results::{Caveat, Remedy};
@@ -72,7 +72,7 @@ impl KernelTimers {
             first: FirstTimeouts::of(session),
         };
         let undiagnosed = first.filter(|_| plan.time.skips() && plan.network.is_some());
-        let undiagnosed = undiagnosed.and_then(|it| ReorderingTimers::of(it).err());
+        let undiagnosed = undiagnosed.and_then(|it| LossDetection::of(it).err());
         if plan.time.compute == Compute::None {
             let settled = stations.try_for_each(|it| make_self_clocking(it, by_default));
             settled.map_err(FabricError::from)?;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use timeloom_fabric::{Fabric, ReorderingTimers, VirtualCubic};
+use timeloom_fabric::{Fabric, LossDetection, VirtualCubic};
 use timeloom_guest::Clock;
 use timeloom_net::{Node, Owner};
 use timeloom_portal::{
@@ -192,9 +192,9 @@ impl Network {
                 let station = around.fabric.station(&plug.name);
                 let is_host = plug.sort == Sort::Tap && plan.time.skips();
                 // The manifest says so if the kernel cannot be asked.
-                let timers = station.filter(|_| is_host).map(ReorderingTimers::of);
-                if let Some(Ok(timers)) = timers {
-                    portals.wait_for(plug.node, timers);
+                let detection = station.filter(|_| is_host).map(LossDetection::of);
+                if let Some(Ok(detection)) = detection {
+                    portals.wait_for(plug.node, detection);
                 }
             }
             let ways = match (around.together, self.parts.as_ref()) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use timeloom_fabric::ReorderingTimers;
+use timeloom_fabric::LossDetection;
 use timeloom_net::{Frame, Node, TcpTimerStats};
 use timeloom_sys::clock::wall_now;
 use timeloom_time::{Duration, Instant, Wall};
@@ -56,8 +56,8 @@ pub(crate) struct Attachment {
     pub(crate) joins: bool,
     pub(crate) report: PortReport,
     pub(crate) repair: Repair,
-    /// Access to the kernel behind the portal; `None` if its TCP timers need no attention.
-    timers: Option<ReorderingTimers>,
+    /// Loss detection of the kernel behind the portal; `None` if the network does not wait for it.
+    detection: Option<LossDetection>,
     /// Connections with a gap (local end, remote end) to which a frame was delivered, each with the
     /// instant at which the wait for the kernel's decision ends.
     undecided: BTreeMap<[SocketAddr; 2], Instant<Wall>>,
@@ -98,24 +98,38 @@ impl Attachment {
     /// the machine's time. In that time virtual time could skip many round trips, and whether the
     /// next acknowledgement or the timer came first would be left to chance.
     pub(crate) fn note_gap(&mut self, ends: [SocketAddr; 2]) {
-        if self.timers.is_some() {
+        if self.detection.is_some() {
             self.undecided.insert(ends, wall_now() + LONGEST_REORDERING);
         }
     }
 
     /// Returns true while the host's kernel has to decide which segments are lost.
     pub(crate) fn is_undecided(&mut self) -> bool {
-        let Some(timers) = self.timers.as_mut().filter(|_| !self.undecided.is_empty()) else {
+        let Some(detection) = self
+            .detection
+            .as_mut()
+            .filter(|_| !self.undecided.is_empty())
+        else {
             return false;
         };
         let (now, report) = (wall_now(), &mut self.report);
         self.undecided.retain(|&[local, remote], until| {
-            let is_undecided = timers.is_undecided(local, remote).unwrap_or(true);
+            let is_undecided = detection
+                .state(local, remote)
+                .map_or(true, |it| it.is_undecided);
             let is_given_up = is_undecided && *until < now;
             report.undecided += u64::from(is_given_up);
             is_undecided && !is_given_up
         });
         !self.undecided.is_empty()
+    }
+
+    /// Returns the shortest round trip of the connection between `ends` (local and remote), in the
+    /// machine's time, as measured by the host's kernel; zero if it is unknown.
+    pub(crate) fn shortest_round_trip(&mut self, [local, remote]: [SocketAddr; 2]) -> Duration {
+        let state = self.detection.as_mut().map(|it| it.state(local, remote));
+        let state = state.and_then(Result::ok).unwrap_or_default();
+        state.shortest_round_trip
     }
 
     /// Ends an iteration by sending the frames that are held.
@@ -182,7 +196,7 @@ impl Portals {
             joiner: Joiner::default(),
             joins: false,
             repair: Repair::default(),
-            timers: None,
+            detection: None,
             undecided: BTreeMap::new(),
             report: PortReport {
                 name: name.to_owned(),
@@ -192,11 +206,11 @@ impl Portals {
         Ok(())
     }
 
-    /// Lets the network wait for the reordering timers of the kernel behind the portal of host
-    /// `node`. This is necessary if virtual time may skip while they run.
-    pub fn wait_for(&mut self, node: Node, timers: ReorderingTimers) {
+    /// Lets the network wait until the kernel behind the portal of host `node` has decided which
+    /// segments are lost. This is necessary if virtual time may skip meanwhile.
+    pub fn wait_for(&mut self, node: Node, detection: LossDetection) {
         if let Some(attachment) = self.0.iter_mut().find(|it| it.node == node) {
-            attachment.timers = Some(timers);
+            attachment.detection = Some(detection);
         }
     }
 }

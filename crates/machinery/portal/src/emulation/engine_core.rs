@@ -335,14 +335,16 @@ impl Core {
         let world = &mut self.paced.engine.model;
         let mut any = false;
         while let Some(node) = world.next_frame() {
+            let after_gap = world.next_frame_after_gap();
             if let Some(index) = by_node.get(&node).filter(|_| self.reproduces) {
-                let repair = &mut attachments[*index].repair;
-                if let Some(until) = repair.not_before(world.tcp_seen(node), wall_now()) {
+                let attachment = &mut attachments[*index];
+                let round_trip = after_gap.map(|ends| attachment.shortest_round_trip(ends));
+                let seen = world.tcp_seen(node);
+                if let Some(until) = attachment.repair.not_before(seen, round_trip) {
                     rest(until);
                 }
             }
             any = true;
-            let after_gap = world.next_frame_after_gap();
             world.take_frame(|node, frame| {
                 let Some(index) = by_node.get(&node) else {
                     return;

@@ -93,8 +93,6 @@ impl TcpTimerStats {
 /// Number of segments that a host's kernel has sent or received, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpSeen {
-    /// SYNs and SYN-ACKs.
-    pub openings: u64,
     /// Frames with retransmissions by the kernel itself.
     pub retransmissions: u64,
     /// Received acknowledgements of data beyond a gap (SACK).
@@ -252,7 +250,6 @@ impl<C: Copy> TcpTimers<C> {
             let sending = flow.sending.get_or_insert_with(|| Sending::new(segment));
             let resent = sending.resent();
             sending.handle_sent(now, segment, copy, &mut self.ticks, out);
-            self.seen.openings += u64::from(segment.has(Segment::SYN));
             self.seen.retransmissions += u64::from(sending.resent() > resent);
         }
         self.set_due(connection, out);

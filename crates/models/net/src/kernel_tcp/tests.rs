@@ -524,18 +524,6 @@ fn idle_time_counts_while_both_ends_are_open() {
 }
 
 #[test]
-fn both_kinds_of_opening_are_seen() {
-    let mut host = Host::connected();
-    assert_eq!(host.timers.seen().openings, 1);
-    let mut other = Host::new();
-    other.hear(segment(8999, 0, Segment::SYN, 0));
-    other.send(segment(999, 0, Segment::SYN | Segment::ACK, 9000));
-    assert_eq!(other.timers.seen().openings, 1);
-    host.send(segment(1000, 10, DATA, 9000));
-    assert_eq!(host.timers.seen().openings, 1);
-}
-
-#[test]
 fn acknowledgements_of_unsent_data_are_counted() {
     let mut host = Host::connected();
     host.hear(segment(9000, 0, Segment::ACK, 4000));

@@ -1,8 +1,10 @@
-//! Reordering timers of the TCP connections of a station.
+//! Loss detection of the TCP connections of a station, which depends on the machine's time.
 //!
 //! If an acknowledgement shows a gap that reordering could explain, Linux waits for some
 //! milliseconds of the machine's time before it takes the missing segments for lost (RFC 8985,
 //! section 6.2). This is the only short timer that remains in [`crate::make_timerless`] stations.
+//! Linux also ignores the acknowledgement of a retransmission that arrives sooner than the shortest
+//! round trip (section 6.2, step 2).
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -24,20 +26,22 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
 
+use timeloom_time::Duration as Span;
+
 use crate::station::STATION_INTERFACE;
 use crate::{KernelError, Namespace};
 
-/// Access to the reordering timers of the TCP connections of one station (socket diagnosis,
+/// Access to the loss detection of the TCP connections of one station (socket diagnosis,
 /// sock_diag(7)).
 #[derive(Debug)]
-pub struct ReorderingTimers {
+pub struct LossDetection {
     socket: OwnedFd,
     /// Interface of connections that are bound to the station's interface.
     interface: u32,
     sequence: u32,
 }
 
-impl ReorderingTimers {
+impl LossDetection {
     /// Opens the access for `station`.
     ///
     /// # Errors
@@ -75,16 +79,14 @@ impl ReorderingTimers {
         }
     }
 
-    /// Returns true while the kernel may still have to decide which segments are lost on the
-    /// connection between `local`, which is an address of the station, and `remote`: while the
-    /// timer is running, or while segments have arrived that the kernel has not processed. Returns
-    /// false if the kernel has no such connection.
+    /// Returns the state of the connection between `local`, which is an address of the station, and
+    /// `remote`; the default if the kernel has no such connection.
     ///
     /// # Errors
     /// Fails if the kernel does not answer.
-    pub fn is_undecided(&mut self, local: SocketAddr, remote: SocketAddr) -> io::Result<bool> {
+    pub fn state(&mut self, local: SocketAddr, remote: SocketAddr) -> io::Result<LossState> {
         let Some(answer) = self.query(local, remote)? else {
-            return Ok(false);
+            return Ok(LossState::default());
         };
         // The kernel calls this timer a retransmission timer, which is much longer.
         let is_running =
@@ -94,7 +96,14 @@ impl ReorderingTimers {
             Nla::MemInfo(memory) => memory.backlog_queue_length > 0,
             _ => false,
         };
-        Ok(is_running || answer.nlas.iter().any(waits))
+        let round_trip = answer.nlas.iter().find_map(|nla| match nla {
+            Nla::TcpInfo(info) if info.min_rtt < u32::MAX => Some(i64::from(info.min_rtt)),
+            _ => None,
+        });
+        Ok(LossState {
+            is_undecided: is_running || answer.nlas.iter().any(waits),
+            shortest_round_trip: Span::from_us(round_trip.unwrap_or(0)),
+        })
     }
 
     /// Asks for a socket; returns `None` if there is none.
@@ -142,7 +151,7 @@ impl ReorderingTimers {
         let query = InetRequest {
             family: if is_v4 { AF_INET } else { AF_INET6 },
             protocol: IPPROTO_TCP,
-            extensions: ExtensionFlags::SKMEMINFO,
+            extensions: ExtensionFlags::SKMEMINFO | ExtensionFlags::INFO,
             states: StateFlags::all(),
             socket_id,
         };
@@ -156,6 +165,16 @@ impl ReorderingTimers {
         message.serialize(&mut bytes);
         bytes
     }
+}
+
+/// State of the loss detection of one connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LossState {
+    /// True while the kernel may still have to decide which segments are lost: while the reordering
+    /// timer is running, or while segments have arrived that the kernel has not processed.
+    pub is_undecided: bool,
+    /// Shortest round trip so far, in the machine's time; zero if it is unknown.
+    pub shortest_round_trip: Span,
 }
 
 /// Longest time that the kernel needs for its answer. It answers during the request.
@@ -217,18 +236,21 @@ mod tests {
     /// The kernel waits for a segment that may only have been reordered.
     #[test]
     fn a_gap_starts_the_timer() {
-        let station = Namespace::quiet("reordering").unwrap();
+        let station = Namespace::quiet("detection").unwrap();
         drop_large(&station);
-        let mut timers = ReorderingTimers::of(&station).unwrap();
+        let mut timers = LossDetection::of(&station).unwrap();
         let until = Instant::now() + Duration::from_secs(60);
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        assert!(!timers.is_undecided(nowhere, nowhere).unwrap());
+        assert_eq!(
+            timers.state(nowhere, nowhere).unwrap(),
+            LossState::default()
+        );
         // The timer does not start if the segments of a write leave too far apart, and may expire
         // before the query on a busy machine.
         loop {
             let [mut stream, peer] = connect(&station);
             let [local, remote] = [&stream, &peer].map(|end| end.local_addr().unwrap());
-            let mut is_undecided = || timers.is_undecided(local, remote).unwrap();
+            let mut is_undecided = || timers.state(local, remote).unwrap().is_undecided;
             // A large segment, which is lost, and a small one.
             stream.write_all(&[0; 1548]).unwrap();
             let has_run = is_undecided();
@@ -238,6 +260,8 @@ mod tests {
             if has_run {
                 stream.write_all(b"small").unwrap();
                 assert!(!is_undecided(), "the retransmission timeout is long");
+                let round_trip = timers.state(local, remote).unwrap().shortest_round_trip;
+                assert!(round_trip > Span::ZERO);
                 return;
             }
             assert!(Instant::now() < until, "it does not start");
