@@ -129,8 +129,9 @@ pub(crate) fn run_here(
         .collect();
     directory.write_manifest(&manifest)?;
     // From here on, the manifest records how the run ended, even if a later step fails.
+    let interrupted = Arc::clone(&options.interrupted);
     let provided;
-    let begun = match python::provide(plan, &directory) {
+    let begun = match python::provide(plan, &directory, &options.interrupted) {
         Ok(plan) => {
             provided = plan;
             Run::prepare(&provided, together, &options, &directory, &mut manifest)
@@ -147,7 +148,10 @@ pub(crate) fn run_here(
             Err(error)
         }
         Err(error) => {
-            manifest.outcome = Outcome::Failed;
+            manifest.outcome = match interrupted.load(Ordering::SeqCst) {
+                true => Outcome::Interrupted,
+                false => Outcome::Failed,
+            };
             manifest.culprit = Some(error.to_string());
             manifest.ended = Some(civil_now());
             // The reason why the start failed takes precedence over errors while the results are

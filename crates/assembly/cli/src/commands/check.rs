@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use timeloom_exit::{Failure, say};
@@ -128,8 +129,10 @@ impl Check {
 /// packages may be missing on this machine, so that is not a mistake in the file.
 fn signals(plan: &Plan) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
+    // Ctrl-C ends this process, and its child with it.
+    let never = AtomicBool::new(false);
     for (name, plant) in &plan.simulation.plants {
-        match timeloom_run::signals_of(plan, name, plant) {
+        match timeloom_run::signals_of(plan, (name, plant), &never) {
             Ok(signals) => {
                 all.insert(name.clone(), signals);
             }

@@ -99,6 +99,14 @@ impl Lab {
         self.begin(command, &self.path().join("scenario.toml"), &[], &[])
     }
 
+    /// Starts the scenario with a supervisor that has inherited the open descriptor 9.
+    pub(crate) fn start_with_descriptor_nine(&self, sets: &[&str]) -> Running<'_> {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec 9</etc/passwd && exec \"$@\"", "sh"]);
+        command.arg(env!("CARGO_BIN_EXE_timeloom"));
+        self.begin(command, &self.path().join("scenario.toml"), &[], sets)
+    }
+
     /// Runs the scenario to its end with a supervisor that loads no BPF programs.
     pub(crate) fn run_without_bpf(&self, sets: &[&str]) -> Finished {
         let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
