@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use timeloom_exit::{Failure, say};
+use timeloom_exit::{Failure, note, say};
 use timeloom_scenario::{Machine, Plan, ScenarioErrors, load_with_places};
 
 /// Check a scenario: every key and rule, and that its programs exist on this machine
@@ -100,7 +100,7 @@ impl Check {
             let count = errors.count();
             let rendered = errors.render(std::io::stderr().is_terminal());
             timeloom_exit::note_in_colours(&format!("{rendered}\n"));
-            eprintln!(
+            note!(
                 "timeloom: {}{count} mistake{} in the scenario",
                 if errors.is_complete() {
                     ""
@@ -137,7 +137,7 @@ fn signals(plan: &Plan) -> BTreeMap<String, Vec<String>> {
                 all.insert(name.clone(), signals);
             }
             Err(error) => {
-                eprintln!("timeloom: the names of signals of `{name}` were not checked: {error}");
+                note!("timeloom: the names of signals of `{name}` were not checked: {error}");
             }
         }
     }
