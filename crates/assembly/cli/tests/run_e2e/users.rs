@@ -383,8 +383,12 @@ fn programs_have_the_usual_variables_no_terminal_and_no_files_of_others() {
     for name in ["usual", "more", "other"] {
         run.wait_for_line(name, "files");
     }
-    run.stop();
+    let manifest = run.stop().manifest();
     lab.assert_nothing_left();
+    let listed = |name: &str| manifest.environment.get(name).cloned();
+    assert_eq!(listed("PATH"), std::env::var("PATH").ok());
+    assert_eq!(listed("LAB_VARIABLE").as_deref(), Some("set"));
+    assert_eq!(listed("LAB_SECRET"), None, "it reached no program");
     for (name, has) in [
         ("usual", "has ['PATH']"),
         ("more", "has ['LAB_VARIABLE', 'PATH']"),
