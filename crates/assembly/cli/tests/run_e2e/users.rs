@@ -511,3 +511,41 @@ fn ctrl_c_ends_the_wait_for_an_interpreter_that_does_not_answer() {
     assert_eq!(run.manifest().outcome, Outcome::Interrupted);
     lab.assert_nothing_left();
 }
+
+/// Like programs, a plant must have only the usual variables and those that it asks for. The only
+/// descriptor besides its streams is its socket.
+#[test]
+fn a_plant_has_the_usual_variables_no_terminal_and_no_files_of_others() {
+    const SAYS: &str = "import os, sys; \
+        wanted = lambda name: name.startswith(('LAB_', 'TIMELOOM_PLANT')) or name == 'PATH'; \
+        names = sorted(filter(wanted, os.environ)); \
+        socket = int(os.environ['TIMELOOM_PLANT_FD']); \
+        listed = set(map(int, os.listdir('/proc/self/fd'))) - {socket}; \
+        files = sorted(file for file in listed if os.path.exists(f'/proc/self/fd/{file}')); \
+        print('has', names); print('leads', os.getsid(0) == os.getpid()); \
+        print('files', files, os.readlink('/proc/self/fd/0'), flush=True); \
+        os.execv(sys.executable, [sys.executable, 'plant.py'])";
+    let lab = Lab::new(
+        &Scenario::lasting("600 s")
+            .program(
+                'a',
+                "poll",
+                &["python3", "poll.py", "10.0.0.10", "0.05"],
+                "",
+            )
+            .plant_with("{}", "inherit = [\"LAB_V*\"]"),
+    );
+    let run = format!(
+        "simulation.plants.world.run=[\"{}\", \"-c\", \"{SAYS}\"]",
+        python()
+    );
+    let mut run = lab.start_with_descriptor_nine(&[&run]);
+    run.wait_for_line("poll", "sample");
+    run.stop();
+    lab.assert_nothing_left();
+    let log = fs::read_to_string(lab.run_path().join("logs/plant-world.log"));
+    let said: Vec<String> = log.expect("a log").lines().map(str::to_owned).collect();
+    expect_line(&said, "has ['LAB_VARIABLE', 'PATH', 'TIMELOOM_PLANT_FD']");
+    expect_line(&said, "leads True");
+    expect_line(&said, "files [0, 1, 2] /dev/null");
+}
