@@ -2,9 +2,10 @@
 //!
 //! Much of the output comes from programs, other machines and other users' run directories. This
 //! module is the only place that filters it, and the only one that prints: a test of
-//! `timeloom-house` refuses `println!`, `eprintln!` and writes to stderr elsewhere. On stderr output
-//! is always filtered, since diagnostics are read by people; on stdout, only if stdout is a
-//! terminal. Output to a file or a pipe is data and is not changed.
+//! `timeloom-house` refuses `println!`, `eprintln!` and writes to stderr elsewhere.
+//!
+//! Output on stderr is always filtered, since diagnostics are read by people. Output on stdout is
+//! filtered only if stdout is a terminal: in a file or a pipe it is data.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, IsTerminal, Write};

@@ -1,5 +1,5 @@
-//! Checks that only `timeloom-exit` prints. It filters the output, most of which comes from programs,
-//! other machines and other users' run directories.
+//! Checks that only `timeloom-exit` prints. It filters the output, most of which comes from
+//! programs, other machines and other users' run directories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
