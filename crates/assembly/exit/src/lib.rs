@@ -24,7 +24,7 @@ use timeloom_ptp_io::PtpError;
 use timeloom_results::ResultsError;
 use timeloom_run::RunError;
 
-pub use output::{note_in_colours, note_line, say_line, try_say};
+pub use output::{note_in_colours, note_line, note_over, say_line, try_say};
 
 /// Exit code for a run that reached its end although this machine was too slow for it. Its checks
 /// have no meaning, whether they passed or failed.

@@ -1,9 +1,11 @@
 //! Output of lines on stdout and stderr. The reader of stdout may close it early.
 //!
 //! Much of the output comes from programs, other machines and other users' run directories. This
-//! module is the only place that filters it. On stderr it is always filtered, since diagnostics are
-//! read by people; on stdout, only if stdout is a terminal. Output to a file or a pipe is data and
-//! is not changed.
+//! module is the only place that filters it, and the only one that prints: a test of
+//! `timeloom-house` refuses `println!`, `eprintln!` and writes to stderr elsewhere.
+//!
+//! Output on stderr is always filtered, since diagnostics are read by people. Output on stdout is
+//! filtered only if stdout is a terminal: in a file or a pipe it is data.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -28,6 +30,14 @@ macro_rules! say {
     ($($text:tt)*) => { $crate::say_line(::std::format_args!($($text)*)) };
 }
 
+/// Prints a line on stderr like `eprintln!`, but through the filter of terminal control characters,
+/// and without a panic if stderr is closed.
+#[macro_export]
+macro_rules! note {
+    () => { $crate::note!("") };
+    ($($text:tt)*) => { $crate::note_line(::std::format_args!($($text)*)) };
+}
+
 /// Prints a line; implements [`say!`] for formatted arguments.
 pub fn say_line(line: Arguments<'_>) {
     let Err(error) = try_say(line) else { return };
@@ -38,7 +48,7 @@ pub fn say_line(line: Arguments<'_>) {
     std::process::exit(FAILED);
 }
 
-/// Prints a line on stderr. Terminal control characters in the line are made visible.
+/// Prints a line on stderr; implements [`note!`] for formatted arguments.
 pub fn note_line(line: Arguments<'_>) {
     to_stderr(&visible(&line.to_string()));
 }
@@ -46,6 +56,14 @@ pub fn note_line(line: Arguments<'_>) {
 /// Prints a text like [`note_line`], but keeps the colours that Timeloom has added to it.
 pub fn note_in_colours(text: &str) {
     to_stderr(&visible_in_colours(text));
+}
+
+/// Replaces the current line of the terminal at stderr by a filtered one, without a newline.
+pub fn note_over(line: Arguments<'_>) {
+    let mut stderr = std::io::stderr().lock();
+    // The process continues even if stderr is closed.
+    let _ = write!(stderr, "\r\x1b[K{}", visible(&line.to_string()));
+    let _ = stderr.flush();
 }
 
 fn to_stderr(line: &str) {

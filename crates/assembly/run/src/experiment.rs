@@ -122,15 +122,12 @@ pub(crate) fn run_here(
     directory.write_scenario(&scenario)?;
     let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
     manifest.time_mode = plan.time.mode.to_string();
-    let text = |it: OsString| it.to_string_lossy().into_owned();
-    let usual = environment::usual(None);
-    manifest.environment = usual
-        .map(|(name, value)| (text(name), text(value)))
-        .collect();
+    manifest.environment = inherited(plan);
     directory.write_manifest(&manifest)?;
     // From here on, the manifest records how the run ended, even if a later step fails.
+    let interrupted = Arc::clone(&options.interrupted);
     let provided;
-    let begun = match python::provide(plan, &directory) {
+    let begun = match python::provide(plan, &directory, &options.interrupted) {
         Ok(plan) => {
             provided = plan;
             Run::prepare(&provided, together, &options, &directory, &mut manifest)
@@ -147,7 +144,10 @@ pub(crate) fn run_here(
             Err(error)
         }
         Err(error) => {
-            manifest.outcome = Outcome::Failed;
+            manifest.outcome = match interrupted.load(Ordering::SeqCst) {
+                true => Outcome::Interrupted,
+                false => Outcome::Failed,
+            };
             manifest.culprit = Some(error.to_string());
             manifest.ended = Some(civil_now());
             // The reason why the start failed takes precedence over errors while the results are
@@ -157,6 +157,18 @@ pub(crate) fn run_here(
             Err(error)
         }
     }
+}
+
+/// Returns the variables of this process that programs and plants of the plan inherit: the usual
+/// ones, the search path of Python, and those named by `inherit`.
+fn inherited(plan: &Plan) -> BTreeMap<String, String> {
+    let of_programs = plan.programs().map(|(_, program)| &program.inherit);
+    let of_plants = plan.simulation.plants.values().map(|plant| &plant.inherit);
+    let mut wanted: Vec<String> = of_programs.chain(of_plants).flatten().cloned().collect();
+    wanted.push(python::VARIABLE.to_owned());
+    let text = |it: OsString| it.to_string_lossy().into_owned();
+    let all = environment::given(None, &wanted);
+    all.map(|(name, value)| (text(name), text(value))).collect()
 }
 
 /// A run whose clock is stopped at zero and whose environment is complete.

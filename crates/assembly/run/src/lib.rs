@@ -22,6 +22,7 @@ mod experiment;
 mod flow_stats;
 mod hosts;
 mod inputs;
+mod inquiry;
 mod judgement;
 mod kernel_timers;
 mod machines;
@@ -54,7 +55,7 @@ pub use experiment::{Options, Progress, Summary, run};
 #[doc(hidden)]
 pub use placed::fuzzing;
 pub use plants::signals_of;
-pub use python::Lent;
+pub use python::{Lent, PythonCommand};
 pub use simulated::{EngineError, serve_engine};
 pub use testbed::PausedTestbed;
 pub use verdict::End;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -17,7 +18,7 @@ use timeloom_time::Instant;
 
 use crate::error::RunError;
 use crate::outputs::{Log, Logs};
-use crate::python::{Lent, VARIABLE};
+use crate::python::{Lent, PythonCommand, VARIABLE};
 use crate::record::Scribe;
 use crate::rights;
 use crate::seeds;
@@ -30,7 +31,7 @@ use crate::verdict::Reporter;
 /// the plants do not have.
 pub(crate) fn start(
     plan: &Plan,
-    places: Option<&Places>,
+    (places, interrupted): (Option<&Places>, &AtomicBool),
     session: &Session,
     logs: &Logs<'_>,
     bus: &Bus,
@@ -59,7 +60,8 @@ pub(crate) fn start(
             Ok(process) => process,
             Err(error) => {
                 // The plant may have refused because it lacks a signal that it should record.
-                if let Some(names) = places.and_then(|_| signals_of(plan, name, plant).ok()) {
+                let asked = places.and_then(|_| signals_of(plan, (name, plant), interrupted).ok());
+                if let Some(names) = asked {
                     signals.insert(name.clone(), names);
                 }
                 refused.get_or_insert(RunError::Start(error.to_string()));
@@ -126,21 +128,21 @@ fn names_of(process: &PlantProcess) -> Vec<String> {
 /// Starts a plant, queries the names of its signals, and stops the plant.
 ///
 /// # Errors
-/// Returns an error if the plant cannot be queried.
-pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>, RunError> {
+/// Returns an error if the plant cannot be queried. When `interrupted` is set, its Python is no
+/// longer waited for.
+pub fn signals_of(
+    plan: &Plan,
+    (name, plant): (&str, &Plant),
+    interrupted: &AtomicBool,
+) -> Result<Vec<String>, RunError> {
     let failed = |what, error: &dyn Display| RunError::Start(format!("{what}: {error}"));
     let log = memfd_create("plant's log", MemfdFlags::CLOEXEC);
     let log = File::from(log.map_err(|error| failed("memory for a log", &error))?);
     // The plant is not told which signals to record, because it may lack some of them.
     let log = PlantLog::file(log).map_err(|error| failed("its log", &error))?;
     let mut spec = spec(plan, (name, plant), log)?;
-    let package = Lent::to(
-        &plant.run,
-        (&plant.env, &plant.inherit),
-        &plant.directory,
-        plant.user.as_ref(),
-    )
-    .map_err(|error| failed("the package `timeloom` for it", &error))?;
+    let package = Lent::to(PythonCommand::of_plant(plant), interrupted)
+        .map_err(|error| failed("the package `timeloom` for it", &error))?;
     let path = package.path.as_ref();
     spec.env
         .extend(path.map(|path| (VARIABLE.into(), path.into())));

@@ -11,15 +11,17 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use timeloom_results::RunDirectory;
-use timeloom_scenario::{Plan, User};
-use timeloom_sys::command::restrict;
+use timeloom_scenario::{CapabilityName, Plan, Plant, Program, User};
 use timeloom_sys::environment;
 use timeloom_sys::rights::Rights;
 
 use crate::error::RunError;
+use crate::inquiry::{Limits, NoAnswer, ask};
 use crate::rights;
 
 /// Expands file names of modules to pairs of file name and source text.
@@ -63,42 +65,43 @@ const PACKAGE: &[(&str, &str)] = modules![
 
 /// Returns the plan with the package added to each plant and program that needs it. The package is
 /// written below `run`. Call before any clock runs, because querying an interpreter takes time.
+/// Programs in containers are left out: neither the machine's interpreters nor the run directory
+/// are in their root directory.
 ///
 /// # Errors
-/// Returns an error if the run directory cannot be written.
-pub(crate) fn provide(plan: &Plan, run: &RunDirectory) -> Result<Plan, RunError> {
+/// Returns an error if the run directory cannot be written, or if an interpreter does not answer in
+/// time or before `interrupted` is set.
+pub(crate) fn provide(
+    plan: &Plan,
+    run: &RunDirectory,
+    interrupted: &AtomicBool,
+) -> Result<Plan, RunError> {
     let mut plan = plan.clone();
     let write = || run.write_package(NAME, PACKAGE).map_err(io::Error::other);
-    let mut package = Package::new(&write);
-    let mut give = |run: &[String],
-                    (env, inherit): (&mut BTreeMap<String, String>, &[String]),
-                    directory: &Path,
-                    user: Option<&User>| {
-        let path = package.path_for(run, (env, inherit), directory, user);
-        let path = path.map_err(|error| {
+    let mut package = Package::new(&write, interrupted);
+    let mut variable = |command: PythonCommand<'_>| {
+        let path = package.path_for(command).map_err(|error| {
             RunError::Start(format!(
                 "the package `timeloom` for `{}`: {error}",
-                run.join(" ")
+                command.run.join(" ")
             ))
         })?;
-        env.extend(path.map(|path| (VARIABLE.to_owned(), path)));
-        Ok::<_, RunError>(())
+        Ok::<_, RunError>(path.map(|path| (VARIABLE.to_owned(), path)))
     };
     for plant in plan.simulation.plants.values_mut() {
-        let user = plant.user.as_ref();
-        let env = (&mut plant.env, &*plant.inherit);
-        give(&plant.run, env, &plant.directory, user)?;
+        let added = variable(PythonCommand::of_plant(plant))?;
+        plant.env.extend(added);
     }
     let hosts = plan.system.hosts.values_mut();
-    let own = hosts.flat_map(|host| &mut host.programs);
+    let outside = hosts.filter(|host| host.container.is_none());
+    let own = outside.flat_map(|host| &mut host.programs);
     let hostile = plan.attacks.iter_mut().filter(|attack| attack.enabled);
     let hostile = hostile.flat_map(|attack| &mut attack.programs);
     let openflow = plan.system.openflow.as_mut();
     let controller = openflow.and_then(|openflow| openflow.controller.as_mut());
     for program in own.chain(hostile).chain(controller) {
-        let user = program.user.as_ref();
-        let env = (&mut program.env, &*program.inherit);
-        give(&program.run, env, &program.directory, user)?;
+        let added = variable(PythonCommand::of_program(program))?;
+        program.env.extend(added);
     }
     Ok(plan)
 }
@@ -115,19 +118,15 @@ impl Lent {
     /// to a directory that the program's user can read.
     ///
     /// # Errors
-    /// Returns an error if the package cannot be written.
-    pub fn to(
-        run: &[String],
-        env: Environment<'_>,
-        directory: &Path,
-        user: Option<&User>,
-    ) -> io::Result<Self> {
+    /// Returns an error if the package cannot be written, or if the interpreter does not answer in
+    /// time or before `interrupted` is set.
+    pub fn to(command: PythonCommand<'_>, interrupted: &AtomicBool) -> io::Result<Self> {
         let place = tempfile::Builder::new()
             .prefix("timeloom-python-")
             .permissions(fs::Permissions::from_mode(0o755))
             .tempdir()?;
         let write = || write(place.path());
-        let path = Package::new(&write).path_for(run, env, directory, user)?;
+        let path = Package::new(&write, interrupted).path_for(command)?;
         Ok(Self {
             path,
             _place: place,
@@ -135,9 +134,47 @@ impl Lent {
     }
 }
 
-/// Variables that a command is given, and names of the variables that it inherits from this
-/// process.
-type Environment<'a> = (&'a BTreeMap<String, String>, &'a [String]);
+/// Command that may need the package, with its environment and rights.
+#[derive(Clone, Copy)]
+pub struct PythonCommand<'a> {
+    /// Program and its arguments.
+    pub run: &'a [String],
+    /// Variables that the command is given.
+    pub env: &'a BTreeMap<String, String>,
+    /// Names of the variables that the command inherits from this process, besides the usual ones.
+    pub inherit: &'a [String],
+    /// Working directory.
+    pub directory: &'a Path,
+    /// User of the command; `None` for this process's user.
+    pub user: Option<&'a User>,
+    /// Capabilities of the command; `None` for none of another user, and all of this process's.
+    pub capabilities: Option<&'a [CapabilityName]>,
+}
+
+impl<'a> PythonCommand<'a> {
+    /// Returns the command of a plant.
+    pub(crate) fn of_plant(plant: &'a Plant) -> Self {
+        Self {
+            run: &plant.run,
+            env: &plant.env,
+            inherit: &plant.inherit,
+            directory: &plant.directory,
+            user: plant.user.as_ref(),
+            capabilities: plant.capabilities.as_deref(),
+        }
+    }
+
+    fn of_program(program: &'a Program) -> Self {
+        Self {
+            run: &program.run,
+            env: &program.env,
+            inherit: &program.inherit,
+            directory: &program.directory,
+            user: program.user.as_ref(),
+            capabilities: program.capabilities.as_deref(),
+        }
+    }
+}
 
 /// Properties of a command that determine whether it needs the package.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -147,6 +184,7 @@ struct Question {
     /// Value of `PYTHONPATH` that the command is given.
     path: Option<String>,
     user: Option<String>,
+    capabilities: Option<Vec<String>>,
 }
 
 /// The package, which all programs of one run share.
@@ -156,14 +194,19 @@ struct Package<'a> {
     written: Option<PathBuf>,
     /// Answers to earlier questions: true if the interpreter lacks the package.
     asked: BTreeMap<Question, bool>,
+    limits: Limits<'a>,
 }
 
 impl<'a> Package<'a> {
-    fn new(write: &'a dyn Fn() -> io::Result<PathBuf>) -> Self {
+    fn new(write: &'a dyn Fn() -> io::Result<PathBuf>, interrupted: &'a AtomicBool) -> Self {
         Self {
             write,
             written: None,
             asked: BTreeMap::new(),
+            limits: Limits {
+                patience: PATIENCE,
+                interrupted,
+            },
         }
     }
 
@@ -171,29 +214,26 @@ impl<'a> Package<'a> {
     /// then the directory of the package. Returns `None` for all other programs.
     ///
     /// # Errors
-    /// Returns an error if the run directory cannot be written.
-    fn path_for(
-        &mut self,
-        run: &[String],
-        (env, inherit): Environment<'_>,
-        directory: &Path,
-        user: Option<&User>,
-    ) -> io::Result<Option<String>> {
-        let Some(python) = run.first().filter(|word| is_python(word)) else {
+    /// Returns an error if the run directory cannot be written, or if the interpreter does not
+    /// answer within the limits.
+    fn path_for(&mut self, command: PythonCommand<'_>) -> io::Result<Option<String>> {
+        let Some(python) = command.run.first().filter(|word| is_python(word)) else {
             return Ok(None);
         };
         let inherited = || std::env::var(VARIABLE).ok();
-        let before = env.get(VARIABLE).cloned().or_else(inherited);
+        let before = command.env.get(VARIABLE).cloned().or_else(inherited);
+        let names = |all: &[CapabilityName]| all.iter().map(ToString::to_string).collect();
         let question = Question {
             interpreter: python.clone(),
-            directory: directory.to_owned(),
+            directory: command.directory.to_owned(),
             path: before.clone(),
-            user: user.map(User::to_string),
+            user: command.user.map(User::to_string),
+            capabilities: command.capabilities.map(names),
         };
         let lacks = match self.asked.get(&question) {
             Some(&lacks) => lacks,
             None => {
-                let lacks = lacks(python, (env, inherit), directory, user);
+                let lacks = lacks(python, command, self.limits)?;
                 self.asked.insert(question, lacks);
                 lacks
             }
@@ -222,36 +262,36 @@ fn is_python(word: &str) -> bool {
 }
 
 /// Returns true if the interpreter `python` finds no package `timeloom`. If the interpreter cannot
-/// be queried, returns false: its error is reported when the program is started.
+/// be started, returns false: its error is reported when the program is started.
 ///
-/// The interpreter runs with the rights of the program's user, because the interpreter may belong
-/// to that user and executes code that it finds during the look-up.
-fn lacks(
-    python: &str,
-    (env, inherit): Environment<'_>,
-    directory: &Path,
-    user: Option<&User>,
-) -> bool {
-    let Ok(rights) = rights::of(user, None) else {
-        return false; // reported at its start
+/// The interpreter runs with the rights of the program, because it may belong to the program's user
+/// and executes code that it finds during the look-up.
+///
+/// # Errors
+/// Returns an error if the interpreter does not answer within the limits.
+fn lacks(python: &str, asked: PythonCommand<'_>, limits: Limits<'_>) -> io::Result<bool> {
+    let Ok(rights) = rights::of(asked.user, asked.capabilities) else {
+        return Ok(false); // reported at its start
     };
     let account = rights.as_ref().and_then(Rights::account);
     let mut command = Command::new(python);
     command
         .args(["-c", QUESTION])
         .env_clear()
-        .envs(environment::given(account, inherit))
+        .envs(environment::given(account, asked.inherit))
         .envs(std::env::var_os(VARIABLE).map(|path| (VARIABLE, path)))
-        .envs(env)
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    if let Some(rights) = rights {
-        restrict(&mut command, rights);
+        .envs(asked.env)
+        .current_dir(asked.directory);
+    let refused = |kind, why: NoAnswer| {
+        let what = format!("asking the interpreter whether it has the package: {why}");
+        Err(io::Error::new(kind, what))
+    };
+    match ask(&mut command, rights, limits) {
+        Ok(status) => Ok(status.code() == Some(LACKS)),
+        Err(NoAnswer::Start(_)) => Ok(false),
+        Err(why @ NoAnswer::TimedOut(_)) => refused(io::ErrorKind::TimedOut, why),
+        Err(why @ NoAnswer::Interrupted) => refused(io::ErrorKind::Interrupted, why),
     }
-    let asked = command.status();
-    asked.is_ok_and(|status| status.code() == Some(LACKS))
 }
 
 /// Writes the package to a new directory below `place` that belongs to this process.
@@ -278,6 +318,9 @@ sys.exit(0 if found and found.origin else 3)";
 
 /// Exit status of an interpreter without the package.
 const LACKS: i32 = 3;
+
+/// Maximum duration of a query. An interpreter on a slow network file system takes seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
@@ -317,12 +360,19 @@ mod tests {
         let scratch = std::env::temp_dir().join(format!("timeloom-python-{}", std::process::id()));
         fs::create_dir_all(&scratch).expect("a writable temporary directory");
         let write = || write(&scratch);
-        let mut package = Package::new(&write);
+        let never = AtomicBool::new(false);
+        let mut package = Package::new(&write, &never);
         let run = vec!["/usr/bin/python3".to_owned(), "plant.py".to_owned()];
+        let command = |run, env| PythonCommand {
+            run,
+            env,
+            inherit: &[],
+            directory: &scratch,
+            user: None,
+            capabilities: None,
+        };
         let theirs = BTreeMap::from([(VARIABLE.to_owned(), "/nowhere".to_owned())]);
-        let path = package
-            .path_for(&run, (&theirs, &[]), &scratch, None)
-            .expect("written");
+        let path = package.path_for(command(&run, &theirs)).expect("written");
         let path = path.expect("the system's Python has no such package");
         assert!(path.starts_with("/nowhere:"), "{path}");
         let imported = Command::new(&run[0])
@@ -337,11 +387,10 @@ mod tests {
         );
         // With this variable, the interpreter has the package.
         let theirs = BTreeMap::from([(VARIABLE.to_owned(), path)]);
-        let again = package
-            .path_for(&run, (&theirs, &[]), &scratch, None)
-            .expect("asked");
+        let again = package.path_for(command(&run, &theirs)).expect("asked");
         assert_eq!(again, None);
-        let shell = package.path_for(&["sh".into()], (&BTreeMap::new(), &[]), &scratch, None);
+        let (shell, nothing) = (["sh".to_owned()], BTreeMap::new());
+        let shell = package.path_for(command(&shell, &nothing));
         assert_eq!(shell.expect("not asked"), None);
         fs::remove_dir_all(&scratch).expect("it is ours");
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use timeloom_exit::{Failure, say};
+use timeloom_exit::{Failure, note, say};
 use timeloom_results::report::{Part, Sheet};
 
 /// Results of an experiment that repeats a paper's, or compares a model with reality.
@@ -54,7 +54,7 @@ impl Experiment {
             .write(directory)
             .map_err(|error| Failure::run(format!("{}: {error}", directory.display())))?;
         self.print(json);
-        eprintln!("timeloom: {}", written.page.display());
+        note!("timeloom: {}", written.page.display());
         Ok(())
     }
 

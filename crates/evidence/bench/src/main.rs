@@ -8,7 +8,7 @@ use timeloom_bench::{
     Machines, NET_FIGURES, NET_GROUPS, Name, Options, TABLE_HEADER, TCP_LOSSES, net_figures,
     pause_of_machines, worker_main,
 };
-use timeloom_exit::{Failure, say};
+use timeloom_exit::{Failure, note, say};
 
 fn main() -> ExitCode {
     Bench::parse().run().unwrap_or_else(Failure::report)
@@ -94,7 +94,7 @@ impl Bench {
         }
         if let (Some(directory), true) = (&self.figures, plots) {
             net_figures(directory, self.only.as_deref(), self.quick, |text| {
-                eprintln!("timeloom: {text}");
+                note!("timeloom: {text}");
             })?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -137,7 +137,7 @@ impl Bench {
             let page = timeloom_bench::vm_page(&all);
             let written = page.write(directory);
             let failed = |error| Failure::run(format!("{}: {error}", directory.display()));
-            eprintln!("timeloom: {}", written.map_err(failed)?.page.display());
+            note!("timeloom: {}", written.map_err(failed)?.page.display());
         } else if let Some(directory) = self.figures {
             timeloom_bench::write_ptp_document(&directory, &all).map_err(|error| {
                 Failure::usage(format!("writing to {}: {error}", directory.display()))
@@ -160,7 +160,7 @@ impl Bench {
             only: self.only.clone(),
             guests,
             worker: vec![own.into_os_string(), "--worker".into()],
-            remark: |text| eprintln!("timeloom: {text}"),
+            remark: |text| note!("timeloom: {text}"),
         })
     }
 

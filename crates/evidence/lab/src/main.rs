@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Parser, Subcommand};
 use timeloom_bench::Options;
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, note};
 use timeloom_lab::{Chronyd, chronyd_corrections};
 
 fn main() -> ExitCode {
@@ -114,7 +114,7 @@ impl Dvfs {
                 only: None,
                 guests: Vec::new(),
                 worker: Vec::new(),
-                remark: |text| eprintln!("timeloom: {text}"),
+                remark: |text| note!("timeloom: {text}"),
             };
             timeloom_bench::read_costs(&options, &mut |figure| figures.push(figure))?;
         }
@@ -137,7 +137,7 @@ impl NtpSteps {
                 seed: self.common.seed,
                 questions: if self.quick { 6 } else { 20 },
                 interrupted,
-                warn: Arc::new(|text| eprintln!("timeloom: {text}")),
+                warn: Arc::new(|text| note!("timeloom: {text}")),
             })?;
         }
         let experiment = timeloom_lab::ntp_steps(self.common.seed, self.quick, &rows);

@@ -65,7 +65,6 @@ mod table;
 mod tail;
 mod topology;
 mod tree;
-mod visible;
 
 pub use capture::Capture;
 pub use caveat::{Caveat, Remedy};
@@ -95,5 +94,5 @@ pub use spread::{SignalApart, Signals, Spread, Threshold, value_at};
 pub use sweep_directory::SweepDirectory;
 pub use table::Row;
 pub use tail::Tail;
+pub use timeloom_text::{visible, visible_in_colours};
 pub use topology::{NodeKind, Topology, TopologyFlow, TopologyLink, TopologyNode};
-pub use visible::{visible, visible_in_colours};

@@ -48,7 +48,8 @@ pub struct Manifest {
     /// trusted run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untrusted: Vec<Caveat>,
-    /// Variables that programs and plants inherited by default (`docs/scenario.md`), by name.
+    /// Variables that programs and plants inherited by default or by `inherit`
+    /// (`docs/scenario.md`), by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// Files of the programs that ran, with their hashes.

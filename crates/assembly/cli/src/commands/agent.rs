@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use clap::{Args, ValueEnum};
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, note};
 use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, parse_span, serve};
 use timeloom_run::agent::{
     AgreedControl, AgreedSession, Anchor, Bound, Bus, CommonTimeline, GpioPins, Key,
@@ -162,7 +162,7 @@ impl Agent {
                 paused: true,
                 ..ClockOptions::default()
             },
-            warn: Box::new(|text| eprintln!("timeloom: {text}")),
+            warn: Box::new(|text| note!("timeloom: {text}")),
         })?);
         // The program stands before its first instruction until all machines start.
         let guest = session.spawn(&CommandSpec::new(self.command.clone()))?;
@@ -217,7 +217,7 @@ impl Agent {
                     true => "the wire".to_owned(),
                     false => others.collect::<Vec<_>>().join(", "),
                 };
-                eprintln!(
+                note!(
                     "timeloom: time has not begun: waiting for {others}, for {} in all",
                     self.assembly
                 );
@@ -240,7 +240,7 @@ impl Agent {
         let timeline = self.timeline();
         let uncertainty = timeline.read().uncertainty;
         if uncertainty >= UNSYNCHRONISED {
-            eprintln!(
+            note!(
                 "timeloom: the kernel states an error of up to {uncertainty} for this machine's \
                  civil time, so each pause begins and ends that much later (run chrony or PTP)"
             );
@@ -264,7 +264,7 @@ impl Agent {
         let pins = GpioPins::open(names).map_err(failed)?;
         // A machine that joins later must not test its pins, because that would stop all others.
         if !self.join && !prove(&pins, self.patience_of_wire.stuck()).map_err(failed)? {
-            eprintln!(
+            note!(
                 "timeloom: the wire at {names} is already high, so it is unknown if this output \
                  drives it"
             );
@@ -303,7 +303,7 @@ impl Agent {
             timeloom: std::env::current_exe()
                 .map_err(|error| Failure::run(format!("finding this program: {error}")))?,
             stop,
-            say: Arc::new(|text| eprintln!("timeloom agent: {text}")),
+            say: Arc::new(|text| note!("timeloom agent: {text}")),
         };
         serve
             .run()

@@ -9,9 +9,11 @@ use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
 use timeloom_exit::Failure;
+use timeloom_run::{Lent, PythonCommand};
 
 /// Let another simulator grant a run its time, and exchange signals with it
 ///
@@ -96,13 +98,18 @@ impl Python {
             )));
         }
         let here = std::env::current_dir().map_err(Failure::run)?;
-        let package = timeloom_run::Lent::to(
-            std::slice::from_ref(&shown),
-            (&BTreeMap::new(), &[]),
-            &here,
-            None,
-        )
-        .map_err(|error| Failure::run(format!("the package `timeloom`: {error}")))?;
+        let nothing = BTreeMap::new();
+        let command = PythonCommand {
+            run: std::slice::from_ref(&shown),
+            env: &nothing,
+            inherit: &[],
+            directory: &here,
+            user: None,
+            capabilities: None,
+        };
+        // Ctrl-C ends this process, and its child with it.
+        let package = Lent::to(command, &AtomicBool::new(false))
+            .map_err(|error| Failure::run(format!("the package `timeloom`: {error}")))?;
         let ended = Command::new(&python)
             .args(["-m", &format!("timeloom.bridge_{name}")])
             .arg(argument)

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use timeloom_exit::{Failure, say};
+use timeloom_exit::{Failure, note, say};
 use timeloom_scenario::{Machine, Plan, ScenarioErrors, load_with_places};
 
 /// Check a scenario: every key and rule, and that its programs exist on this machine
@@ -99,7 +100,7 @@ impl Check {
             let count = errors.count();
             let rendered = errors.render(std::io::stderr().is_terminal());
             timeloom_exit::note_in_colours(&format!("{rendered}\n"));
-            eprintln!(
+            note!(
                 "timeloom: {}{count} mistake{} in the scenario",
                 if errors.is_complete() {
                     ""
@@ -128,13 +129,15 @@ impl Check {
 /// packages may be missing on this machine, so that is not a mistake in the file.
 fn signals(plan: &Plan) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
+    // Ctrl-C ends this process, and its child with it.
+    let never = AtomicBool::new(false);
     for (name, plant) in &plan.simulation.plants {
-        match timeloom_run::signals_of(plan, name, plant) {
+        match timeloom_run::signals_of(plan, (name, plant), &never) {
             Ok(signals) => {
                 all.insert(name.clone(), signals);
             }
             Err(error) => {
-                eprintln!("timeloom: the names of signals of `{name}` were not checked: {error}");
+                note!("timeloom: the names of signals of `{name}` were not checked: {error}");
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::{Failure, say};
+use timeloom_exit::{Failure, note, say};
 use timeloom_results::{Alignment, Threshold};
 use timeloom_run::compare::{COLUMNS, CompareRequest, Compared, compare, row};
 
@@ -71,7 +71,7 @@ impl Compare {
         })
         .map_err(failure)?;
         for remark in &found.remarks {
-            eprintln!("timeloom: {remark}");
+            note!("timeloom: {remark}");
         }
         let past = found.past().count();
         let failed = past > 0 || (self.exact && found.difference.difference.is_some());

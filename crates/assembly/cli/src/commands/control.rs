@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use timeloom_exit::{Failure, say};
+use timeloom_exit::{Failure, note, say};
 use timeloom_guest::{
     ControlError, HostRequest, HostText, ProcessText, Request, StatusText, When, connect,
     list_sessions, parse_factor, parse_instant, parse_span,
@@ -104,7 +104,7 @@ impl Ps {
             None => list_sessions().map_err(ControlError::from)?,
         };
         if names.is_empty() && !self.json {
-            eprintln!("timeloom: no session is running");
+            note!("timeloom: no session is running");
         }
         for name in names {
             let status = match connect(Some(&name), &Request::Query) {

@@ -10,7 +10,7 @@ use std::time::Duration as StdDuration;
 
 use clap::Args;
 use rustix::process::{Pid, kill_process_group};
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, note};
 use timeloom_guest::{
     ClockOptions, CommandSpec, Compute, FileTimes, Grants, Guest, Lookout, Output, ProcFiles,
     Session, SessionOptions, Stepped, SteppedSession, Tsc, end_grants, parse_factor, parse_span,
@@ -141,7 +141,7 @@ impl Exec {
             },
             warn: Box::new(move |text| {
                 if !quiet {
-                    eprintln!("timeloom: {text}");
+                    note!("timeloom: {text}");
                 }
             }),
         })?);
@@ -152,7 +152,7 @@ impl Exec {
             && self.proc == ProcFiles::Virtual
             && !quiet
         {
-            eprintln!("timeloom: {reason}");
+            note!("timeloom: {reason}");
         }
         session.set_skipping(skip);
         let patience = StdDuration::from_nanos(self.patience.as_ns().unsigned_abs());
@@ -205,7 +205,7 @@ impl Exec {
         };
         let why = status.as_ref().ok().copied();
         if let Some(why) = why.and_then(|status| session.explain_end(status)) {
-            eprintln!("timeloom: {why}");
+            note!("timeloom: {why}");
         }
         let left = session.processes().unwrap_or_default();
         if !left.is_empty() && !quiet {
@@ -213,13 +213,13 @@ impl Exec {
                 .iter()
                 .map(|process| format!("{} ({})", process.name, process.pid))
                 .collect();
-            eprintln!("timeloom: ending with the session: {}", names.join(", "));
+            note!("timeloom: ending with the session: {}", names.join(", "));
         }
         if self.report_leaks {
             report_leaks(&session, tsc);
         }
         if let Some(doubt) = session.clock().doubt_of_file_dates() {
-            eprintln!("timeloom: {doubt}");
+            note!("timeloom: {doubt}");
         }
         session.finish_answers();
         // The thread that performs skips must not be the one that drops the session.
@@ -309,7 +309,7 @@ fn see_through(
         }
         match grants.look() {
             Lookout::Fine => {}
-            Lookout::Alone(text) => eprintln!("timeloom: {text}"),
+            Lookout::Alone(text) => note!("timeloom: {text}"),
             Lookout::GaveUp(text) => {
                 give_up();
                 return Err(Failure::run(format!("granter: {text}")));
@@ -336,14 +336,18 @@ fn report_leaks(session: &Session, tsc: Tsc) {
         }
         Tsc::Emulate => "",
     };
-    eprintln!("timeloom: {} real-time paths used{unseen}", leaks.len());
+    note!("timeloom: {} real-time paths used{unseen}", leaks.len());
     if let Some(reason) = session.machine_files() {
-        eprintln!("  readers of time files: {reason}");
+        note!("  readers of time files: {reason}");
     }
     for leak in leaks {
-        eprintln!(
+        note!(
             "  {:<16} {:<16} × {:<8} {:<28} {}",
-            leak.program, leak.call, leak.count, leak.outcome, leak.site
+            leak.program,
+            leak.call,
+            leak.count,
+            leak.outcome,
+            leak.site
         );
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use timeloom_exit::{Failure, say};
+use timeloom_exit::{Failure, note, say};
 use timeloom_run::report::{LabelledRun, ReportError, ReportRequest, report};
 use timeloom_time::Duration;
 
@@ -74,7 +74,7 @@ impl ReportCommand {
         })
         .map_err(failure)?;
         for remark in &written.remarks {
-            eprintln!("timeloom: {remark}");
+            note!("timeloom: {remark}");
         }
         let path = written.path.display();
         if self.json {

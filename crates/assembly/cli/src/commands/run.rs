@@ -1,6 +1,6 @@
 //! Command `timeloom run`: runs a scenario, from its check to the report.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use clap::Args;
-use timeloom_exit::{Failure, TEXTS_DIFFER, UNTRUSTED, try_say};
+use timeloom_exit::{Failure, TEXTS_DIFFER, UNTRUSTED, note, note_line, note_over, try_say};
 use timeloom_guest::FileTimes;
-use timeloom_results::{Check, Difference, RunDirectory, compare_runs, visible};
+use timeloom_results::{Check, Difference, RunDirectory, compare_runs};
 use timeloom_run::report::ReportError;
 use timeloom_run::{End, Options, Progress, Summary};
 use timeloom_scenario::{Machine, Places, Plan, load_with_places};
@@ -145,12 +145,12 @@ fn make(
         session: session.to_owned(),
         interrupted: Arc::clone(interrupted),
         progress: Box::new(move |progress| display.show(progress)),
-        warn: Arc::new(|text| eprintln!("timeloom: {text}")),
+        warn: Arc::new(|text| note!("timeloom: {text}")),
     };
     let summary = timeloom_run::run(plan, options)?;
     // The exit code must not change if the disk is full.
     let report = timeloom_run::report::write(&directory);
-    eprintln!();
+    note!();
     Ok(Made {
         summary,
         directory,
@@ -243,21 +243,15 @@ impl Display {
         } else {
             0.0
         };
-        let line = format!(
-            "{}: virtual {:.1} of {}, wall {:.1} s, {share:.1} % of it paused",
-            self.name,
-            progress.virtual_time.as_s_f64(),
+        let (name, done_s) = (&self.name, progress.virtual_time.as_s_f64());
+        let line = format_args!(
+            "{name}: virtual {done_s:.1} of {}, wall {wall_s:.1} s, {share:.1} % of it paused",
             progress.planned,
-            wall_s,
         );
-        let mut stderr = std::io::stderr();
-        // The run continues even if its progress cannot be printed.
-        let _ = if self.changes {
-            write!(stderr, "\r\x1b[K{}", visible(&line))
-        } else {
-            writeln!(stderr, "{}", visible(&line))
-        };
-        let _ = stderr.flush();
+        match self.changes {
+            true => note_over(line),
+            false => note_line(line),
+        }
     }
 }
 

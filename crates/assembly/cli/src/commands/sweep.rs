@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
-use timeloom_exit::{Failure, UNTRUSTED, say};
+use timeloom_exit::{Failure, UNTRUSTED, note, say};
 use timeloom_run::sweep::{
     Axis, Ended, Point, Row, SweepError, SweepRequest, Swept, by_values, default_jobs, not_passed,
     points, processors, sweep,
@@ -83,7 +83,7 @@ impl Sweep {
         let jobs = self.jobs.map_or(jobs.min().unwrap_or(1), usize::from);
         let most = processors().len();
         if jobs > most {
-            eprintln!("timeloom: {jobs} jobs, but {most} processors: {most} go side by side");
+            note!("timeloom: {jobs} jobs, but {most} processors: {most} go side by side");
         }
         let interrupted = interruption()?;
         let request = SweepRequest {
@@ -105,7 +105,7 @@ impl Sweep {
             say!("{}", to_text(&swept));
         }
         if interrupted.load(Ordering::Relaxed) {
-            eprintln!("timeloom: stopped; the same command continues from here");
+            note!("timeloom: stopped; the same command continues from here");
         }
         Ok(ExitCode::from(code(&swept.rows)))
     }
@@ -141,7 +141,7 @@ fn progress(row: &Row, done: usize, total: usize) {
         let line = culprit.lines().next().unwrap_or_default();
         format!(": {line}")
     });
-    eprintln!(
+    note!(
         "[{done}/{total}] {} {}{}{}",
         row.point.name,
         row.ended.as_str(),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use timeloom_exit::{Failure, say};
+use timeloom_exit::{Failure, note, say};
 use timeloom_time::Duration;
 use timeloom_timeline::ServeError;
 use timeloom_timeline::config::{DaemonConfig, SourceConfig, TimelineConfig};
@@ -97,7 +97,7 @@ impl Serve {
             ServeError::System(..) => Failure::run(error),
         })?;
         for timeline in daemon.timelines() {
-            eprintln!(
+            note!(
                 "timeloom: keeping {} at {}",
                 timeline.name(),
                 timeline.path().display()
@@ -154,12 +154,12 @@ impl List {
         let directory = self.place.directory();
         let names = directory.names();
         if names.is_empty() && !self.json {
-            eprintln!("timeloom: no timeline in {}", directory.path().display());
+            note!("timeloom: no timeline in {}", directory.path().display());
         }
         for name in names {
             match timeloom_timeline_client::observe(&directory, &name) {
                 Ok(seen) => self.print(&seen),
-                Err(refusal) => eprintln!("timeloom: {name}: {refusal}"),
+                Err(refusal) => note!("timeloom: {name}: {refusal}"),
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -226,7 +226,7 @@ impl Read {
         print_stamp(&stamp, self.json);
         if stamp.interval.is_none() {
             for reason in reasons(&directory, &self.name) {
-                eprintln!("timeloom: {reason}");
+                note!("timeloom: {reason}");
             }
         }
         Ok(ExitCode::from(u8::from(stamp.interval.is_none())))
@@ -266,8 +266,7 @@ impl Watch {
                 None => reasons(&directory, &self.name),
             };
             if why != said {
-                why.iter()
-                    .for_each(|reason| eprintln!("timeloom: {reason}"));
+                why.iter().for_each(|reason| note!("timeloom: {reason}"));
                 said = why;
             }
             readings += 1;

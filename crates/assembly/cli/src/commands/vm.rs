@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use timeloom_exit::{Failure, say};
+use timeloom_exit::{Failure, note, say};
 use timeloom_guest::parse_span;
 use timeloom_publish::{NotShared, PageCounter, SharedCounter};
 use timeloom_sys::vsock;
@@ -78,7 +78,7 @@ impl TimelineChoice {
 /// Warns if a virtual machine in a session does not get its host's clock page.
 fn warn_of(relay: &Relay, counter: &SharedCounter) {
     if relay.clock().is_none() && counter.of_pages() == PageCounter::HostRaw {
-        eprintln!(
+        note!(
             "timeloom: without CAP_CHECKPOINT_RESTORE, the virtual machine notices a pause or \
              dilation of this host alone some milliseconds late"
         );
@@ -278,7 +278,7 @@ impl Guest {
         let agent = Agent::start(link, region.into(), clock, directory.clone())
             .map_err(|error| Failure::run(format!("serving the host's timelines: {error}")))?;
         for name in agent.timelines() {
-            eprintln!(
+            note!(
                 "timeloom: {name} of the host is at {}",
                 directory.path().display()
             );
@@ -299,7 +299,7 @@ fn take_by_vsock(machine: u32, listener: &OwnedFd, relay: &Mutex<Relay>) {
 
 fn watch(stream: UnixStream, relay: &Mutex<Relay>) {
     if let Err(error) = monitor::watch(stream, || lock(relay).displace()) {
-        eprintln!("timeloom: the emulator's monitor: {error}");
+        note!("timeloom: the emulator's monitor: {error}");
     }
 }
 

@@ -2,13 +2,14 @@
 //! have it, and Ctrl-C must end every wait.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use timeloom_testing::{eventually, need_root, own_address, wait_for};
+use timeloom_traces::Traces;
 
 use crate::support::machines::Agent;
 use crate::support::{Scratch, timeloom};
@@ -18,6 +19,7 @@ struct Spread {
     tag: &'static str,
     scratch: Scratch,
     scenario: PathBuf,
+    traces: Traces,
 }
 
 impl Spread {
@@ -48,10 +50,13 @@ impl Spread {
         }
         let scenario = scratch.path("case.toml");
         fs::write(&scenario, text).expect("a file");
+        let mut traces = Traces::of(&session(tag, 0)).at(&scratch.path(""));
+        (1..agents.len()).for_each(|index| traces.also_of(&session(tag, index)));
         Self {
             tag,
             scratch,
             scenario,
+            traces,
         }
     }
 
@@ -66,20 +71,18 @@ impl Spread {
             "--key-file",
             &self.scratch.text("key"),
         ]);
-        command.args(["--name", &self.session(index)]);
+        command.args(["--name", &session(self.tag, index)]);
         command.args(["--directory", &self.scratch.text(&format!("agent-{index}"))]);
         command.stderr(fs::File::create(&said).expect("a file"));
+        self.traces.mark(&mut command);
         let agent = Agent(command.stdout(Stdio::null()).spawn().expect("an agent"));
         await_text(&said, "waits for runs");
         (agent, said)
     }
 
-    fn session(&self, index: usize) -> String {
-        format!("{}-{index}-{}", self.tag, std::process::id())
-    }
-
     fn run(&self) -> (Child, BufReader<ChildStderr>) {
-        let mut run = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+        let mut run = (self.traces.mark(&mut command))
             .args(["run", "--json", "--output", &self.scratch.text("results")])
             .arg(&self.scenario)
             .stdout(fs::File::create(self.scratch.path("out")).expect("a file"))
@@ -89,6 +92,11 @@ impl Spread {
         let said = BufReader::new(run.stderr.take().expect("piped"));
         (run, said)
     }
+}
+
+/// Returns the name of an agent's session.
+fn session(tag: &str, index: usize) -> String {
+    format!("{tag}-{index}-{}", std::process::id())
 }
 
 fn await_text(file: &PathBuf, text: &str) {
@@ -134,7 +142,7 @@ fn silent_connections_without_the_key_keep_no_run_out() {
         .collect();
     let (mut run, mut said) = spread.run();
     let mut all = String::new();
-    std::io::Read::read_to_string(&mut said, &mut all).expect("UTF-8");
+    said.read_to_string(&mut all).expect("UTF-8");
     let out = fs::read_to_string(spread.scratch.path("out")).expect("UTF-8");
     assert_eq!(run.wait().expect("it ends").code(), Some(0), "{all}{out}");
     drop(silent);
@@ -165,7 +173,7 @@ fn ctrl_c_ends_the_wait_for_an_agent_that_does_not_begin_and_a_second_one_all() 
     await_text(&stuck_said, "runs `spread`");
     signal(&stuck.0, "-STOP");
     await_line(&mut said, "time has not begun: waiting for agent");
-    let session = spread.session(0);
+    let session = session(spread.tag, 0);
     let is_there = || timeloom(&["query", "--name", &session]).code == Some(0);
     assert!(is_there(), "it waits");
     let asked = Instant::now();
@@ -177,4 +185,76 @@ fn ctrl_c_ends_the_wait_for_an_agent_that_does_not_begin_and_a_second_one_all() 
     signal(&run, "-INT");
     assert_eq!(run.wait().expect("it ends").code(), Some(1));
     signal(&stuck.0, "-CONT");
+}
+
+/// Patience of the scenarios, within which a lost agent must be noticed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Phase of a start in which an agent is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The run waits until the agent is prepared.
+    Preparing,
+    /// The agent has begun its share, and waits for the other agent or starts its programs.
+    Beginning,
+}
+
+/// The other agent must end its share and remain ready for further runs.
+#[test]
+fn an_agent_that_is_killed_while_a_run_starts_ends_the_run_and_leaves_nothing() {
+    for (phase, tag, said_of_it) in [
+        (Phase::Preparing, "killed-early", "agent a1 ("),
+        (
+            Phase::Beginning,
+            "killed-late",
+            "agent a1: the connection to",
+        ),
+    ] {
+        let at = [own_address(), own_address()];
+        let mut spread = Spread::new(tag, &at);
+        let (mut good, _) = spread.serve(0, at[0]);
+        let (mut lost, lost_said) = spread.serve(1, at[1]);
+        if phase == Phase::Preparing {
+            signal(&lost.0, "-STOP");
+        }
+        let (mut run, mut said) = spread.run();
+        match phase {
+            Phase::Preparing => await_line(&mut said, "to be prepared"),
+            Phase::Beginning => await_text(&lost_said, "runs `spread`"),
+        }
+        spread.traces.look();
+        let killed = Instant::now();
+        lost.0.kill().expect("it is ours");
+        let mut all = String::new();
+        said.read_to_string(&mut all).expect("UTF-8");
+        let code = run.wait().expect("it ends").code();
+        let out = fs::read_to_string(spread.scratch.path("out")).expect("UTF-8");
+        assert_eq!(code, Some(1), "{phase:?}: {all}{out}");
+        assert!(
+            killed.elapsed() < PATIENCE,
+            "{phase:?}: it waited: {all}{out}"
+        );
+
+        let results = spread.scratch.path("results");
+        let manifest = fs::read_to_string(results.join("manifest.json")).expect("a manifest");
+        let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
+        assert_eq!(manifest["outcome"], "failed", "{manifest}");
+        let culprit = manifest["culprit"].as_str().unwrap_or_default();
+        assert!(culprit.contains(said_of_it), "{culprit}");
+        let names = fs::read_dir(&results).expect("a directory");
+        let names = names.map(|entry| entry.expect("an entry").file_name());
+        let folders: Vec<_> = names
+            .filter(|it| it.to_string_lossy().contains("from-"))
+            .collect();
+        assert!(folders.is_empty(), "{folders:?}");
+
+        assert!(
+            matches!(good.0.try_wait(), Ok(None)),
+            "it is ready for further runs"
+        );
+        signal(&good.0, "-TERM");
+        good.0.wait().expect("it ends");
+        lost.0.wait().expect("it was killed");
+        spread.traces.assert_nothing_left();
+    }
 }

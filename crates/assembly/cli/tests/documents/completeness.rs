@@ -21,3 +21,25 @@ fn every_example_is_in_the_table_of_examples() {
         );
     }
 }
+
+#[test]
+fn every_exit_code_of_a_run_is_in_the_table_of_results() {
+    let text = std::fs::read_to_string(root().join("docs/results.md")).expect("the document");
+    let section = text.split("## Exit codes of a run").nth(1);
+    let section = section.expect("a section").split("\n## ").next();
+    let rows = section.expect("a section").lines();
+    let rows: Vec<(u8, &str)> = rows
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
+        .filter_map(|(code, meaning)| Some((code.parse().ok()?, meaning)))
+        .collect();
+    let codes: Vec<u8> = rows.iter().map(|(code, _)| *code).collect();
+    assert_eq!(codes, [0, 1, 2, 3, 4, 5]);
+    for (code, part) in [
+        (timeloom_exit::UNTRUSTED, "not to be trusted"),
+        (timeloom_exit::TEXTS_DIFFER, "with `--verify` only"),
+    ] {
+        let row = rows.iter().find(|(its, _)| *its == code);
+        let (_, meaning) = row.expect("a row of the code");
+        assert!(meaning.contains(part), "{code}: {meaning}");
+    }
+}

@@ -5,6 +5,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Output;
+use std::time::{Duration, Instant};
+
+use timeloom_results::Outcome;
 
 use crate::support::{Lab, Scenario, log_lines, timeloom};
 
@@ -380,8 +383,12 @@ fn programs_have_the_usual_variables_no_terminal_and_no_files_of_others() {
     for name in ["usual", "more", "other"] {
         run.wait_for_line(name, "files");
     }
-    run.stop();
+    let manifest = run.stop().manifest();
     lab.assert_nothing_left();
+    let listed = |name: &str| manifest.environment.get(name).cloned();
+    assert_eq!(listed("PATH"), std::env::var("PATH").ok());
+    assert_eq!(listed("LAB_VARIABLE").as_deref(), Some("set"));
+    assert_eq!(listed("LAB_SECRET"), None, "it reached no program");
     for (name, has) in [
         ("usual", "has ['PATH']"),
         ("more", "has ['LAB_VARIABLE', 'PATH']"),
@@ -392,4 +399,153 @@ fn programs_have_the_usual_variables_no_terminal_and_no_files_of_others() {
         expect_line(&said, "leads True");
         expect_line(&said, "files ['0', '1', '2', '3']");
     }
+}
+
+/// Writes an executable `python` into the laboratory. `then` is the code that it executes.
+fn write_interpreter(lab: &Lab, then: &str) {
+    let file = lab.path().join("python");
+    fs::write(&file, then).expect("it can be written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("it is ours");
+}
+
+/// Code of an interpreter that records its own isolation in the file `asked-USER-CAPABILITIES` when
+/// it is asked for a module, or in `ran-USER-CAPABILITIES` when it is to execute a file. Then it
+/// continues as the Python at `PYTHON`.
+const RECORDS: &str = r#"#!PYTHON
+import ctypes, os, sys
+with open("/proc/self/status") as status:
+    fields = dict(line.split(":\t", 1) for line in status if ":\t" in line)
+dies = ctypes.c_int()
+ctypes.CDLL(None).prctl(2, ctypes.byref(dies))
+has = sorted(name for name in os.environ if name.startswith("LAB_") or name == "PATH")
+nine = os.path.exists("/proc/self/fd/9")
+what = "asked" if sys.argv[1] == "-c" else "ran"
+with open(f"{what}-{os.getuid()}-{fields['CapEff'].strip()}", "w") as out:
+    print("leads", os.getsid(0) == os.getpid(), file=out)
+    print("descriptor 9", nine, file=out)
+    print("killed with its parent", dies.value == 9, file=out)
+    print("no new privileges", fields["NoNewPrivs"].strip(), file=out)
+    print("has", has, file=out)
+os.execv("PYTHON", ["PYTHON"] + sys.argv[1:])
+"#;
+
+/// Interpreters of programs and plants belong to other users and execute their code, so they must
+/// be isolated like the programs themselves.
+#[test]
+fn interpreters_are_asked_with_the_rights_and_isolation_of_their_programs() {
+    let ticks = ["./python", "ticks.py", "0.05"];
+    let limited = "capabilities = [\"net_bind_service\"]";
+    let lab = Lab::new(
+        &Scenario::lasting("600 s")
+            .program(
+                'a',
+                "other",
+                &ticks,
+                &format!("user = \"65534\"\n{limited}"),
+            )
+            .program('b', "limited", &ticks, limited)
+            .plant_with("{}", "user = \"3141592\"\ninherit = [\"LAB_V*\"]"),
+    );
+    opened(&lab);
+    write_interpreter(&lab, &RECORDS.replace("PYTHON", python()));
+    let run = "simulation.plants.world.run=[\"./python\", \"plant.py\"]";
+    let mut run = lab.start_with_descriptor_nine(&[run]);
+    run.wait_for_line("limited", "tick");
+    run.wait_for_line("other", "tick");
+    run.stop();
+    lab.assert_nothing_left();
+    let usual = "['PATH']";
+    for (file, dies, has) in [
+        (format!("asked-65534-{BIND_SERVICE}"), true, usual),
+        (format!("asked-0-{BIND_SERVICE}"), true, usual),
+        (
+            format!("asked-3141592-{NONE}"),
+            true,
+            "['LAB_VARIABLE', 'PATH']",
+        ),
+        (
+            format!("ran-3141592-{NONE}"),
+            true,
+            "['LAB_VARIABLE', 'PATH']",
+        ),
+        // The cgroup of a program is killed with its session.
+        (format!("ran-65534-{BIND_SERVICE}"), false, usual),
+    ] {
+        let said = fs::read_to_string(lab.path().join(&file));
+        let said = said.unwrap_or_else(|error| panic!("{file}: {error}"));
+        let mut expected = vec!["leads True", "descriptor 9 False", "no new privileges 1"];
+        let has = format!("has {has}");
+        expected.push(&has);
+        if dies {
+            expected.push("killed with its parent True");
+        }
+        for line in expected {
+            assert!(
+                said.lines().any(|it| it == line),
+                "{file}: no `{line}` in {said}"
+            );
+        }
+    }
+}
+
+/// The interpreter never answers, and its child must end with it.
+#[test]
+fn ctrl_c_ends_the_wait_for_an_interpreter_that_does_not_answer() {
+    let program = ["./python", "ticks.py"];
+    let lab =
+        Lab::new(&Scenario::lasting("1 s").program('a', "mute", &program, "user = \"65534\""));
+    opened(&lab);
+    write_interpreter(&lab, "#!/bin/sh\necho asked >asked\nsleep 1000\n");
+    let mut run = lab.start(&[]);
+    let asked = lab.path().join("asked");
+    run.wait_for("the interpreter is not asked", |_| {
+        fs::read_to_string(&asked).is_ok_and(|text| text == "asked\n")
+    });
+    let stopped = Instant::now();
+    run.signal(libc::SIGINT);
+    let run = run.wait();
+    assert!(stopped.elapsed() < Duration::from_secs(30), "it waited");
+    assert_eq!(run.code, 1, "{}", run.output());
+    let said = "interrupted before it answered";
+    assert!(run.stderr.contains(said), "{}", run.output());
+    assert_eq!(run.manifest().outcome, Outcome::Interrupted);
+    lab.assert_nothing_left();
+}
+
+/// Like programs, a plant must have only the usual variables and those that it asks for. The only
+/// descriptor besides its streams is its socket.
+#[test]
+fn a_plant_has_the_usual_variables_no_terminal_and_no_files_of_others() {
+    const SAYS: &str = "import os, sys; \
+        wanted = lambda name: name.startswith(('LAB_', 'TIMELOOM_PLANT')) or name == 'PATH'; \
+        names = sorted(filter(wanted, os.environ)); \
+        socket = int(os.environ['TIMELOOM_PLANT_FD']); \
+        listed = set(map(int, os.listdir('/proc/self/fd'))) - {socket}; \
+        files = sorted(file for file in listed if os.path.exists(f'/proc/self/fd/{file}')); \
+        print('has', names); print('leads', os.getsid(0) == os.getpid()); \
+        print('files', files, os.readlink('/proc/self/fd/0'), flush=True); \
+        os.execv(sys.executable, [sys.executable, 'plant.py'])";
+    let lab = Lab::new(
+        &Scenario::lasting("600 s")
+            .program(
+                'a',
+                "poll",
+                &["python3", "poll.py", "10.0.0.10", "0.05"],
+                "",
+            )
+            .plant_with("{}", "inherit = [\"LAB_V*\"]"),
+    );
+    let run = format!(
+        "simulation.plants.world.run=[\"{}\", \"-c\", \"{SAYS}\"]",
+        python()
+    );
+    let mut run = lab.start_with_descriptor_nine(&[&run]);
+    run.wait_for_line("poll", "sample");
+    run.stop();
+    lab.assert_nothing_left();
+    let log = fs::read_to_string(lab.run_path().join("logs/plant-world.log"));
+    let said: Vec<String> = log.expect("a log").lines().map(str::to_owned).collect();
+    expect_line(&said, "has ['LAB_VARIABLE', 'PATH', 'TIMELOOM_PLANT_FD']");
+    expect_line(&said, "leads True");
+    expect_line(&said, "files [0, 1, 2] /dev/null");
 }

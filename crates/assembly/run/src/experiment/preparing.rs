@@ -127,8 +127,8 @@ impl<'a> Run<'a> {
             &scribe,
         )?);
         let reporter = verdict.reporter();
-        let places = options.places.as_ref();
-        let plants = plants::start(plan, places, &session, &logs, &bus, &scribe, &reporter)?;
+        let how = (options.places.as_ref(), &*options.interrupted);
+        let plants = plants::start(plan, how, &session, &logs, &bus, &scribe, &reporter)?;
         let clock = session.clock();
         let cubic = cubic.and_then(|registering| registering.join().ok().flatten());
         let around = Surroundings {

@@ -269,6 +269,56 @@ mod tests {
         assert!(!is_beneath(&"a/".repeat(100)));
     }
 
+    /// An agent with the key could announce any number of files, of any size.
+    #[test]
+    fn too_many_files_or_bytes_are_refused_before_any_file_is_created() {
+        let entry = |name: String, bytes| Entry {
+            name,
+            bytes,
+            executable: false,
+        };
+        let small = |count: usize| (0..count).map(|at| entry(at.to_string(), 0)).collect();
+        let long = |count: usize| {
+            let name = |at: usize| format!("{at:07}{}", "a".repeat(4 << 10));
+            (0..count).map(|at| entry(name(at), 0)).collect()
+        };
+        let sized = |sizes: &[u64]| {
+            let all = sizes.iter().zip(0_u8..);
+            all.map(|(bytes, at)| entry(at.to_string(), *bytes))
+                .collect()
+        };
+        let most = 3 << 20;
+        let mut created = 0;
+        let mut refused = |entries: Vec<Entry>| {
+            // Nothing arrives, so an announcement that is accepted ends with the stream.
+            let mut receiver = Receiver::with_key(io::empty(), [0; 32]);
+            let received = receive(&mut receiver, &entries, most, |_| {
+                created += 1;
+                tempfile::tempfile()
+            });
+            received.err().map(|error| error.to_string())
+        };
+        let too_much: [Vec<Entry>; 5] = [
+            small(MOST_FILES + 1),
+            long(MOST_BYTES_OF_NAMES / (4 << 10)),
+            sized(&[most + 1]),
+            sized(&[most, 1]),
+            // The sum would overflow to 1.
+            sized(&[u64::MAX, 2]),
+        ];
+        for entries in too_much {
+            let count = entries.len();
+            let error = refused(entries).expect("it is too much");
+            let limit =
+                format!("the {count} announced files exceed the limit (10000 files, 3 MiB)");
+            assert_eq!(error, limit);
+        }
+        assert_eq!(refused(small(MOST_FILES)), None);
+        let error = refused(sized(&[most])).expect("the content is missing");
+        assert!(!error.contains("limit"), "{error}");
+        assert_eq!(created, MOST_FILES + 1);
+    }
+
     #[test]
     fn a_path_is_told_by_its_words() {
         let normal = |path| normal(Path::new(path)).display().to_string();

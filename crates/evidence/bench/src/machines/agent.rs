@@ -13,6 +13,7 @@ use std::time::Duration as StdDuration;
 
 use serde::{Deserialize, Serialize};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
+use timeloom_exit::note;
 use timeloom_guest::{ClockOptions, Session, SessionOptions};
 use timeloom_run::PausedTestbed;
 use timeloom_run::agent::{
@@ -110,7 +111,7 @@ impl Machine {
                 paused: true,
                 ..ClockOptions::default()
             },
-            warn: Box::new(|text| eprintln!("{text}")),
+            warn: Box::new(|text| note!("{text}")),
         });
         let session = Arc::new(session.map_err(io::Error::other)?);
         let (tell, seen) = channel();
@@ -131,7 +132,7 @@ impl Machine {
             only: None,
             guests: Vec::new(),
             worker: own_command(),
-            remark: |text| eprintln!("{text}"),
+            remark: |text| note!("{text}"),
         };
         let process = |_| Remote::start(&options, &scratch, &Environment::Inside(&session));
         let processes = (0..count).map(process).collect::<Result<_, _>>();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use timeloom_exit::note;
 use timeloom_time::Duration;
 
 use super::free::{self, Free};
@@ -204,7 +205,7 @@ fn differences() -> Made {
         (percent, found.iter().map(at).collect())
     });
     for (bar, found) in bars.iter().zip(&found) {
-        eprintln!(
+        note!(
             "cut {} us: inversions {:.5}, goodput {:+.4}, late {:.5}, in one run only {:.5}",
             bar.as_ns() / 1_000,
             found.inversions,

@@ -12,6 +12,7 @@
 use std::time;
 
 use timeloom_engine::{Engine, Random};
+use timeloom_exit::note;
 use timeloom_net::{LinkConfig, NetworkBuilder, Owner, Pattern, Size, TrafficConfig, World};
 use timeloom_peering::Cut;
 use timeloom_peering::exact::{self, Batch, Exchange, Shared};
@@ -317,7 +318,7 @@ pub(super) fn table(quick: bool) -> Result<Table, BenchError> {
     let world = network(&size)?;
     let costs = Costs::measure(&world, size.simulated)?;
     let ns = |seconds: f64| seconds * 1e9;
-    eprintln!(
+    note!(
         "costs: an event {:.0} ns, a packet to another engine {:.0} and {:.0} ns, a datagram {:.0} ns, an agreement {:.0} ns",
         ns(costs.event),
         ns(costs.packet[0]),
@@ -339,7 +340,7 @@ pub(super) fn table(quick: bool) -> Result<Table, BenchError> {
             2 => two_over_one(&world, &cut, size.simulated)?,
             _ => f64::NAN,
         });
-        eprintln!("{} engines: {row:.3?}", cut.engines());
+        note!("{} engines: {row:.3?}", cut.engines());
         rows.push((f64::from(cut.engines()), row));
     }
     Ok(Table {

@@ -1,6 +1,7 @@
 //! The staircases of the paper's Figures 7 to 10: the number of flows doubles in each step, and
 //! throughput is measured over time. Steps are long enough that slow start does not dominate.
 
+use timeloom_exit::note;
 use timeloom_net::{FlowId, SourceId, World};
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -150,12 +151,12 @@ impl Portals {
     fn measure(model: &Model, stairs: &Stairs) -> Result<Self, BenchError> {
         let told = |what: &str, found: &FreeOutcome| {
             let late = found.late_fraction() * 100.0;
-            eprintln!("packets that came late by {what}: {late:.1} %");
+            note!("packets that came late by {what}: {late:.1} %");
             Rates::between(stairs, &found.common.samples)
         };
         let length = stairs.length();
         let libpcap = free::by_libpcap(model, length);
-        let libpcap = libpcap.inspect_err(|error| eprintln!("left out: {error}"));
+        let libpcap = libpcap.inspect_err(|error| note!("left out: {error}"));
         let frames = free::by_frames(model, length)?;
         let peering = free::free(model, length, &Free::default())?;
         Ok(Self {

@@ -1,6 +1,7 @@
 //! The speed of engines that follow a clock, at the greatest sustained pace, divided by that of
 //! engines that wait for each other, for delays of the cut link from 1 us to 1 ms.
 
+use timeloom_exit::note;
 use timeloom_time::Duration;
 
 use super::free::Carrier;
@@ -51,14 +52,14 @@ pub(super) fn curve(quick: bool) -> Result<Table, BenchError> {
     }
     for (column, name) in COLUMNS[..4].iter().enumerate() {
         if rows.iter().all(|(_, row)| row[column].is_nan()) {
-            eprintln!("nothing is compared {name}: see `make test-mpi`");
+            note!("nothing is compared {name}: see `make test-mpi`");
             continue;
         }
         let wins = rows.iter().filter(|(_, row)| row[column] > 1.0);
         let wins: Vec<String> = wins.map(|(cut_us, _)| cut_us.to_string()).collect();
         match &wins[..] {
-            [] => eprintln!("not waiting wins {name} at no cut"),
-            _ => eprintln!("not waiting wins {name} at cuts of {} us", wins.join(", ")),
+            [] => note!("not waiting wins {name} at no cut"),
+            _ => note!("not waiting wins {name} at cuts of {} us", wins.join(", ")),
         }
     }
     Ok(Table {

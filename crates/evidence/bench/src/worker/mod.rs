@@ -12,6 +12,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use timeloom_exit::note;
+
 use crate::cores::pin;
 use crate::machines::agent;
 use crate::shared::{Board, Shared};
@@ -34,7 +36,7 @@ pub fn worker_main(argument: &str) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("bench worker: {error}");
+            note!("bench worker: {error}");
             ExitCode::FAILURE
         }
     }

@@ -6,6 +6,7 @@ mod faults;
 mod language;
 mod layers;
 mod licence;
+mod output;
 mod scripts;
 mod targets;
 mod twin_enums;

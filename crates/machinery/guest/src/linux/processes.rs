@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use rustix::fs::{major, minor};
+use timeloom_text::one_line;
 
 use crate::arch::VFORK;
 use crate::linux::memory;
@@ -65,14 +66,13 @@ pub(crate) fn try_threads(pid: i32) -> io::Result<Vec<i32>> {
 }
 
 /// Returns the name of a process, as in `ps`. A program can choose its name (PR_SET_NAME), so
-/// control characters, which would affect a terminal, are replaced by question marks.
+/// characters upon which a terminal would act are replaced by question marks.
 pub(crate) fn name(pid: i32) -> String {
     let name = with_spare(|| fs::read_to_string(format!("/proc/{pid}/comm")));
     let Ok(name) = name else {
         return "?".into();
     };
-    let shown = |c: char| if c.is_control() { '?' } else { c };
-    name.trim_end().chars().map(shown).collect()
+    one_line(name.trim_end())
 }
 
 /// Parent and process group of a process.
@@ -372,6 +372,14 @@ fn clock_in(text: &str, timer: i32) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_terminal_control_characters_is_shown_without_them() {
+        let named = std::thread::Builder::new().name("a\u{1b}[2J\u{202e}b\n".to_owned());
+        let its = named.spawn(|| name(rustix::thread::gettid().as_raw_nonzero().get()));
+        let its = its.expect("a thread").join().expect("no panic");
+        assert_eq!(its, "a?[2J?b");
+    }
 
     #[test]
     fn a_file_of_a_memfds_name_is_none() {

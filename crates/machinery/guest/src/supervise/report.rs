@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use timeloom_text::one_line;
+
 /// Number of a program's calls of one kind that are not virtualised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnhandledCall {
@@ -76,6 +78,7 @@ fn site(thread: i32, instruction: u64) -> String {
         let offset = number(fields.nth(1)?)?;
         let file = fields.nth(2)?;
         let name = file.rsplit('/').next()?;
+        let name = one_line(name);
         Some(format!("{name}+{:#x}", instruction - from + offset))
     });
     found.unwrap_or_else(|| format!("{instruction:#x}"))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, note};
 use timeloom_guest::parse_span;
 use timeloom_run::agent::{AgreedSession, Alone, GpioPins, LineSettings, MachineWire, Udp, Wired};
 use timeloom_time::Duration;
@@ -36,7 +36,7 @@ impl Patience {
 
     /// Uses the wire together with the network.
     pub(super) fn beside(&self, udp: Udp, pins: GpioPins) -> Result<Arc<dyn MachineWire>, Failure> {
-        let warn = Box::new(|text: &str| eprintln!("timeloom: {text}"));
+        let warn = Box::new(|text: &str| note!("timeloom: {text}"));
         let wired = Wired::start(udp, Arc::new(pins), self.settings(), warn);
         Ok(Arc::new(wired.map_err(failed)?))
     }
@@ -49,7 +49,7 @@ impl Patience {
         testbed: Arc<AgreedSession>,
         assembly: Duration,
     ) -> Result<Arc<dyn MachineWire>, Failure> {
-        eprintln!(
+        note!(
             "timeloom: no network: this machine pauses at the instant at which it detects an edge \
              of the wire; the instants of the others are unknown"
         );
@@ -62,7 +62,7 @@ impl Patience {
             .spawn(move || {
                 std::thread::sleep(hold);
                 if let Err(error) = its.let_go() {
-                    eprintln!("timeloom: cannot release the wire: {error}");
+                    note!("timeloom: cannot release the wire: {error}");
                 }
             })
             .map_err(|error| Failure::machine(format!("starting a thread: {error}")))?;

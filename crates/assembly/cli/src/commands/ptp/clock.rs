@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use timeloom_exit::Failure;
+use timeloom_exit::{Failure, note};
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::{
     Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, Options, Program, Role, Stamping,
@@ -313,13 +313,13 @@ impl Common {
         let names = options.auth.as_ref().map(|auth| auth.names());
         let evidence = Evidence::new(&name, names.unwrap_or_default(), sink);
         let program = Program::open(options, wake, Box::new(evidence))?;
-        eprintln!(
+        note!(
             "timeloom: {name} {} on {}",
             program.clock(),
             self.interfaces.join(", ")
         );
         let counters = program.run()?;
-        eprintln!(
+        note!(
             "timeloom: {} messages in, {} out, {} dropped, {} violations",
             counters.received,
             counters.sent,

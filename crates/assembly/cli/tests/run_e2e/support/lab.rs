@@ -99,6 +99,14 @@ impl Lab {
         self.begin(command, &self.path().join("scenario.toml"), &[], &[])
     }
 
+    /// Starts the scenario with a supervisor that has inherited the open descriptor 9.
+    pub(crate) fn start_with_descriptor_nine(&self, sets: &[&str]) -> Running<'_> {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec 9</etc/passwd && exec \"$@\"", "sh"]);
+        command.arg(env!("CARGO_BIN_EXE_timeloom"));
+        self.begin(command, &self.path().join("scenario.toml"), &[], sets)
+    }
+
     /// Runs the scenario to its end with a supervisor that loads no BPF programs.
     pub(crate) fn run_without_bpf(&self, sets: &[&str]) -> Finished {
         let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
@@ -132,8 +140,9 @@ impl Lab {
         command.args(["run", "--name", &self.name, "-o"]);
         command.arg(self.run_path()).args(options).arg(scenario);
         command.args(sets.iter().flat_map(|set| ["--set", set]));
-        // Sets a variable that no program needs.
+        // Sets variables that no program needs.
         command.env("LAB_VARIABLE", "set");
+        command.env("LAB_SECRET", "set");
         let file = |name: &str| {
             let path = self.path().join(name);
             fs::File::create(path).expect("a file can be made")

@@ -1,4 +1,9 @@
 //! Filtering of text from programs, run directories and other machines for terminals.
+//!
+//! [`visible`] keeps the content of a text, for output; `timeloom-exit` applies it to all output of
+//! the programs. [`one_line`] makes a name that a program has chosen harmless within a message.
+//! Both have the same rule of characters.
+#![forbid(unsafe_code)]
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -15,6 +20,16 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 /// Timeloom has coloured itself.
 pub fn visible_in_colours(text: &str) -> Cow<'_, str> {
     filtered(text, colour)
+}
+
+/// Returns the text with a question mark in place of each character that a terminal would act upon,
+/// including newline and tab. For names that programs choose, within a line of a message.
+pub fn one_line(text: &str) -> String {
+    let shown = |c: char| match is_acted_upon(c) || c == '\n' || c == '\t' {
+        true => '?',
+        false => c,
+    };
+    text.chars().map(shown).collect()
 }
 
 /// Filters a text. `kept` returns the number of bytes at the beginning of its argument that stay
@@ -85,6 +100,12 @@ mod tests {
         assert_eq!(visible_in_colours(text), shown);
         assert_eq!(visible_in_colours("\u{1b}[0m"), "\u{1b}[0m");
         assert_eq!(visible_in_colours("\u{1b}[\u{1b}[m"), "\\x1b[\u{1b}[m");
+    }
+
+    #[test]
+    fn names_stay_in_one_line_and_keep_their_direction() {
+        let name = "a\u{1b}[2J\r\n\tb\u{9b}\u{202e}c\u{2066}\u{200f}ü";
+        assert_eq!(one_line(name), "a?[2J???b??c??ü");
     }
 
     #[test]
