@@ -6,7 +6,10 @@
 //!
 //! - An acknowledgement of data beyond a gap arrives in a later millisecond than that in which the
 //!   host sent data last. By their time stamps, which count milliseconds, a kernel tells an
-//!   acknowledgement of the original from one of the retransmission that follows (RFC 3522).
+//!   acknowledgement of the original from one of the retransmission that follows (RFC 3522). It
+//!   also arrives more than a quarter of the shortest round trip later. A kernel that has repaired
+//!   all gaps takes segments for lost at once if they were sent so long before one that has arrived,
+//!   and waits otherwise (RFC 8985).
 //! - After a retransmission nothing arrives sooner than the connection's shortest round trip. A
 //!   kernel ignores the acknowledgement of a retransmission that arrives sooner (RFC 8985).
 
@@ -43,7 +46,8 @@ impl Repair {
     ) -> Option<Instant<Wall>> {
         let tells_gap = seen.gaps > self.seen.gaps;
         self.seen.gaps = seen.gaps;
-        let after_gap = self.sent.filter(|_| tells_gap).map(|sent| sent + STAMP);
+        let apart = STAMP + round_trip.unwrap_or(Duration::ZERO) / 4;
+        let after_gap = self.sent.filter(|_| tells_gap).map(|sent| sent + apart);
         let after_repair = self.resent.zip(round_trip);
         let after_repair =
             after_repair.map(|(resent, round_trip)| resent + round_trip.max(STAMP).min(LONGEST));
@@ -96,5 +100,7 @@ mod tests {
         assert_eq!(repair.not_before(seen(0, 0), None), None);
         assert_eq!(repair.not_before(seen(0, 1), None), Some(at(1800)));
         assert_eq!(repair.not_before(seen(0, 1), None), None);
+        let round_trip = Some(Duration::from_us(4000));
+        assert_eq!(repair.not_before(seen(0, 2), round_trip), Some(at(2800)));
     }
 }
