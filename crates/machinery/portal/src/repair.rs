@@ -8,8 +8,8 @@
 //!   host sent data last. By their time stamps, which count milliseconds, a kernel tells an
 //!   acknowledgement of the original from one of the retransmission that follows (RFC 3522). It
 //!   also arrives more than a quarter of the shortest round trip later. A kernel that has repaired
-//!   all gaps takes segments for lost at once if they were sent so long before one that has arrived,
-//!   and waits otherwise (RFC 8985).
+//!   all gaps takes segments for lost at once if they were sent so long before one that has
+//!   arrived, and waits otherwise (RFC 8985).
 //! - After a retransmission nothing arrives sooner than the connection's shortest round trip. A
 //!   kernel ignores the acknowledgement of a retransmission that arrives sooner (RFC 8985).
 
@@ -37,8 +37,8 @@ impl Repair {
     }
 
     /// Returns the instant before which the next frame may not be delivered to the host, if there
-    /// is one. `seen` counts that frame. `round_trip` is the shortest of its connection, if that has
-    /// lost segments.
+    /// is one. `seen` counts that frame. `round_trip` is the shortest of its connection, if that
+    /// has lost segments.
     pub(crate) fn not_before(
         &mut self,
         seen: TcpSeen,
@@ -46,7 +46,8 @@ impl Repair {
     ) -> Option<Instant<Wall>> {
         let tells_gap = seen.gaps > self.seen.gaps;
         self.seen.gaps = seen.gaps;
-        let apart = STAMP + round_trip.unwrap_or(Duration::ZERO) / 4;
+        let quarter = round_trip.map_or(0, Duration::as_ns) / 4;
+        let apart = STAMP + Duration::from_ns(quarter);
         let after_gap = self.sent.filter(|_| tells_gap).map(|sent| sent + apart);
         let after_repair = self.resent.zip(round_trip);
         let after_repair =
@@ -57,8 +58,8 @@ impl Repair {
 
 /// Unit of the time stamps of Linux's TCP, and a tenth.
 const STAMP: Duration = Duration::from_us(1100);
-/// Longest wait for a round trip. The shortest of a connection through the simulated network usually
-/// takes 0.2 ms of the machine's time, and some milliseconds on a busy machine.
+/// Longest wait for a round trip. The shortest of a connection through the simulated network
+/// usually takes 0.2 ms of the machine's time, and some milliseconds on a busy machine.
 const LONGEST: Duration = Duration::from_s(1);
 
 #[cfg(test)]
