@@ -144,6 +144,71 @@ def test_a_set_point_is_read_from_the_model_after_any_change(radial):
     assert written == 400.0 and kw <= 0.0 and kw == pytest.approx(p_kw, abs=1.0)
 
 
+FEEDER = """Clear
+New Circuit.c basekv=4.16 bus1=src pu=1.0
+New Line.main bus1=src bus2=low length=1 units=km
+New Load.l bus1=low kv=4.16 kw=1600 pf=1 model=1
+New Generator.g bus1=low kv=4.16 kw=100 pf=1 model=1
+New Storage.s bus1=low kv=4.16 kwrated=500 kwhrated=500 kwhstored=400 state=idling
+New PVSystem.pv bus1=low kv=4.16 pmpp=100 irradiance=0.5 kva=120
+New XYcurve.cut npts=4 xarray=(0 0.5 0.6 2) yarray=(1 1 0.2 0.2)
+Set maxcontroliter=100
+CONTROLLER
+Set voltagebases=[4.16]
+CalcVoltageBases
+Solve
+"""
+
+
+def controlled(directory: Path, controller: str) -> Here:
+    (directory / "feeder.dss").write_text(FEEDER.replace("CONTROLLER", controller))
+    config = {"model": "feeder.dss", "directory": str(directory), "control_mode": "time"}
+    return Here(OpenDss(), config=config, step_ns=SECOND)
+
+
+@pytest.mark.parametrize(
+    ("element", "controller"),
+    [
+        ("generator.g", "New GenDispatcher.d genlist=(g) kwlimit=900 kwband=50"),
+        (
+            "storage.s",
+            "New StorageController.d elementlist=(s) modedischarge=peakshave kwtarget=1200 "
+            "modecharge=peakshavelow kwtargetlow=100",
+        ),
+    ],
+    ids=("generator", "storage"),
+)
+def test_a_set_point_under_a_controller_is_read_from_the_model(tmp_path, element, controller):
+    controller += " element=line.main terminal=1"
+    name = f"{element}.kw"
+    names = [name, f"{name}_set", f"{element}.p"]
+    shown = {}
+    for control in ("", controller):
+        here = controlled(tmp_path, control)
+        here.ask("write", values={name: 60.0})
+        here.ask("advance", to_ns=30 * SECOND)
+        *shown[control], p_kw = here.read(names)
+        assert shown[control][0] == pytest.approx(p_kw, rel=0.01), "the value that the model solves"
+    assert shown[""] == [60.0, 60.0]
+    kw, written = shown[controller]
+    assert written == 60.0 and kw > 150.0, "the controller dispatches, and writes no set point"
+
+
+def test_an_inverter_under_a_controller_shows_the_power_of_the_model(tmp_path):
+    """The set point of a photovoltaic system is its irradiance, which no controller changes."""
+    controller = "New InvControl.i derlist=(PVSystem.pv) mode=voltwatt voltwatt_curve=cut"
+    names = ["pvsystem.pv.irradiance", "pvsystem.pv.irradiance_set", "pvsystem.pv.p"]
+    shown = {}
+    for control in ("", controller):
+        here = controlled(tmp_path, control)
+        here.ask("write", values={names[0]: 0.8})
+        here.ask("advance", to_ns=30 * SECOND)
+        *irradiance, shown[control] = here.read(names)
+        assert irradiance == [0.8, 0.8]
+    assert shown[""] == pytest.approx(80, rel=0.02)
+    assert shown[controller] == pytest.approx(20, rel=0.1), "a fifth of its rating, by the curve"
+
+
 def test_each_writable_signal_has_the_written_value_and_a_second_name(radial):
     values = {
         "line.tie.closed": 1.0,

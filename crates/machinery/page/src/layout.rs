@@ -37,7 +37,6 @@ pub const PAGE_SIZE: usize = 4096;
 /// `vm.mmap_rnd_bits` is 32, the maximum, they may lie anywhere in 16 TiB, and overlap this range
 /// at about a hundred of 2^32 places: such an exec fails with a message. Later mappings avoid the
 /// range.
-/// exec fails with a message. Later mappings avoid the range.
 pub const VDSO_ADDRESS: u64 = if cfg!(target_arch = "aarch64") {
     0xffff_0000_0000
 } else {

@@ -25,7 +25,12 @@ use timeloom_timeline_protocol::{Binding, Report, SourceReport, TimelineName, Ti
 
 /// Input of the worker.
 pub(crate) enum Input {
-    Answer(SourceId, Result<Sample, Untold>),
+    /// Answer of a source, and its [`crate::source::Source::contradiction`].
+    Answer {
+        id: SourceId,
+        answer: Result<Sample, Untold>,
+        contradiction: Option<String>,
+    },
     Disturbed(Disturbance),
     Call(Box<dyn FnOnce(&mut Worker) + Send>),
     End,
@@ -86,7 +91,14 @@ impl Worker {
 
     fn handle(&mut self, event: Input) {
         match event {
-            Input::Answer(id, answer) => self.take_in(id, answer),
+            Input::Answer {
+                id,
+                answer,
+                contradiction,
+            } => {
+                self.sources[id.0].contradiction = contradiction;
+                self.take_in(id, answer);
+            }
             Input::Disturbed(disturbance) => {
                 // The pages are marked before anything else, each with one store, so that no reader
                 // continues.
@@ -252,6 +264,17 @@ impl Worker {
         self.keeper.convert(self.clock.core_at(ticks), &now)
     }
 
+    /// Returns a text about the contradictions between stated TAI offsets: those of the kernel and
+    /// of each source.
+    fn contradiction(&self) -> Option<String> {
+        let sources = self.sources.iter().map(|source| &source.contradiction);
+        let all = sources
+            .flatten()
+            .cloned()
+            .chain(self.from_utc.contradiction());
+        all.reduce(|all, more| format!("{all}; {more}"))
+    }
+
     pub(crate) fn report(&mut self, name: TimelineName, scale: TimelineScale) -> Report {
         let now = self.clock.now();
         let segment = *self.keeper.segment();
@@ -272,7 +295,7 @@ impl Worker {
             published: self.published,
             disturbances: self.disturbances,
             last_disturbance: self.last_disturbance.map(|what| what.to_string()),
-            tai_offset_contradiction: self.from_utc.contradiction(),
+            tai_offset_contradiction: self.contradiction(),
             statistical_ns: self
                 .keeper
                 .statistical(0.999_999)

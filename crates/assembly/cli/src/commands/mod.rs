@@ -14,6 +14,7 @@ mod control;
 mod doctor;
 mod engine;
 mod exec;
+mod gdb;
 mod hold;
 mod identity;
 mod inside;
@@ -55,6 +56,7 @@ pub(crate) struct Arguments {
 enum Command {
     Exec(exec::Exec),
     Shell(inside::Shell),
+    Gdb(gdb::Gdb),
     /// List running sessions and their processes
     Ps(control::Ps),
     Pause(control::Pause),
@@ -127,6 +129,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     match arguments.command {
         Command::Exec(command) => command.run(),
         Command::Shell(command) => command.run(),
+        Command::Gdb(command) => command.run(),
         Command::New(command) => command.run(),
         Command::Logs(command) => command.run(),
         Command::Serve(command) => command.run(),

@@ -139,6 +139,38 @@ fn a_hop_that_lies_is_counted_by_the_syncs_with_its_lie() {
     assert!(count >= Some(12), "{}", ended.out);
 }
 
+/// Without an attack, the error of the slave's clock must be about that of a laboratory without a
+/// tap. A cable whose frames a program forwards adds tens to hundreds of microseconds.
+#[test]
+fn a_tap_without_an_attack_disturbs_no_clock_and_reports_no_violation() {
+    let scratch = Scratch::new("ptp-peace");
+    let out = scratch.path("out").display().to_string();
+    let median_error_ns = |auth: &str, tap: &[&str]| {
+        let arguments = ["ptp", "lab", "--hops", "2", "--auth", auth, "--out", &out];
+        let length = ["--for", "120 s", "--syncs", "30", "--json"];
+        let ended = timeloom(&[&arguments[..], &length, tap].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+        let told = &ended.objects()[0];
+        assert!(told["accepted"].as_u64() >= Some(30), "{auth}: {told}");
+        for none in ["attacked", "rejected", "unsigned"] {
+            assert_eq!(told[none], 0, "{auth}: {none} in {told}");
+        }
+        assert_eq!(told["violations"], serde_json::json!({}), "{auth}: {told}");
+        told["offset"]["median_ns"]
+            .as_f64()
+            .expect("measured")
+            .abs()
+    };
+    let usual_ns = median_error_ns("inline-ed25519", &[]);
+    for auth in ["inline-ed25519", "secondary"] {
+        let tapped_ns = median_error_ns(auth, &["--tap", "1"]);
+        assert!(
+            tapped_ns < 10.0 * usual_ns + 20_000.0,
+            "{auth}: {tapped_ns} ns with a tap, {usual_ns} ns without"
+        );
+    }
+}
+
 /// The laboratory works normally, is attacked while it runs, and works normally again.
 #[test]
 fn a_laboratory_is_attacked_while_it_runs() {

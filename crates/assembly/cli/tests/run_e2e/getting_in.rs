@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::support::{Lab, Running, Scenario, patiently, timeloom};
+use crate::support::{Lab, Running, Scenario, log_lines, patiently, timeloom};
 
 /// Returns a run that continues until it is ended, with a program on host `a`.
 fn lab() -> Lab {
@@ -102,6 +102,32 @@ fn a_command_inside_is_paused_with_the_run() {
     run.control("resume").expect("it goes on");
     let output = child.wait_with_output().expect("it ends");
     assert!(virtual_ns(&printed(&output)) >= stood_at);
+    stop(run);
+    lab.assert_nothing_left();
+}
+
+#[test]
+fn gdb_started_on_a_host_attaches_to_the_hosts_program() {
+    let lab = lab();
+    let mut run = lab.start(&[]);
+    run.wait_for_line("ticks", "tick 3");
+    let processes = wait_for_program(&run, "ticks", 1);
+    let script = format!(
+        "exec gdb -nx -q -batch -ex 'set debuginfod enabled off' -ex 'break clock_nanosleep' \
+         -ex continue -ex continue -ex delete -ex detach -p {}",
+        processes[0]["pid"]
+    );
+    let text = printed(&inside(&lab, "a", &script).output().expect("it ends"));
+    let stops = text
+        .lines()
+        .filter(|line| line.starts_with("Breakpoint 1, "));
+    assert_eq!(stops.count(), 2, "{text}");
+    assert!(
+        text.contains("detached") && !text.contains("signal SIGSYS"),
+        "{text}"
+    );
+    let ticks = log_lines(&lab.run_path(), "ticks").len();
+    run.wait_for_line("ticks", &format!("tick {}", ticks + 5));
     stop(run);
     lab.assert_nothing_left();
 }

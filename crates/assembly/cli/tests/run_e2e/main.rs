@@ -36,6 +36,7 @@ mod seeds;
 mod simulated_signals;
 mod skipping;
 mod stepped;
+mod terminals;
 mod untrusted;
 mod users;
 mod verify;

@@ -50,7 +50,6 @@ impl Tracee {
     /// identifier, and its process can be determined only before that. `is_it` must return true if
     /// the thread with this identifier is the intended one. It is called after the attachment,
     /// which prevents the reuse of the identifier.
-    /// prevents the reuse of the number.
     ///
     /// Returns the kernel's error. Returns ESRCH if the thread is not the intended one, which was
     /// then detached again.

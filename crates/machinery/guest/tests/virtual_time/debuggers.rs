@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::support::command_line::{CommandLine, User, eventually, processes_of};
+use crate::support::command_line::{CommandLine, User, command_of, eventually, processes_of};
 use crate::support::{Scratch, must_run};
 
 /// Source of a program that adds numbers in steps, sleeps in between, and then executes the program
@@ -57,8 +57,13 @@ continue
 ";
 
 fn program(scratch: &Scratch) -> PathBuf {
-    let (source, program) = (scratch.path("adds.c"), scratch.path("adds"));
-    fs::write(&source, PROGRAM).expect("a directory of ours");
+    compiled(scratch, "adds", PROGRAM)
+}
+
+/// Compiles a C program with debugging information, and returns its path.
+fn compiled(scratch: &Scratch, name: &str, text: &str) -> PathBuf {
+    let (source, program) = (scratch.path(&format!("{name}.c")), scratch.path(name));
+    fs::write(&source, text).expect("a directory of ours");
     must_run(
         Command::new("gcc")
             .args(["-g", "-O0", "-o"])
@@ -153,6 +158,122 @@ kill $pid; wait $pid; echo slept $?
     }
     assert!(!text.contains("signal SIGSYS"), "{text}");
     line.assert_nothing_left();
+}
+
+/// Source of a program that takes steps, and sleeps in between, until a debugger changes a variable
+/// of it.
+const STEPS: &str = r#"
+#include <stdio.h>
+#include <time.h>
+static volatile int taken, enough;
+static void take_step(void) {
+  struct timespec time = {0, 20000000};
+  taken++;
+  nanosleep(&time, 0);
+}
+int main(void) {
+  while (!enough)
+    take_step();
+  printf("ended after %s\n", taken > 2 ? "steps" : "nothing");
+  return 0;
+}
+"#;
+
+#[test]
+fn timeloom_gdb_attaches_from_outside_breaks_continues_and_detaches() {
+    let line = CommandLine::new("gdb-outside", User::Same);
+    let program = compiled(&line.scratch, "steps", STEPS);
+    let mut session = line.exec([Path::new("--"), &program]);
+    line.wait_for_process("steps");
+    let of_session = processes_of(&line.name);
+    let pid = of_session
+        .into_iter()
+        .find(|pid| command_of(*pid) == "steps");
+    let pid = pid.expect("just waited for").to_string();
+    let mut gdb = line.command(["gdb", "-p", &pid, "-nx", "-q", "-batch"]);
+    for command in [
+        "set debuginfod enabled off",
+        "break take_step",
+        "continue",
+        "continue",
+        "delete",
+        // The shell's child interrupts the program while it sleeps, after some of its calls.
+        &format!("shell (sleep 1; kill -INT {pid}) &"),
+        "continue",
+        "set var enough = 1",
+        "detach",
+    ] {
+        gdb.args(["-ex", command]);
+    }
+    let ended = gdb.output().expect("running timeloom");
+    let text = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(
+        text.matches("Breakpoint 1, take_step ()").count(),
+        2,
+        "{text}"
+    );
+    for part in ["received signal SIGINT", "detached"] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+    assert!(!text.contains("signal SIGSYS"), "{text}");
+    assert_eq!(session.wait(), 0, "{}", line.output());
+    assert!(
+        line.output().contains("ended after steps"),
+        "{}",
+        line.output()
+    );
+    line.assert_nothing_left();
+}
+
+#[test]
+fn timeloom_gdb_starts_a_program_in_a_session() {
+    const COMMANDS: &str = "set debuginfod enabled off
+break step if i == 2
+run
+info proc mappings
+delete
+continue
+";
+    let line = CommandLine::new("gdb-program", User::Same);
+    let (program, commands) = (program(&line.scratch), line.scratch.path("commands"));
+    fs::write(&commands, COMMANDS).expect("a directory of ours");
+    let (program, options) = (
+        path(&program),
+        ["-nx", "-q", "-batch", "-x", path(&commands)],
+    );
+    // A program and its arguments; and options of gdb.
+    for arguments in [
+        &[program, "/bin/echo", "executed"][..],
+        &[&options[..], &["--args", program]].concat(),
+    ] {
+        let mut gdb = line.command(["gdb"]);
+        let input = fs::File::open(&commands).expect("just written");
+        let ended = gdb.args(arguments).stdin(input).output();
+        let ended = ended.expect("running timeloom");
+        let text = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success(), "{ended:?}");
+        for part in [", step (i=2)", "timeloom-page-exec-", "counted 10"] {
+            assert!(text.contains(part), "no `{part}` in {text}");
+        }
+        assert_eq!(text.contains("executed\n"), arguments.len() == 3, "{text}");
+    }
+    line.assert_nothing_left();
+}
+
+#[test]
+fn timeloom_gdb_without_gdb_names_the_package() {
+    let line = CommandLine::new("gdb-missing", User::Same);
+    for arguments in [["gdb", "-p", "1"], ["gdb", "/bin/true", "1"]] {
+        let mut gdb = line.command(arguments);
+        let refused = gdb.env("PATH", "/nonexistent").output();
+        let refused = refused.expect("running timeloom");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(3), "{said}");
+        for part in ["cannot execute gdb", "apt-get install gdb"] {
+            assert!(said.contains(part), "no `{part}` in {said}");
+        }
+    }
 }
 
 /// Returns the names of the system calls that strace lists, up to the first that traps.

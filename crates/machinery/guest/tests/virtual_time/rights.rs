@@ -24,8 +24,8 @@ sys.stdout.write(text.decode().replace('\\r', ''))
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 ";
 
-/// Script that inserts input into each terminal that it can access, and prints everything else that
-/// it has inherited from its parent.
+/// Script that inserts input into each terminal that it can access, by both ways of Linux, and
+/// prints everything else that it has inherited from its parent.
 const PROBE: &str = "
 import fcntl, os, termios
 for place in ('/dev/tty', 0, 2):
@@ -35,6 +35,12 @@ for place in ('/dev/tty', 0, 2):
         print('typed into', place)
     except OSError as error:
         print(place, 'refused', error.errno)
+    try:
+        # TIOCLINUX, with the request to insert the console's selection.
+        fcntl.ioctl(file, 0x541c, b'\\x03')
+        print('pasted into', place)
+    except OSError as error:
+        print('paste', place, 'refused', error.errno)
 print('leads', os.getsid(0) == os.getpid(), 'foreground', os.tcgetpgrp(0) == os.getpgrp())
 print('files', sorted(int(number) for number in os.listdir('/proc/self/fd') if int(number) > 8))
 print('secret', os.environ.get('SECRET'), 'given', os.environ.get('GIVEN'))
@@ -72,6 +78,9 @@ fn a_program_of_another_user_has_a_terminal_of_its_own_and_types_into_none() {
         "/dev/tty refused 5",
         "0 refused 5",
         "2 refused 5",
+        "paste /dev/tty refused 1",
+        "paste 0 refused 1",
+        "paste 2 refused 1",
         "leads True foreground True",
         "files []",
         "secret None given 2",
@@ -89,6 +98,8 @@ fn a_program_of_our_own_user_shares_terminal_files_and_variables() {
     let line = CommandLine::new("terminal-own", User::Same);
     let said = text(&on_a_terminal(&line, &[]));
     for part in [
+        // With CAP_SYS_ADMIN the request reaches the kernel, where no pseudo-terminal supports it.
+        "paste 0 refused 25",
         "leads False foreground True",
         "files [9",
         "secret 1 given 2",

@@ -45,6 +45,12 @@ pub trait Source: Send {
     /// # Errors
     /// Fails if there is no answer, or if the answer contains no information about time.
     fn ask(&mut self, era: Era) -> Result<Sample, Untold>;
+
+    /// Returns a text about the contradiction between the source's TAI offset and the
+    /// configuration, if the table of leap seconds disproved the source's value in the last answer.
+    fn contradiction(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Answer of a source.

@@ -35,7 +35,9 @@ pub(super) struct Ptp4l {
     from_utc: FromUtc,
     shared: Arc<Mutex<Shared>>,
     sequence_id: u16,
-    told: Option<(std::time::Instant, Reference)>,
+    told: Option<Told>,
+    /// Text about a TAI offset of the master that the table of leap seconds disproves.
+    contradiction: Option<String>,
 }
 
 /// State shared by the thread that receives monitor messages and the requests.
@@ -45,6 +47,13 @@ struct Shared {
     heard: u64,
     given: u64,
     last_refusal: Option<Untold>,
+}
+
+/// Properties of a master, as of an instant.
+struct Told {
+    at: std::time::Instant,
+    master: Option<PortIdentity>,
+    reference: Reference,
 }
 
 /// Relation of the master's clock to the timeline.
@@ -87,16 +96,18 @@ impl Ptp4l {
             shared,
             sequence_id: 0,
             told: None,
+            contradiction: None,
         })
     }
 
-    /// Returns the properties of the master according to the management socket, cached for
-    /// [`RETOLD`].
-    fn reference(&mut self) -> Result<Reference, Untold> {
-        if let Some((at, reference)) = self.told
-            && at.elapsed() < RETOLD
+    /// Returns the properties of `master` according to the management socket, cached for
+    /// [`RETOLD`]. Another master may have another time scale, offset or accuracy.
+    fn reference(&mut self, master: Option<PortIdentity>) -> Result<Reference, Untold> {
+        if let Some(told) = &self.told
+            && told.master == master
+            && told.at.elapsed() < RETOLD
         {
-            return Ok(reference);
+            return Ok(told.reference);
         }
         let (socket, _name) = self.management()?;
         let DataSetAnswer::Current { steps_removed } = self.get(&socket, DataSet::Current)? else {
@@ -116,11 +127,22 @@ impl Ptp4l {
             shift: self.shift(ptp_timescale, utc_offset_s)?,
             error: self.error(steps_removed, accuracy)?,
         };
-        self.told = Some((std::time::Instant::now(), reference));
+        self.told = Some(Told {
+            at: std::time::Instant::now(),
+            master,
+            reference,
+        });
         Ok(reference)
     }
 
-    fn shift(&self, ptp_timescale: bool, utc_offset_s: Option<i16>) -> Result<Duration, Untold> {
+    /// Returns the offset to add to the master's time, and records if the master's statement of TAI
+    /// minus UTC is overruled.
+    fn shift(
+        &mut self,
+        ptp_timescale: bool,
+        utc_offset_s: Option<i16>,
+    ) -> Result<Duration, Untold> {
+        self.contradiction = None;
         let shows = match self.config.shows {
             Some(shows) => shows,
             None if ptp_timescale => Shows::Tai,
@@ -138,6 +160,7 @@ impl Ptp4l {
             offset_s: utc_offset_s.map(i32::from),
             by: "the PTP master",
         })?;
+        self.contradiction = offset.contradiction;
         Ok(Duration::from_s(offset.offset_s.into()))
     }
 
@@ -222,8 +245,12 @@ impl Drop for Unlinked {
 
 impl Source for Ptp4l {
     fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
-        let reference = self.reference()?;
+        let master = self.shared.lock().expect("no panic holds it").master;
+        let reference = self.reference(master)?;
         let mut shared = self.shared.lock().expect("no panic holds it");
+        if shared.master != master {
+            return Err(Untold::because("the master has just changed"));
+        }
         if shared.bracket.era() != era {
             shared.bracket.begin(era);
         }
@@ -245,6 +272,10 @@ impl Source for Ptp4l {
             bound,
             authenticated: false,
         })
+    }
+
+    fn contradiction(&self) -> Option<String> {
+        self.contradiction.clone()
     }
 }
 
@@ -313,4 +344,87 @@ const RETOLD: StdDuration = StdDuration::from_secs(5);
 /// bracket unchanged or makes it wider.
 fn rounded_down(correction_2_16: i64) -> Duration {
     Duration::from_ns(correction_2_16 >> 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU16, Ordering};
+
+    use timeloom_wire::ClockIdentity;
+
+    use super::*;
+    use crate::config::DaemonConfig;
+
+    /// Answers management requests at `path`, as a slave of a master that announces UTC and the
+    /// TAI offset `offset_s`.
+    fn answer(path: std::path::PathBuf, offset_s: Arc<AtomicU16>) {
+        let socket = UnixDatagram::bind(path).unwrap();
+        std::thread::spawn(move || {
+            let mut request = [0; 128];
+            while let Ok((length, from)) = socket.recv_from(&mut request) {
+                let mut answer = request[..length].to_vec();
+                answer[46] = 2; // RESPONSE
+                let id = u16::from_be_bytes([answer[52], answer[53]]);
+                let offset_s = offset_s.load(Ordering::Relaxed).to_be_bytes();
+                let data = match id {
+                    // stepsRemoved, offsetFromMaster, meanPathDelay.
+                    0x2001 => [&1u16.to_be_bytes()[..], &[0; 16]].concat(),
+                    // The accuracy is 100 ns.
+                    0x2002 => [&[0; 20][..], &[0x21, 0, 0, 0], &[0; 8]].concat(),
+                    // The offset is valid, and the time scale is not PTP's.
+                    _ => [&offset_s[..], &[4, 0xa0]].concat(),
+                };
+                let tlv_length = (2 + data.len()) as u16;
+                answer[50..52].copy_from_slice(&tlv_length.to_be_bytes());
+                answer.extend(data);
+                let length = (answer.len() as u16).to_be_bytes();
+                answer[2..4].copy_from_slice(&length);
+                let to = from.as_pathname().unwrap();
+                let _ = socket.send_to(&answer, to);
+            }
+        });
+    }
+
+    #[test]
+    fn the_tai_offset_of_another_master_is_judged_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let offset_s = Arc::new(AtomicU16::new(37));
+        answer(directory.path().join("uds"), offset_s.clone());
+        let text = format!(
+            r#"
+            [[timeline]]
+            name = "ptp"
+            scale = "tai"
+            [[timeline.source]]
+            type = "ptp4l"
+            monitor = "{0}/monitor"
+            socket = "{0}/uds"
+            shows = "utc"
+            "#,
+            directory.path().display()
+        );
+        let daemon: DaemonConfig = text.parse().unwrap();
+        let timeline = &daemon.timelines[0];
+        let crate::config::SourceConfig::Ptp4l(config) = &timeline.sources[0] else {
+            panic!("{timeline:?}")
+        };
+        let clock = Arc::new(LocalClock::of_this_machine());
+        let mut source = Ptp4l::new(config.clone(), timeline, clock).unwrap();
+        let master = |number| {
+            Some(PortIdentity {
+                clock: ClockIdentity([number; 8]),
+                port: 1,
+            })
+        };
+        let reference = source.reference(master(1)).unwrap();
+        assert_eq!(reference.shift, Duration::from_s(37));
+        assert_eq!(reference.error, Duration::from_ns(100));
+        offset_s.store(1, Ordering::Relaxed);
+        assert_eq!(source.reference(master(1)), Ok(reference), "cached");
+        let refused = source.reference(master(2)).unwrap_err();
+        assert!(
+            refused.0.contains("the PTP master says that TAI is 1 s"),
+            "{refused}"
+        );
+    }
 }

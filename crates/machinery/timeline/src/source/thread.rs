@@ -12,6 +12,8 @@ use crate::worker::Input;
 pub(crate) struct SourceThread {
     questions: SyncSender<Era>,
     pub(crate) answered_at: Option<timeloom_time::Instant<timeloom_clock::Core>>,
+    /// Text about a wrong TAI offset of the source, as of its last answer.
+    pub(crate) contradiction: Option<String>,
     pub(crate) report: SourceReport,
 }
 
@@ -28,7 +30,12 @@ impl SourceThread {
         let inputs = inputs.clone();
         std::thread::spawn(move || {
             while let Ok(era) = inbox.recv() {
-                if inputs.send(Input::Answer(id, source.ask(era))).is_err() {
+                let answer = Input::Answer {
+                    id,
+                    answer: source.ask(era),
+                    contradiction: source.contradiction(),
+                };
+                if inputs.send(answer).is_err() {
                     break;
                 }
             }
@@ -36,6 +43,7 @@ impl SourceThread {
         Self {
             questions,
             answered_at: None,
+            contradiction: None,
             report: SourceReport {
                 source: label,
                 ..SourceReport::default()

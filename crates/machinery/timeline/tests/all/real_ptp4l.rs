@@ -2,12 +2,14 @@
 //! every nanosecond of offset is error.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::common::net::{Cable, INTERFACE, Running, find};
 use crate::common::{config, realtime_ns, wait_for};
 use timeloom_clock::quality::Status;
 use timeloom_publish::PageReader;
+use timeloom_testing::eventually;
 use timeloom_timeline::serve;
 use timeloom_timeline_protocol::Connection;
 use timeloom_timeline_protocol::{Answer, Ask, Need};
@@ -56,13 +58,16 @@ fn mean_and_deviation(values: &[i64]) -> (f64, f64) {
 }
 
 /// Reads the timeline for `length` and asserts that every interval contains true time.
-fn contains_truth(reader: &PageReader, length: Duration) -> Shown {
+///
+/// The timeline is ahead of the system clock by `ahead_s` seconds, the offset of its scale.
+fn contains_truth(reader: &PageReader, ahead_s: i64, length: Duration) -> Shown {
+    let truth_ns = || realtime_ns() + ahead_s * 1_000_000_000;
     let mut shown = Shown::default();
     let end = Instant::now() + length;
     while Instant::now() < end {
-        let before_ns = realtime_ns();
+        let before_ns = truth_ns();
         let stamp = reader.read().unwrap();
-        let after_ns = realtime_ns();
+        let after_ns = truth_ns();
         shown.samples += 1;
         if let Some(interval) = stamp.interval() {
             let (earliest, latest) = (interval.earliest().as_ns(), interval.latest().as_ns());
@@ -197,9 +202,9 @@ fn prove(length: Duration) {
     for loaded in [false, true] {
         let what = if loaded { "beside load" } else { "alone" };
         let shown = if loaded {
-            beside_load(&cable, || contains_truth(&reader, length))
+            beside_load(&cable, || contains_truth(&reader, 0, length))
         } else {
-            contains_truth(&reader, length)
+            contains_truth(&reader, 0, length)
         };
         let (error, deviation) = mean_and_deviation(&shown.errors);
         let (width, _) = mean_and_deviation(&shown.widths);
@@ -224,6 +229,103 @@ fn prove(length: Duration) {
     let report = timeline.report().unwrap();
     assert_eq!(report.disturbances, 0, "{report:?}");
     eprintln!("{:?}", report.sources);
+}
+
+/// Makes a `ptp4l` announce this TAI offset as valid. Its other properties are its own defaults.
+fn announce_tai_offset(directory: &Path, end: usize, offset_s: i16) {
+    let settings = format!(
+        "set GRANDMASTER_SETTINGS_NP clockClass 248 clockAccuracy 0xfe \
+         offsetScaledLogVariance 0xffff currentUtcOffset {offset_s} leap61 0 leap59 0 \
+         currentUtcOffsetValid 1 ptpTimescale 0 timeTraceable 0 frequencyTraceable 0 \
+         timeSource 0xa0"
+    );
+    let at = |name: &str| directory.join(format!("{name}{end}")).display().to_string();
+    wait_for("a ptp4l that announces the offset", || {
+        let pmc = Command::new(find("pmc").expect("`make test` installs linuxptp"))
+            .args([
+                "-u",
+                "-b",
+                "0",
+                "-s",
+                &at("uds"),
+                "-i",
+                &at("pmc"),
+                &settings,
+            ])
+            .output()
+            .unwrap();
+        let answer = String::from_utf8_lossy(&pmc.stdout).into_owned();
+        answer.contains("RESPONSE").then_some(())
+    });
+}
+
+/// Since 2017, TAI is 37 s ahead of UTC. A master whose offset was never set announces 1 s after a
+/// leap second, which the table of leap seconds disproves.
+#[test]
+fn a_wrong_tai_offset_of_a_ptp4l_master_is_in_no_reading() {
+    let cable = Cable::lay();
+    let directory = tempfile::tempdir().unwrap();
+    let timelines = |offset: &str| {
+        format!(
+            r#"
+            [[timeline]]
+            name = "ptp"
+            scale = "tai"
+            {offset}
+            poll = {{ shortest = "50 ms", longest = "1 s" }}
+            [[timeline.source]]
+            type = "ptp4l"
+            monitor = "{directory}/monitor1"
+            socket = "{directory}/uds1"
+            shows = "utc"
+            reference_error = "0 ns"
+            "#,
+            directory = directory.path().display()
+        )
+    };
+    for (announced_s, configured, expected) in [
+        (37, "", Ok(None)),
+        (
+            1,
+            "tai_offset_s = 37",
+            Ok(Some("master says that TAI is 1 s")),
+        ),
+        (1, "", Err("master says that TAI is 1 s")),
+        (37, "tai_offset_s = 36", Err("master says that TAI is 37 s")),
+    ] {
+        let case = format!("{announced_s} {configured:?}");
+        let daemon = serve(&config(directory.path(), &timelines(configured))).unwrap();
+        let _master = start_ptp4l(&cable, 0, directory.path());
+        announce_tai_offset(directory.path(), 0, announced_s);
+        let _slave = start_ptp4l(&cable, 1, directory.path());
+        let timeline = daemon.timelines().next().unwrap();
+        let reader = PageReader::open(timeline.page()).unwrap();
+        match expected {
+            Ok(warning) => {
+                wait_for(&case, || {
+                    (reader.read().unwrap().status() == Status::Ok).then_some(())
+                });
+                let shown = contains_truth(&reader, 37, Duration::from_millis(500));
+                assert!(shown.samples > shown.without, "{case}: {shown:?}");
+                // An answer from before the first Announce has no offset, and may be cached.
+                let warned = || timeline.report().unwrap().tai_offset_contradiction;
+                eventually(&case, || warned().is_some() == warning.is_some());
+                let warned = warned().unwrap_or_default();
+                assert!(
+                    warned.contains(warning.unwrap_or_default()),
+                    "{case}: {warned}"
+                );
+            }
+            Err(reason) => wait_for(&case, || {
+                assert_eq!(reader.read().unwrap().interval(), None, "{case}");
+                let report = timeline.report().unwrap();
+                let refusal = report.sources[0].last_refusal.clone();
+                refusal
+                    .is_some_and(|text| text.contains(reason))
+                    .then_some(())
+            }),
+        }
+    }
 }
 
 #[test]

@@ -115,6 +115,27 @@ impl Lab {
         started.wait()
     }
 
+    /// Runs the scenario to its end with a supervisor whose controlling terminal and standard
+    /// streams are a terminal of the test.
+    pub(crate) fn run_on_a_terminal(&self, sets: &[&str]) -> Finished {
+        const ON_A_TERMINAL: &str = "
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+try:
+    while part := os.read(terminal, 4096):
+        os.write(1, part)
+except OSError:
+    pass
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+        let mut command = Command::new("python3");
+        command.args(["-c", ON_A_TERMINAL, env!("CARGO_BIN_EXE_timeloom")]);
+        let started = self.begin(command, &self.path().join("scenario.toml"), &[], sets);
+        started.wait()
+    }
+
     /// Starts the scenario in the file `scenario`.
     pub(crate) fn start_file(&self, scenario: &Path, sets: &[&str]) -> Running<'_> {
         self.start_as(scenario, &[], sets)
