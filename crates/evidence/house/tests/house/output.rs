@@ -52,15 +52,48 @@ fn sources() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the lines before the tests of a file, with their numbers and without comments.
-fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let product = text
-        .lines()
-        .take_while(|line| line.trim() != "#[cfg(test)]");
-    product.zip(1..).map(|(line, number)| {
-        let code = line.split("//").next().unwrap_or_default();
-        (number, code)
-    })
+/// Returns the lines of a file that are compiled for the product, with their numbers and without
+/// comments. Reads the layout that rustfmt produces.
+fn code(text: &str) -> Vec<(usize, &str)> {
+    let mut product = Vec::new();
+    let mut lines = text.lines().zip(1..).peekable();
+    while let Some((line, number)) = lines.next() {
+        if line.trim() != "#[cfg(test)]" {
+            product.push((number, line.split("//").next().unwrap_or_default()));
+            continue;
+        }
+        while lines.next_if(|(next, _)| is_attribute(next)).is_some() {}
+        if lines.peek().is_some_and(|(next, _)| opens_module(next)) {
+            break;
+        }
+        let indentation = indentation_of(line);
+        // The item ends at the first line of its own indentation that is complete.
+        let is_within = |(next, _): &(&str, usize)| {
+            indentation_of(next) != indentation || !next.ends_with([';', ',', '}'])
+        };
+        while lines.next_if(is_within).is_some() {}
+        lines.next();
+    }
+    product
+}
+
+/// Returns true if the line is an attribute or a comment of the item below it.
+fn is_attribute(line: &str) -> bool {
+    line.trim().starts_with("#[") || line.trim().starts_with("//")
+}
+
+/// Returns true if the line begins a module whose content follows.
+fn opens_module(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let words = match words[..] {
+        [visibility, ref rest @ ..] if visibility.starts_with("pub") => rest,
+        ref all => all,
+    };
+    matches!(words, ["mod", _, "{", ..])
+}
+
+fn indentation_of(line: &str) -> usize {
+    line.len() - line.trim_start().len()
 }
 
 /// Returns true if the line of code prints with a macro of the standard library.
@@ -103,7 +136,7 @@ fn only_the_filter_of_output_prints() {
 fn every_file_on_the_list_of_handles_uses_one() {
     for file in MAY_USE_HANDLE {
         let text = fs::read_to_string(root().join(file)).expect("a file of the tree");
-        let uses = code(&text).any(|(_, code)| uses_handle(code));
+        let uses = code(&text).iter().any(|(_, code)| uses_handle(code));
         assert!(uses, "{file} does not use stderr: take it off the list");
     }
 }
@@ -114,6 +147,27 @@ fn printing_is_recognised() {
     assert!(!prints("say!(\"x\"); my_println!()"));
     assert!(uses_handle("let err = std::io::stderr();"));
     assert!(!uses_handle("if std::io::stderr().is_terminal() {"));
-    let text = "//! println!(\"x\")\nfn a() {}\n#[cfg(test)]\nmod tests { println!() }";
-    assert!(!code(text).any(|(_, code)| prints(code)));
+}
+
+#[test]
+fn only_code_of_tests_is_left_out() {
+    let printing = |text: &str| -> Vec<usize> {
+        let lines = code(text).into_iter();
+        let lines = lines.filter(|(_, code)| prints(code));
+        lines.map(|(number, _)| number).collect()
+    };
+    let module = "//! println!(\"x\")\nfn a() {}\n#[cfg(test)]\nmod tests { println!() }";
+    assert_eq!(printing(module), [0; 0]);
+    let public = "#[cfg(test)]\npub(super) mod tests {\n}\nprintln!();\n";
+    assert_eq!(printing(public), [0; 0]);
+    for item in [
+        "mod tests;",
+        "#[path = \"x_tests.rs\"]\nmod tests;",
+        "flaw: Option<Flaw>,",
+        "fn sizes(\n    first: usize,\n) -> usize {\n    println!();\n}",
+        "if first {\n    println!();\n} else {\n    println!();\n}",
+    ] {
+        let text = format!("#[cfg(test)]\n{item}\nprintln!();\n");
+        assert_eq!(printing(&text), [text.lines().count()], "{item}");
+    }
 }
