@@ -110,10 +110,8 @@ impl Ptp4l {
             return Ok(told.reference);
         }
         let (socket, _name) = self.management()?;
+        let (parent, accuracy) = self.parent(&socket)?;
         let DataSetAnswer::Current { steps_removed } = self.get(&socket, DataSet::Current)? else {
-            return Err(Untold::because("ptp4l sent an unexpected answer"));
-        };
-        let DataSetAnswer::Parent { accuracy } = self.get(&socket, DataSet::Parent)? else {
             return Err(Untold::because("ptp4l sent an unexpected answer"));
         };
         let DataSetAnswer::TimeProperties {
@@ -123,6 +121,11 @@ impl Ptp4l {
         else {
             return Err(Untold::because("ptp4l sent an unexpected answer"));
         };
+        // `ptp4l` selects another master before it reports the first record of that master.
+        let (parent_after, _) = self.parent(&socket)?;
+        if parent_after != parent || master.is_some_and(|master| master != parent) {
+            return Err(Untold::because("the master has just changed"));
+        }
         let reference = Reference {
             shift: self.shift(ptp_timescale, utc_offset_s)?,
             error: self.error(steps_removed, accuracy)?,
@@ -133,6 +136,14 @@ impl Ptp4l {
             reference,
         });
         Ok(reference)
+    }
+
+    /// Requests the port identity of `ptp4l`'s present master and the accuracy of its grandmaster.
+    fn parent(&mut self, socket: &UnixDatagram) -> Result<(PortIdentity, u8), Untold> {
+        match self.get(socket, DataSet::Parent)? {
+            DataSetAnswer::Parent { master, accuracy } => Ok((master, accuracy)),
+            _ => Err(Untold::because("ptp4l sent an unexpected answer")),
+        }
     }
 
     /// Returns the offset to add to the master's time, and records if the master's statement of TAI
@@ -348,16 +359,28 @@ fn rounded_down(correction_2_16: i64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU16, Ordering};
-
     use timeloom_wire::ClockIdentity;
 
     use super::*;
     use crate::config::DaemonConfig;
 
-    /// Answers management requests at `path`, as a slave of a master that announces UTC and the
-    /// TAI offset `offset_s`.
-    fn answer(path: std::path::PathBuf, offset_s: Arc<AtomicU16>) {
+    /// Master whose slave the fake `ptp4l` is. It announces UTC.
+    struct Parent {
+        identity: PortIdentity,
+        utc_offset_s: u16,
+        /// Number of the master that follows at the next request for the time properties.
+        next: Option<u8>,
+    }
+
+    fn identity(number: u8) -> PortIdentity {
+        PortIdentity {
+            clock: ClockIdentity([number; 8]),
+            port: 1,
+        }
+    }
+
+    /// Answers management requests at `path`, as a slave of `parent`.
+    fn answer(path: std::path::PathBuf, parent: Arc<Mutex<Parent>>) {
         let socket = UnixDatagram::bind(path).unwrap();
         std::thread::spawn(move || {
             let mut request = [0; 128];
@@ -365,14 +388,26 @@ mod tests {
                 let mut answer = request[..length].to_vec();
                 answer[46] = 2; // RESPONSE
                 let id = u16::from_be_bytes([answer[52], answer[53]]);
-                let offset_s = offset_s.load(Ordering::Relaxed).to_be_bytes();
+                let mut parent = parent.lock().unwrap();
                 let data = match id {
                     // stepsRemoved, offsetFromMaster, meanPathDelay.
                     0x2001 => [&1u16.to_be_bytes()[..], &[0; 16]].concat(),
                     // The accuracy is 100 ns.
-                    0x2002 => [&[0; 20][..], &[0x21, 0, 0, 0], &[0; 8]].concat(),
+                    0x2002 => [
+                        &parent.identity.clock.0[..],
+                        &parent.identity.port.to_be_bytes(),
+                        &[0; 10],
+                        &[0x21, 0, 0, 0],
+                        &[0; 8],
+                    ]
+                    .concat(),
                     // The offset is valid, and the time scale is not PTP's.
-                    _ => [&offset_s[..], &[4, 0xa0]].concat(),
+                    _ => {
+                        if let Some(next) = parent.next.take() {
+                            parent.identity = identity(next);
+                        }
+                        [&parent.utc_offset_s.to_be_bytes()[..], &[4, 0xa0]].concat()
+                    }
                 };
                 let tlv_length = (2 + data.len()) as u16;
                 answer[50..52].copy_from_slice(&tlv_length.to_be_bytes());
@@ -385,11 +420,14 @@ mod tests {
         });
     }
 
-    #[test]
-    fn the_tai_offset_of_another_master_is_judged_anew() {
-        let directory = tempfile::tempdir().unwrap();
-        let offset_s = Arc::new(AtomicU16::new(37));
-        answer(directory.path().join("uds"), offset_s.clone());
+    /// Returns a source in `directory` whose `ptp4l` is a slave of master 1, and that master.
+    fn source(directory: &std::path::Path) -> (Ptp4l, Arc<Mutex<Parent>>) {
+        let parent = Arc::new(Mutex::new(Parent {
+            identity: identity(1),
+            utc_offset_s: 37,
+            next: None,
+        }));
+        answer(directory.join("uds"), parent.clone());
         let text = format!(
             r#"
             [[timeline]]
@@ -401,7 +439,7 @@ mod tests {
             socket = "{0}/uds"
             shows = "utc"
             "#,
-            directory.path().display()
+            directory.display()
         );
         let daemon: DaemonConfig = text.parse().unwrap();
         let timeline = &daemon.timelines[0];
@@ -409,22 +447,44 @@ mod tests {
             panic!("{timeline:?}")
         };
         let clock = Arc::new(LocalClock::of_this_machine());
-        let mut source = Ptp4l::new(config.clone(), timeline, clock).unwrap();
-        let master = |number| {
-            Some(PortIdentity {
-                clock: ClockIdentity([number; 8]),
-                port: 1,
-            })
-        };
-        let reference = source.reference(master(1)).unwrap();
+        let source = Ptp4l::new(config.clone(), timeline, clock).unwrap();
+        (source, parent)
+    }
+
+    #[test]
+    fn the_tai_offset_of_another_master_is_judged_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut source, parent) = source(directory.path());
+        let reference = source.reference(Some(identity(1))).unwrap();
         assert_eq!(reference.shift, Duration::from_s(37));
         assert_eq!(reference.error, Duration::from_ns(100));
-        offset_s.store(1, Ordering::Relaxed);
-        assert_eq!(source.reference(master(1)), Ok(reference), "cached");
-        let refused = source.reference(master(2)).unwrap_err();
+        *parent.lock().unwrap() = Parent {
+            identity: identity(2),
+            utc_offset_s: 1,
+            next: None,
+        };
+        let cached = source.reference(Some(identity(1)));
+        assert_eq!(cached, Ok(reference));
+        let refused = source.reference(Some(identity(2))).unwrap_err();
         assert!(
             refused.0.contains("the PTP master says that TAI is 1 s"),
             "{refused}"
         );
+    }
+
+    /// `ptp4l` selects another master before it reports a Sync of that master.
+    #[test]
+    fn properties_of_another_master_than_that_of_the_records_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut source, parent) = source(directory.path());
+        let refused = |source: &mut Ptp4l, number| {
+            let refused = source.reference(Some(identity(number))).unwrap_err();
+            assert_eq!(refused.0, "the master has just changed");
+            assert!(source.told.is_none(), "nothing is cached");
+        };
+        refused(&mut source, 2);
+        parent.lock().unwrap().next = Some(2);
+        refused(&mut source, 1);
+        assert!(source.reference(Some(identity(2))).is_ok());
     }
 }

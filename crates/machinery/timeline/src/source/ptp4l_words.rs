@@ -121,8 +121,8 @@ pub(super) fn get(set: DataSet, domain: u8, sequence_id: u16) -> Vec<u8> {
 pub(super) enum DataSetAnswer {
     /// Number of hops between the grandmaster and this host.
     Current { steps_removed: u16 },
-    /// Value of `clockAccuracy` that the grandmaster announces.
-    Parent { accuracy: u8 },
+    /// Port identity of the master, and `clockAccuracy` of the grandmaster.
+    Parent { master: PortIdentity, accuracy: u8 },
     /// Time scale of the grandmaster.
     TimeProperties {
         utc_offset_s: Option<i16>,
@@ -150,9 +150,11 @@ pub(super) fn parse_answer(packet: &[u8], sequence_id: u16) -> Option<DataSetAns
             steps_removed: from.u16().ok()?,
         }),
         id if id == DataSet::Parent as u16 => {
-            // Skips the parent's port, statistics, priority 1 and the clock's class.
-            from.take(10 + 2 + 2 + 4 + 1 + 1).ok()?;
+            let master = PortIdentity::parse(&mut from).ok()?;
+            // Skips the statistics, priority 1 and the clock's class.
+            from.take(2 + 2 + 4 + 1 + 1).ok()?;
             Some(DataSetAnswer::Parent {
+                master,
                 accuracy: from.u8().ok()?,
             })
         }
