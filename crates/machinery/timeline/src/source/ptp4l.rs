@@ -35,7 +35,7 @@ pub(super) struct Ptp4l {
     from_utc: FromUtc,
     shared: Arc<Mutex<Shared>>,
     sequence_id: u16,
-    told: Option<Told>,
+    properties: Option<MasterProperties>,
     /// Text about a TAI offset of the master that the table of leap seconds disproves.
     contradiction: Option<String>,
 }
@@ -50,7 +50,7 @@ struct Shared {
 }
 
 /// Properties of a master, as of an instant.
-struct Told {
+struct MasterProperties {
     at: std::time::Instant,
     master: Option<PortIdentity>,
     reference: Reference,
@@ -95,19 +95,19 @@ impl Ptp4l {
             from_utc: FromUtc::of(timeline),
             shared,
             sequence_id: 0,
-            told: None,
+            properties: None,
             contradiction: None,
         })
     }
 
     /// Returns the properties of `master` according to the management socket, cached for
-    /// [`RETOLD`]. Another master may have another time scale, offset or accuracy.
+    /// [`PROPERTIES_LIFETIME`]. Another master may have another time scale, offset or accuracy.
     fn reference(&mut self, master: Option<PortIdentity>) -> Result<Reference, Untold> {
-        if let Some(told) = &self.told
-            && told.master == master
-            && told.at.elapsed() < RETOLD
+        if let Some(properties) = &self.properties
+            && properties.master == master
+            && properties.at.elapsed() < PROPERTIES_LIFETIME
         {
-            return Ok(told.reference);
+            return Ok(properties.reference);
         }
         let (socket, _name) = self.management()?;
         let (parent, accuracy) = self.parent(&socket)?;
@@ -130,7 +130,7 @@ impl Ptp4l {
             shift: self.shift(ptp_timescale, utc_offset_s)?,
             error: self.error(steps_removed, accuracy)?,
         };
-        self.told = Some(Told {
+        self.properties = Some(MasterProperties {
             at: std::time::Instant::now(),
             master,
             reference,
@@ -349,7 +349,7 @@ impl Shared {
 }
 
 /// Time for which the properties of the master are cached; they change seldom.
-const RETOLD: StdDuration = StdDuration::from_secs(5);
+const PROPERTIES_LIFETIME: StdDuration = StdDuration::from_secs(5);
 
 /// Converts a correction to nanoseconds, rounded down. A smaller correction leaves each side of the
 /// bracket unchanged or makes it wider.
@@ -480,7 +480,7 @@ mod tests {
         let refused = |source: &mut Ptp4l, number| {
             let refused = source.reference(Some(identity(number))).unwrap_err();
             assert_eq!(refused.0, "the master has just changed");
-            assert!(source.told.is_none(), "nothing is cached");
+            assert!(source.properties.is_none(), "nothing is cached");
         };
         refused(&mut source, 2);
         parent.lock().unwrap().next = Some(2);
