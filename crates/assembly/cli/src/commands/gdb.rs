@@ -1,6 +1,7 @@
 //! Command `timeloom gdb`: executes gdb with the setting that a debugger outside a session needs.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
@@ -37,7 +38,10 @@ pub(crate) struct Gdb {
 impl Gdb {
     /// Replaces this process with gdb or, to start a program in a new session, with `timeloom
     /// exec`. Returns only if that is not possible.
-    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(mut self) -> Result<ExitCode, Failure> {
+        if self.pid.is_none() {
+            self.pid = take_process(&mut self.arguments)?;
+        }
         if !is_on_path(GDB) {
             return Err(Failure::not_built(format!(
                 "cannot execute {GDB}: it is not on the PATH (Debian: apt-get install gdb)"
@@ -64,6 +68,51 @@ impl Gdb {
         let error = command.args(self.arguments).exec();
         Err(Failure::machine(format!("cannot execute {what}: {error}")))
     }
+}
+
+/// Takes the process to attach to out of the arguments of gdb, in any of gdb's spellings.
+fn take_process(arguments: &mut Vec<OsString>) -> Result<Option<u32>, Failure> {
+    // If the first word is no option, it is a program, and the others are its arguments.
+    let own = arguments
+        .first()
+        .is_some_and(|word| word.as_bytes().starts_with(b"-"));
+    let end = ["--args", "-args", "--"];
+    let options = arguments
+        .iter()
+        .take_while(|word| own && !end.iter().any(|end| *word == *end));
+    let mut found = options
+        .enumerate()
+        .filter_map(|(at, word)| Some((at, process_option(word)?)));
+    let Some((at, value)) = found.next() else {
+        return Ok(None);
+    };
+    let words = if value.is_some() { 1 } else { 2 };
+    let value = value.or(arguments.get(at + 1).map(OsString::as_os_str));
+    let number = value.and_then(|value| value.to_str()?.parse().ok());
+    let Some(pid @ 1..) = number else {
+        let value = value.unwrap_or_default().display();
+        return Err(Failure::usage(format!(
+            "cannot attach to process `{value}`: it is not a process number \
+             (use `timeloom gdb -p PID`; `timeloom ps` lists the processes)"
+        )));
+    };
+    arguments.drain(at..at + words);
+    Ok(Some(pid))
+}
+
+/// Returns the value of gdb's option `-p`, or of the same option without a value in its word;
+/// `None` if the word is another one.
+fn process_option(word: &OsStr) -> Option<Option<&OsStr>> {
+    let word = word.as_bytes();
+    let name = word.strip_prefix(b"--").or(word.strip_prefix(b"-"))?;
+    let value = match name {
+        b"p" | b"pi" | b"pid" => return Some(None),
+        [b'p', digits @ ..] if digits.first().is_some_and(u8::is_ascii_digit) => digits,
+        _ => [&b"p="[..], b"pi=", b"pid="]
+            .iter()
+            .find_map(|prefix| name.strip_prefix(*prefix))?,
+    };
+    Some(Some(OsStr::from_bytes(value)))
 }
 
 /// Name of the debugger, which is searched for on the PATH.

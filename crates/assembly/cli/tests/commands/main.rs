@@ -7,6 +7,7 @@ mod chrony;
 mod compare;
 mod doctor;
 mod dvfs;
+mod gdb;
 mod host_control;
 mod iperf;
 mod new;
