@@ -140,7 +140,8 @@ fn a_hop_that_lies_is_counted_by_the_syncs_with_its_lie() {
 }
 
 /// Without an attack, the error of the slave's clock must be about that of a laboratory without a
-/// tap. A cable whose frames a program forwards adds tens to hundreds of microseconds.
+/// tap. A cable whose frames a program forwards adds tens to hundreds of microseconds. Other load
+/// on the machine may begin between the two laboratories, so a pair of them has three attempts.
 #[test]
 fn a_tap_without_an_attack_disturbs_no_clock_and_reports_no_violation() {
     let scratch = Scratch::new("ptp-peace");
@@ -161,12 +162,17 @@ fn a_tap_without_an_attack_disturbs_no_clock_and_reports_no_violation() {
             .expect("measured")
             .abs()
     };
-    let usual_ns = median_error_ns("inline-ed25519", &[]);
     for auth in ["inline-ed25519", "secondary"] {
-        let tapped_ns = median_error_ns(auth, &["--tap", "1"]);
+        let mut pairs = Vec::new();
+        let is_undisturbed = (0..3).any(|_| {
+            let usual_ns = median_error_ns("inline-ed25519", &[]);
+            let tapped_ns = median_error_ns(auth, &["--tap", "1"]);
+            pairs.push((usual_ns, tapped_ns));
+            tapped_ns < 10.0 * usual_ns + 20_000.0
+        });
         assert!(
-            tapped_ns < 10.0 * usual_ns + 20_000.0,
-            "{auth}: {tapped_ns} ns with a tap, {usual_ns} ns without"
+            is_undisturbed,
+            "{auth}: median errors in ns without and with a tap: {pairs:?}"
         );
     }
 }
