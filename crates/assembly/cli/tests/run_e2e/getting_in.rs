@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::Duration;
 
+use timeloom_testing::need;
+
 use crate::support::{Lab, Running, Scenario, log_lines, patiently, timeloom};
 
 /// Returns a run that continues until it is ended, with a program on host `a`.
@@ -106,28 +108,54 @@ fn a_command_inside_is_paused_with_the_run() {
     lab.assert_nothing_left();
 }
 
+/// Source of a program that takes steps, and sleeps in between.
+const STEPS: &str = r#"
+#include <stdio.h>
+#include <time.h>
+static int taken;
+static void take_step(void) {
+  struct timespec time = {0, 20000000};
+  taken++;
+  nanosleep(&time, 0);
+}
+int main(void) {
+  for (;;) {
+    take_step();
+    printf("step %d\n", taken);
+    fflush(stdout);
+  }
+}
+"#;
+
 #[test]
 fn gdb_started_on_a_host_attaches_to_the_hosts_program() {
-    let lab = lab();
+    need("gcc", "gcc");
+    need("gdb", "gdb");
+    let lab = Lab::new(&Scenario::lasting("10 min").program('a', "steps", &["./steps"], ""));
+    let (source, program) = (lab.path().join("steps.c"), lab.path().join("steps"));
+    std::fs::write(&source, STEPS).expect("it can be written");
+    let built = Command::new("gcc")
+        .args(["-g", "-O0", "-o"])
+        .args([&program, &source])
+        .status();
+    assert!(built.expect("gcc runs").success());
     let mut run = lab.start(&[]);
-    run.wait_for_line("ticks", "tick 3");
-    let processes = wait_for_program(&run, "ticks", 1);
+    run.wait_for_line("steps", "step 3");
+    let processes = wait_for_program(&run, "steps", 1);
     let script = format!(
-        "exec gdb -nx -q -batch -ex 'set debuginfod enabled off' -ex 'break clock_nanosleep' \
-         -ex continue -ex continue -ex delete -ex detach -p {}",
+        "exec timeout 120 gdb -nx -q -batch -ex 'set debuginfod enabled off' \
+         -ex 'break take_step' -ex continue -ex continue -ex delete -ex detach -p {}",
         processes[0]["pid"]
     );
     let text = printed(&inside(&lab, "a", &script).output().expect("it ends"));
-    let stops = text
-        .lines()
-        .filter(|line| line.starts_with("Breakpoint 1, "));
-    assert_eq!(stops.count(), 2, "{text}");
+    let stops = text.matches("Breakpoint 1, take_step ()").count();
+    assert_eq!(stops, 2, "{text}");
     assert!(
         text.contains("detached") && !text.contains("signal SIGSYS"),
         "{text}"
     );
-    let ticks = log_lines(&lab.run_path(), "ticks").len();
-    run.wait_for_line("ticks", &format!("tick {}", ticks + 5));
+    let steps = log_lines(&lab.run_path(), "steps").len();
+    run.wait_for_line("steps", &format!("step {}", steps + 5));
     stop(run);
     lab.assert_nothing_left();
 }
