@@ -72,16 +72,31 @@ fn compiled(scratch: &Scratch, name: &str, text: &str) -> PathBuf {
     program
 }
 
+/// Returns the command with a limit of two minutes, after which it is terminated. A debugger that
+/// waits for a stop in vain would not end.
+fn limited(command: &Command) -> Command {
+    let mut limited = Command::new("timeout");
+    limited
+        .arg("120")
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited
+}
+
 /// Runs a debugger natively and in a session. Returns both outputs.
 fn both(line: &CommandLine, command: &[&str]) -> [Output; 2] {
     let mut natively = Command::new(command[0]);
     natively.args(&command[1..]);
     let mut inside = line.command(["exec", "--name", &line.name, "--"]);
     inside.args(command);
-    [natively, inside].map(|mut command| {
-        let command = command.stdin(Stdio::null());
-        command.output().expect("a debugger is there")
-    })
+    [natively, inside].map(|command| limited(&command).output().expect("coreutils are there"))
 }
 
 /// Returns the lines of the output, without process identifiers and without addresses on the stack,
@@ -144,8 +159,8 @@ fn gdb_steps_breaks_watches_and_follows_an_exec_as_natively() {
 fn gdb_attaches_interrupts_and_detaches() {
     const SCRIPT: &str = r#"
 sleep 600 & pid=$!
-gdb -nx -q -batch -ex 'set debuginfod enabled off' -ex "shell (sleep 1; kill -INT $pid) &" \
-    -ex continue -ex detach -p $pid
+timeout 120 gdb -nx -q -batch -ex 'set debuginfod enabled off' \
+    -ex "shell (sleep 1; kill -INT $pid) &" -ex continue -ex detach -p $pid
 cat /proc/$pid/comm
 kill $pid; wait $pid; echo slept $?
 "#;
@@ -205,7 +220,7 @@ fn timeloom_gdb_attaches_from_outside_breaks_continues_and_detaches() {
     ] {
         gdb.args(["-ex", command]);
     }
-    let ended = gdb.output().expect("running timeloom");
+    let ended = limited(&gdb).output().expect("running timeloom");
     let text = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success(), "{ended:?}");
     assert_eq!(
@@ -249,7 +264,7 @@ continue
     ] {
         let mut gdb = line.command(["gdb"]);
         let input = fs::File::open(&commands).expect("just written");
-        let ended = gdb.args(arguments).stdin(input).output();
+        let ended = limited(gdb.args(arguments)).stdin(input).output();
         let ended = ended.expect("running timeloom");
         let text = String::from_utf8_lossy(&ended.stdout);
         assert!(ended.status.success(), "{ended:?}");
