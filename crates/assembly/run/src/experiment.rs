@@ -3,7 +3,7 @@
 mod ending;
 mod preparing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -122,7 +122,8 @@ pub(crate) fn run_here(
     directory.write_scenario(&scenario)?;
     let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
     manifest.time_mode = plan.time.mode.to_string();
-    manifest.environment = inherited(plan);
+    manifest.environment = usual_environment();
+    manifest.inherited = inherited(plan);
     directory.write_manifest(&manifest)?;
     // From here on, the manifest records how the run ended, even if a later step fails.
     let interrupted = Arc::clone(&options.interrupted);
@@ -159,16 +160,26 @@ pub(crate) fn run_here(
     }
 }
 
-/// Returns the variables of this process that programs and plants of the plan inherit: the usual
-/// ones, the search path of Python, and those named by `inherit`.
-fn inherited(plan: &Plan) -> BTreeMap<String, String> {
+/// Returns the variables of this process that programs and plants inherit by default, and the search
+/// path of Python.
+fn usual_environment() -> BTreeMap<String, String> {
+    let text = |it: OsString| it.to_string_lossy().into_owned();
+    let path = std::env::var_os(python::VARIABLE);
+    let path = path.map(|path| (python::VARIABLE.into(), path));
+    let all = environment::usual(None).chain(path);
+    all.map(|(name, value)| (text(name), text(value))).collect()
+}
+
+/// Returns the names of the variables of this process that programs and plants of the plan inherit
+/// by `inherit`. Their values may be secrets.
+fn inherited(plan: &Plan) -> Vec<String> {
     let of_programs = plan.programs().map(|(_, program)| &program.inherit);
     let of_plants = plan.simulation.plants.values().map(|plant| &plant.inherit);
-    let mut wanted: Vec<String> = of_programs.chain(of_plants).flatten().cloned().collect();
-    wanted.push(python::VARIABLE.to_owned());
-    let text = |it: OsString| it.to_string_lossy().into_owned();
-    let all = environment::given(None, &wanted);
-    all.map(|(name, value)| (text(name), text(value))).collect()
+    let wanted: Vec<String> = of_programs.chain(of_plants).flatten().cloned().collect();
+    let names = std::env::vars_os().map(|(name, _)| name);
+    let names = names.filter(|name| environment::is_wanted(name, &wanted));
+    let names: BTreeSet<_> = names.map(|it| it.to_string_lossy().into_owned()).collect();
+    names.into_iter().collect()
 }
 
 /// A run whose clock is stopped at zero and whose environment is complete.

@@ -22,7 +22,7 @@ use timeloom_sys::rights::Rights;
 pub(crate) struct Limits<'a> {
     /// Maximum duration of the command.
     pub(crate) patience: Duration,
-    /// Set to end the command at once.
+    /// True to end the command at once.
     pub(crate) interrupted: &'a AtomicBool,
 }
 
@@ -30,7 +30,9 @@ pub(crate) struct Limits<'a> {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoAnswer {
     #[error("{0}")]
-    Start(#[from] io::Error),
+    Start(io::Error),
+    #[error("observing the process: {0}")]
+    Observe(#[from] io::Error),
     #[error("no answer within {} s (does a start-up file of it wait?)", .0.as_secs_f64())]
     TimedOut(Duration),
     #[error("interrupted before it answered")]
@@ -60,8 +62,8 @@ pub(crate) fn ask(
     inherit_nothing(command);
     die_with_parent(command);
     let deadline = Instant::now() + limits.patience;
-    let mut asked = Asked(command.spawn()?);
-    let ended = pidfd_open(asked.pid(), PidfdFlags::empty()).map_err(io::Error::from)?;
+    let mut running = RunningInquiry(command.spawn().map_err(NoAnswer::Start)?);
+    let ended = pidfd_open(running.pid(), PidfdFlags::empty()).map_err(io::Error::from)?;
     loop {
         if limits.interrupted.load(Ordering::SeqCst) {
             return Err(NoAnswer::Interrupted);
@@ -73,16 +75,16 @@ pub(crate) fn ask(
         let slice = Timespec::try_from(left.min(LOOK_EVERY)).expect("a fraction of a second");
         match poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&slice)) {
             Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => return Ok(asked.end()?),
+            Ok(_) => return Ok(running.end()?),
             Err(error) => return Err(io::Error::from(error).into()),
         }
     }
 }
 
 /// Command that was started. Dropping the value kills its process group and reaps it.
-struct Asked(Child);
+struct RunningInquiry(Child);
 
-impl Asked {
+impl RunningInquiry {
     fn pid(&self) -> Pid {
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         pid.expect("a child has a number")
@@ -97,7 +99,7 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for RunningInquiry {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             let _ = self.end();
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_cannot_be_started_is_told_from_one_without_an_answer() {
+    fn a_command_that_cannot_be_started_differs_from_one_without_an_answer() {
         let mut command = Command::new("/nowhere/timeloom-has-no-such-program");
         let refused = ask(&mut command, None, limits(60_000, &NEVER)).expect_err("not there");
         assert!(matches!(refused, NoAnswer::Start(_)), "{refused}");

@@ -264,24 +264,31 @@ fn is_python(word: &str) -> bool {
 /// Returns true if the interpreter `python` finds no package `timeloom`. If the interpreter cannot
 /// be started, returns false: its error is reported when the program is started.
 ///
-/// The interpreter runs with the rights of the program, because it may belong to the program's user
-/// and executes code that it finds during the look-up.
+/// The interpreter may belong to the program's user, and executes code that it finds during the
+/// look-up. It therefore runs as that user, without the capabilities of the program: here these
+/// would apply to the whole machine, not to the program's host.
 ///
 /// # Errors
 /// Returns an error if the interpreter does not answer within the limits.
 fn lacks(python: &str, asked: PythonCommand<'_>, limits: Limits<'_>) -> io::Result<bool> {
-    let Ok(rights) = rights::of(asked.user, asked.capabilities) else {
+    let is_limited = asked.user.is_some() || asked.capabilities.is_some();
+    let none = is_limited.then_some(&[][..]);
+    let Ok(rights) = rights::of(asked.user, none) else {
         return Ok(false); // reported at its start
     };
     let account = rights.as_ref().and_then(Rights::account);
-    let mut command = Command::new(python);
+    // The start of a process returns after its exec, which a file system of the program's user may
+    // delay for ever. The shell is not on such a file system.
+    let mut command = Command::new("/bin/sh");
     command
-        .args(["-c", QUESTION])
+        .args(["-c", "cd -- \"$0\" && exec \"$@\""])
+        .arg(asked.directory)
+        .args([python, "-c", QUESTION])
         .env_clear()
         .envs(environment::given(account, asked.inherit))
         .envs(std::env::var_os(VARIABLE).map(|path| (VARIABLE, path)))
         .envs(asked.env)
-        .current_dir(asked.directory);
+        .current_dir("/");
     let refused = |kind, why: NoAnswer| {
         let what = format!("asking the interpreter whether it has the package: {why}");
         Err(io::Error::new(kind, what))
@@ -289,6 +296,7 @@ fn lacks(python: &str, asked: PythonCommand<'_>, limits: Limits<'_>) -> io::Resu
     match ask(&mut command, rights, limits) {
         Ok(status) => Ok(status.code() == Some(LACKS)),
         Err(NoAnswer::Start(_)) => Ok(false),
+        Err(why @ NoAnswer::Observe(_)) => refused(io::ErrorKind::Other, why),
         Err(why @ NoAnswer::TimedOut(_)) => refused(io::ErrorKind::TimedOut, why),
         Err(why @ NoAnswer::Interrupted) => refused(io::ErrorKind::Interrupted, why),
     }

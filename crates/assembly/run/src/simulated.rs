@@ -191,10 +191,13 @@ impl Network {
                 joined.map_err(failed)?;
                 let station = around.fabric.station(&plug.name);
                 let is_host = plug.sort == Sort::Tap && plan.time.skips();
-                // The manifest says so if the kernel cannot be asked.
                 let detection = station.filter(|_| is_host).map(LossDetection::of);
-                if let Some(Ok(detection)) = detection {
-                    portals.wait_for(plug.node, detection);
+                match detection.transpose() {
+                    Ok(None) => {}
+                    Ok(Some(detection)) => portals.wait_for(plug.node, detection),
+                    // The manifest says so.
+                    Err(error) if error.missing().is_some() => {}
+                    Err(error) => return Err(failed(error)),
                 }
             }
             let ways = match (around.together, self.parts.as_ref()) {

@@ -48,10 +48,12 @@ pub struct Manifest {
     /// trusted run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untrusted: Vec<Caveat>,
-    /// Variables that programs and plants inherited by default or by `inherit`
-    /// (`docs/scenario.md`), by name.
+    /// Variables that programs and plants inherited by default (`docs/scenario.md`), by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
+    /// Names of the variables that programs and plants inherited by `inherit`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inherited: Vec<String>,
     /// Files of the programs that ran, with their hashes.
     #[serde(default)]
     pub programs: Vec<ProgramHash>,
@@ -218,6 +220,7 @@ impl Manifest {
             degraded_modes: Vec::new(),
             untrusted: Vec::new(),
             environment: BTreeMap::new(),
+            inherited: Vec::new(),
             programs: Vec::new(),
             inputs: Vec::new(),
             virtual_duration: Duration::ZERO,

@@ -41,8 +41,8 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
     );
     because(
         timers.hidden,
-        "packets had, or may have had, segments behind VLAN tags, as fragments or in tunnels, which \
-         nothing retransmits",
+        "packets had, or may have had, segments behind VLAN tags, as fragments or in tunnels, \
+         which nothing retransmits",
     );
     because(
         timers.lossy,
@@ -69,8 +69,9 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
 /// segments were lost, `count` times.
 pub(super) fn undecided(name: &str, count: u64) -> Option<Caveat> {
     let reason = format!(
-        "{count} times the kernel of {name} did not decide within 0.5 s of the machine's time which \
-         segments were lost, and time skipped meanwhile, so the results are not to be trusted."
+        "{count} times the kernel of {name} did not decide within 0.5 s of the machine's time \
+         which segments were lost, and time skipped meanwhile, so the results \
+         are not to be trusted."
     );
     (count > 0).then(|| Caveat::new(reason, Remedy::NO_SKIPPING))
 }
@@ -99,8 +100,8 @@ impl AskedOfTcp {
         if timers.timeouts > 0 && !self.limits.is_empty() {
             let reason = format!(
                 "Connections of {} end when data is not acknowledged for some real time, or some \
-                 attempts (TCP_USER_TIMEOUT, TCP_SYNCNT), over which this run skips; {} timeouts may \
-                 have reached that limit, so the results are not to be trusted.",
+                 attempts (TCP_USER_TIMEOUT, TCP_SYNCNT), over which this run skips; {} timeouts \
+                 may have reached that limit, so the results are not to be trusted.",
                 self.limits.join(", "),
                 timers.timeouts
             );
@@ -115,9 +116,9 @@ impl AskedOfTcp {
             let idle = of_host.longest_idle;
             if idle >= after {
                 let reason = format!(
-                    "A connection of {name} was idle for {idle}, and keep-alive probes, which programs \
-                     may have requested after {after}, are not sent in virtual time, so the results \
-                     are not to be trusted."
+                    "A connection of {name} was idle for {idle}, and keep-alive probes, which \
+                     programs may have requested after {after}, are not sent in virtual time, so \
+                     the results are not to be trusted."
                 );
                 doubts.push(Caveat::new(reason, Remedy::NO_SKIPPING));
             }
@@ -125,8 +126,9 @@ impl AskedOfTcp {
         let again = timers.resent;
         if again > 0 && !self.cubic.is_empty() {
             let reason = format!(
-                "Connections of {} have Reno where they asked for CUBIC, which differs under losses \
-                 ({again} of {} segments were sent again), so the results are not to be trusted.",
+                "Connections of {} have Reno where they asked for CUBIC, which differs under \
+                 losses ({again} of {} segments were sent again), so the results are \
+                 not to be trusted.",
                 self.cubic.join(", "),
                 timers.segments
             );
@@ -144,8 +146,8 @@ impl AskedOfTcp {
             if again > 0 {
                 let reason = format!(
                     "Connections have Reno where this machine's default congestion control is \
-                     {default}, which differs under losses ({again} of {} segments were sent again), \
-                     so the results are not to be trusted.",
+                     {default}, which differs under losses ({again} of {} segments were sent \
+                     again), so the results are not to be trusted.",
                     timers.segments
                 );
                 doubts.push(Caveat::new(reason, DEFAULT_RENO));
@@ -186,8 +188,9 @@ const ALL_RENO: Remedy = Remedy::new(
 );
 
 const DEFAULT_RENO: Remedy = Remedy::new(
-    "Make CUBIC in virtual time available (see `timeloom doctor`), or make Reno the default (`sysctl \
-     net.ipv4.tcp_congestion_control=reno`), or run it in real time (`time.mode = \"virtual\"`).",
+    "Make CUBIC in virtual time available (see `timeloom doctor`), or make Reno the default \
+     (`sysctl net.ipv4.tcp_congestion_control=reno`), or run it in real \
+     time (`time.mode = \"virtual\"`).",
 );
 
 #[cfg(test)]

@@ -170,8 +170,8 @@ impl<C: Copy> Flow<C> {
     }
 
     /// Returns true if the kernel processes a received segment: it overlaps the window that the
-    /// host has offered (`tcp_sequence`). The kernel answers all others and does nothing else, so that
-    /// forged segments have no effect.
+    /// host has offered (`tcp_sequence`). The kernel answers all others and does nothing else, so
+    /// that forged segments have no effect.
     fn admits(&self, segment: &Segment) -> bool {
         let Some(from) = self.receiving.acknowledged() else {
             return true;
