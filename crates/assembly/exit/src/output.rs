@@ -11,7 +11,7 @@ use std::fmt::Arguments;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::OnceLock;
 
-use timeloom_results::{visible, visible_in_colours};
+use timeloom_text::{visible, visible_in_colours};
 
 /// Exit status that a shell reports for a program that SIGPIPE ended: 128 + 13.
 const BROKEN_PIPE: i32 = 141;

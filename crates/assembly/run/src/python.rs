@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use timeloom_results::RunDirectory;
-use timeloom_scenario::{CapabilityName, Plan, Plant, Program, User};
+use timeloom_scenario::{Plan, Plant, Program, User};
 use timeloom_sys::environment;
 use timeloom_sys::rights::Rights;
 
@@ -147,8 +147,8 @@ pub struct PythonCommand<'a> {
     pub directory: &'a Path,
     /// User of the command; `None` for this process's user.
     pub user: Option<&'a User>,
-    /// Capabilities of the command; `None` for none of another user, and all of this process's.
-    pub capabilities: Option<&'a [CapabilityName]>,
+    /// True if the command has fewer capabilities than this process.
+    pub is_limited: bool,
 }
 
 impl<'a> PythonCommand<'a> {
@@ -160,7 +160,7 @@ impl<'a> PythonCommand<'a> {
             inherit: &plant.inherit,
             directory: &plant.directory,
             user: plant.user.as_ref(),
-            capabilities: plant.capabilities.as_deref(),
+            is_limited: plant.user.is_some() || plant.capabilities.is_some(),
         }
     }
 
@@ -171,7 +171,7 @@ impl<'a> PythonCommand<'a> {
             inherit: &program.inherit,
             directory: &program.directory,
             user: program.user.as_ref(),
-            capabilities: program.capabilities.as_deref(),
+            is_limited: program.user.is_some() || program.capabilities.is_some(),
         }
     }
 }
@@ -184,7 +184,7 @@ struct Question {
     /// Value of `PYTHONPATH` that the command is given.
     path: Option<String>,
     user: Option<String>,
-    capabilities: Option<Vec<String>>,
+    is_limited: bool,
 }
 
 /// The package, which all programs of one run share.
@@ -222,13 +222,12 @@ impl<'a> Package<'a> {
         };
         let inherited = || std::env::var(VARIABLE).ok();
         let before = command.env.get(VARIABLE).cloned().or_else(inherited);
-        let names = |all: &[CapabilityName]| all.iter().map(ToString::to_string).collect();
         let question = Question {
             interpreter: python.clone(),
             directory: command.directory.to_owned(),
             path: before.clone(),
             user: command.user.map(User::to_string),
-            capabilities: command.capabilities.map(names),
+            is_limited: command.is_limited,
         };
         let lacks = match self.asked.get(&question) {
             Some(&lacks) => lacks,
@@ -271,8 +270,7 @@ fn is_python(word: &str) -> bool {
 /// # Errors
 /// Returns an error if the interpreter does not answer within the limits.
 fn lacks(python: &str, asked: PythonCommand<'_>, limits: Limits<'_>) -> io::Result<bool> {
-    let is_limited = asked.user.is_some() || asked.capabilities.is_some();
-    let none = is_limited.then_some(&[][..]);
+    let none = asked.is_limited.then_some(&[][..]);
     let Ok(rights) = rights::of(asked.user, none) else {
         return Ok(false); // reported at its start
     };
@@ -377,7 +375,7 @@ mod tests {
             inherit: &[],
             directory: &scratch,
             user: None,
-            capabilities: None,
+            is_limited: false,
         };
         let theirs = BTreeMap::from([(VARIABLE.to_owned(), "/nowhere".to_owned())]);
         let path = package.path_for(command(&run, &theirs)).expect("written");

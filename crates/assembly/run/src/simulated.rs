@@ -284,8 +284,8 @@ impl Network {
                 comes_back: settings.failure == EngineFailure::Restart,
                 company: Arc::clone(&company),
             };
-            let (program, clock) = (around.timeloom, around.clock);
             let ports = plugs.into_iter().map(|plug| plug.port).collect();
+            let (program, clock) = (around.timeloom, around.clock);
             let process = Process::start(program, start, ports, sockets, clock, sinks)?;
             all.push((here, process));
         }

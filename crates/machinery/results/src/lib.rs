@@ -94,5 +94,4 @@ pub use spread::{SignalApart, Signals, Spread, Threshold, value_at};
 pub use sweep_directory::SweepDirectory;
 pub use table::Row;
 pub use tail::Tail;
-pub use timeloom_text::{visible, visible_in_colours};
 pub use topology::{NodeKind, Topology, TopologyFlow, TopologyLink, TopologyNode};

@@ -105,7 +105,7 @@ impl Python {
             inherit: &[],
             directory: &here,
             user: None,
-            capabilities: None,
+            is_limited: false,
         };
         // Ctrl-C ends this process, and its child with it.
         let package = Lent::to(command, &AtomicBool::new(false))

@@ -8,6 +8,8 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 use timeloom_exit::Failure;
 
+use super::search_path::on_path;
+
 /// Debug a program of a session with gdb
 ///
 /// With --pid, attaches gdb to a running process of a session, from outside of the session. With a
@@ -42,7 +44,7 @@ impl Gdb {
         if self.pid.is_none() {
             self.pid = take_process(&mut self.arguments)?;
         }
-        if !is_on_path(GDB) {
+        if on_path(GDB).is_none() {
             return Err(Failure::not_built(format!(
                 "cannot execute {GDB}: it is not on the PATH (Debian: apt-get install gdb)"
             )));
@@ -121,9 +123,3 @@ const GDB: &str = "gdb";
 /// Command of gdb by which SIGSYS reaches the process without a stop. A gdb in a session has it
 /// already: Timeloom adds the same one when the session executes gdb.
 const PASS_SIGSYS: &str = "handle SIGSYS nostop noprint pass";
-
-/// Returns true if a directory of the PATH has a file of this name.
-fn is_on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
-}

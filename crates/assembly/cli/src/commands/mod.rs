@@ -26,6 +26,7 @@ mod ptp;
 mod report;
 mod run;
 mod schema;
+mod search_path;
 mod serve;
 mod sibling;
 mod sweep;

@@ -14,6 +14,8 @@ use std::process::Command;
 use clap::Args;
 use timeloom_exit::Failure;
 
+use super::search_path::on_path;
+
 /// Separate program that is executed through `timeloom`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sibling {
@@ -92,12 +94,10 @@ fn find(program: &str) -> Option<PathBuf> {
     // Symbolic links are resolved: the separate programs need not be in the directory of a link.
     let own = std::env::current_exe().ok();
     let beside = own.and_then(|own| Some(own.parent()?.to_path_buf()));
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let beside = beside.map(|directory| directory.join(program));
     beside
-        .into_iter()
-        .chain(std::env::split_paths(&path))
-        .map(|directory| directory.join(program))
-        .find(|file| file.is_file())
+        .filter(|file| file.is_file())
+        .or_else(|| on_path(program))
 }
 
 #[cfg(test)]

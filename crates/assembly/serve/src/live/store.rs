@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use timeloom_results::{EventRow, LabelRow, Row, SignalRow, visible};
+use timeloom_results::{EventRow, LabelRow, Row, SignalRow};
+use timeloom_text::visible;
 
 use super::series::Series;
 use super::view::{AttackView, ClockView, EventView, HostView, ProgramView, RunView, seconds};

@@ -4,8 +4,8 @@ use serde::Serialize;
 use timeloom_guest::StatusText;
 use timeloom_results::{
     Check, EventRow, LabelRow, Manifest, Outcome, ResultsError, RunDirectory, format_rfc3339,
-    visible,
 };
+use timeloom_text::visible;
 use timeloom_time::Instant;
 
 /// Properties of a run that the list of runs and its own page show.

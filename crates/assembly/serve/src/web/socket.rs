@@ -15,7 +15,7 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Query, State as Shared};
 use axum::response::Response;
 use serde::Deserialize;
-use timeloom_results::visible;
+use timeloom_text::visible;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 

@@ -15,9 +15,11 @@
 //! The state machines of this module are generic in the type of a copy, know nothing of links, and
 //! do no I/O. They follow Linux 6.18 with its default settings.
 
+mod copies;
 mod estimator;
 mod neighbours;
 mod receiving;
+mod scoreboard;
 mod segment;
 mod sending;
 #[cfg(test)]

@@ -10,7 +10,9 @@ use std::collections::VecDeque;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
+use super::copies::Copy;
 use super::estimator::{LEAST_TIMEOUT, LinuxRtt};
+use super::scoreboard::{Scoreboard, is_within};
 use super::segment::{Segment, before, scaled, window_bytes};
 use super::ticks::Ticks;
 use super::{Action, TcpTimerStats};
@@ -22,8 +24,7 @@ pub(super) struct Sending<C> {
     una: u32,
     next: u32,
     copies: VecDeque<Copy<C>>,
-    /// Ranges that the peer has received beyond a gap, in ascending order.
-    board: Vec<(u32, u32)>,
+    board: Scoreboard,
     rtt: LinuxRtt,
     /// Number of doublings of the timeout; the item below is the number of timeouts since the last
     /// progress.
@@ -51,44 +52,6 @@ pub(super) struct Sending<C> {
     has_given_up: bool,
     is_orphan_counted: bool,
     stats: TcpTimerStats,
-}
-
-/// Copy of a segment, or of a train of segments.
-#[derive(Debug)]
-struct Copy<C> {
-    seq: u32,
-    end: u32,
-    each: u32,
-    /// Number of sequence numbers for SYN and FIN, 0 to 2.
-    controls: u32,
-    content: C,
-    first_sent: Instant<Virtual>,
-    last_sent: Instant<Virtual>,
-    is_resent: bool,
-}
-
-impl<C> Copy<C> {
-    /// Returns the number of segments from sequence number `una` on.
-    fn segments_from(&self, una: u32) -> u32 {
-        let from = if before(self.seq, una) { una } else { self.seq };
-        let payload = self.end.wrapping_sub(from).saturating_sub(self.controls);
-        payload.div_ceil(self.each).max(1)
-    }
-
-    /// Returns the sequence number at which the copy's last segment begins.
-    fn last_segment(&self) -> u32 {
-        let payload = self
-            .end
-            .wrapping_sub(self.seq)
-            .saturating_sub(self.controls);
-        self.seq
-            .wrapping_add(payload.saturating_sub(1) / self.each * self.each)
-    }
-
-    fn is_among(&self, ranges: &[(u32, u32)]) -> bool {
-        let has = |&(from, to): &(u32, u32)| !before(self.seq, from) && before(self.seq, to);
-        ranges.iter().any(has)
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +94,7 @@ impl<C: core::marker::Copy> Sending<C> {
             una: first.seq,
             next: first.seq,
             copies: VecDeque::new(),
-            board: Vec::new(),
+            board: Scoreboard::default(),
             rtt: LinuxRtt::default(),
             doublings: 0,
             timeouts: 0,
@@ -337,7 +300,7 @@ impl<C: core::marker::Copy> Sending<C> {
         while let Some(copy) = self.copies.front().filter(|copy| before(copy.seq, ack)) {
             if copy.is_resent {
                 resent = Some((copy.first_sent, copy.last_sent));
-            } else if !copy.is_among(&self.board) {
+            } else if !self.board.has(copy.seq) {
                 first = first.or(Some(copy.first_sent));
             }
             count += 1;
@@ -358,7 +321,7 @@ impl<C: core::marker::Copy> Sending<C> {
             });
         }
         self.una = ack;
-        self.board.retain(|&(_, to)| before(ack, to));
+        self.board.acknowledge(ack);
         self.repair.take_if(|repair| !before(ack, repair.until));
         if let Some(repair) = &mut self.repair {
             repair.window += count;
@@ -385,32 +348,14 @@ impl<C: core::marker::Copy> Sending<C> {
                 continue; // a duplicate, or invalid
             }
             for copy in &self.copies {
-                let is_new = copy.is_among(&[(from, to)]) && !copy.is_among(&self.board);
+                let is_new = is_within((from, to), copy.seq) && !self.board.has(copy.seq);
                 if is_new && !copy.is_resent {
                     first = Some(first.map_or(copy.first_sent, |it| it.min(copy.first_sent)));
                 }
             }
-            self.add_to_board(from, to);
+            self.board.add(from, to);
         }
         first.map(|first| now - first)
-    }
-
-    fn add_to_board(&mut self, mut from: u32, mut to: u32) {
-        self.board.retain(|&(other_from, other_to)| {
-            let apart = before(other_to, from) || before(to, other_from);
-            if !apart {
-                from = if before(other_from, from) {
-                    other_from
-                } else {
-                    from
-                };
-                to = if before(to, other_to) { other_to } else { to };
-            }
-            apart
-        });
-        let place = self.board.iter().position(|&(other, _)| before(to, other));
-        self.board
-            .insert(place.unwrap_or(self.board.len()), (from, to));
     }
 
     /// Returns the instant at which the next timer expires; `None` if no timer is set.
@@ -513,14 +458,7 @@ impl<C: core::marker::Copy> Sending<C> {
             repair.sent = self.una;
         }
         for _ in 0..repair.window {
-            // Skip ranges that the peer has received.
-            while let Some(&(_, to)) = self
-                .board
-                .iter()
-                .find(|&&(from, to)| !before(repair.sent, from) && before(repair.sent, to))
-            {
-                repair.sent = to;
-            }
+            repair.sent = self.board.missing_from(repair.sent);
             if !before(repair.sent, repair.until) {
                 break;
             }

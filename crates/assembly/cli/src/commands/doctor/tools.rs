@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{Finding, Need, State};
+use crate::commands::search_path::on_path;
 
 pub(super) fn examine() -> Vec<Finding> {
     vec![
@@ -65,12 +66,7 @@ fn find_environment() -> Option<PathBuf> {
 }
 
 fn tool(name: &str, consequence: &str, fix: &str) -> Finding {
-    let found = std::env::var_os("PATH").and_then(|path| {
-        std::env::split_paths(&path)
-            .map(|entry| entry.join(name))
-            .find(|file| file.is_file())
-    });
-    match found {
+    match on_path(name) {
         Some(file) => Finding::good(Need::Examples, name, file.display().to_string()),
         None => Finding::bad(State::Missing, Need::Examples, name, "not on the PATH")
             .so(consequence, fix),
