@@ -35,8 +35,8 @@ pub struct LongStand {
 /// Function that receives the report.
 pub(crate) type ReportLongStand = Box<dyn Fn(LongStand) + Send>;
 
-/// Thread that checks the bus four times per limit. Because it polls, a hold that is watched costs
-/// nothing.
+/// Thread that checks the bus four times per limit. The thread polls, so that taking and releasing
+/// a hold needs no additional work.
 pub(crate) struct Watchdog {
     /// Sender that is dropped together with the bus, which ends the thread.
     _alive: Sender<()>,

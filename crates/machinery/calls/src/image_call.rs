@@ -47,7 +47,7 @@ pub enum ImageCall<P> {
         /// clock.
         is_told: bool,
     },
-    /// Asks if a descriptor is a timerfd. The image asks after a read that returned
+    /// Asks whether a descriptor is a timerfd. The image asks after a read that returned
     /// `CLOCK_WAS_SET`, a number that other files may contain too.
     IsTimer {
         /// Descriptor that was read.

@@ -39,10 +39,10 @@ pub enum SpecError {
         /// The link, as `a - b`.
         link: String,
     },
-    /// A link joins a node to itself: the name of the node.
+    /// A link joins this node to itself.
     #[error("a link joins `{0}` to itself")]
     SelfLink(String),
-    /// Two nodes are linked twice: their names.
+    /// These two nodes are linked twice.
     #[error("`{0}` and `{1}` are linked twice")]
     DuplicateLink(String, String),
     /// The link closes a loop. Bridges run no spanning tree here, so one broadcast would circulate

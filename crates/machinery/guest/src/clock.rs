@@ -260,7 +260,7 @@ impl Clock {
         self.lock().dilation
     }
 
-    /// Returns the mode that determines if computing takes virtual time.
+    /// Returns the mode that determines whether computing takes virtual time.
     pub fn compute(&self) -> Compute {
         self.lock().compute
     }

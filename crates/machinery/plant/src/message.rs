@@ -31,7 +31,7 @@ pub struct PlantInit {
 pub struct PlantInfo {
     /// Name of the plant.
     pub name: String,
-    /// All signals of the plant. Each can be read, and states if it can be written.
+    /// All signals of the plant. Each can be read, and states whether it can be written.
     pub signals: Vec<Signal>,
 }
 

@@ -36,9 +36,10 @@
 //! Freezing a process interrupts its system calls. The kernel then restarts `ppoll`, `pselect6`,
 //! `futex` and `clock_nanosleep`; these return EINTR only if a handler of the program ran, as
 //! natively. `epoll_wait`, `semtimedop` and some others return EINTR after a freeze too. The image
-//! must then determine if a handler ran. It examines the memory in which the kernel would have put
-//! the handler's frame (`wait.rs`); if no handler ran, it starts another turn. Each wait therefore
-//! uses the kernel's own queue, and waiting threads are woken in the native order and number.
+//! must then determine whether a handler ran. It examines the memory in which the kernel would have
+//! put the handler's frame (`wait.rs`); if no handler ran, it starts another turn. Each wait
+//! therefore uses the kernel's own queue, and waiting threads are woken in the native order and
+//! number.
 //!
 //! # Under a filter of the program's own
 //!

@@ -206,7 +206,7 @@ fn answer_as_default(old: usize) -> isize {
     if old == 0 {
         return 0;
     }
-    // A query for any other signal tests if `old` is writable. SAFETY: the kernel checks the
+    // A query for any other signal tests whether `old` is writable. SAFETY: the kernel checks the
     // pointer.
     let result = unsafe { syscall(nr::RT_SIGACTION, [1, 0, old, 8, 0, 0]) };
     if result == 0 {

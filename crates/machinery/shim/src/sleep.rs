@@ -70,7 +70,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
 /// Stores the remaining time, in nanoseconds, of an interrupted sleep at address `remaining`.
 /// Returns the result of the sleep.
 pub(crate) fn store_remaining(left_ns: i64, remaining: usize) -> isize {
-    // `rt_sigpending` writes 8 bytes, and thereby tests if the memory is writable. SAFETY: the
+    // `rt_sigpending` writes 8 bytes, and thereby tests whether the memory is writable. SAFETY: the
     // kernel checks the pointer.
     if unsafe { syscall(nr::RT_SIGPENDING, [remaining, 8, 0, 0, 0, 0]) } < 0 {
         return errno::EFAULT;

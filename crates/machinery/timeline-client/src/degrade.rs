@@ -1,5 +1,5 @@
 //! Graceful degradation: a state machine for a controller whose time may become too inaccurate. It
-//! decides if the controller may act together with its peers, and when it may rejoin them.
+//! decides whether the controller may act together with its peers, and when it may rejoin them.
 //!
 //! ```text
 //!              not good enough                 held for too long

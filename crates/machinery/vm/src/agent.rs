@@ -398,5 +398,5 @@ impl Shared {
     }
 }
 
-/// Interval at which threads check if the agent has ended.
+/// Interval at which threads check whether the agent has ended.
 const LOOK: Duration = Duration::from_millis(400);

@@ -450,7 +450,7 @@ const COPY: Duration = Duration::from_millis(2);
 /// Time without a sign of life of the relay after which a guest considers the daemon dead.
 const ALIVE: Duration = Duration::from_secs(2);
 
-/// Interval at which threads check if the relay or the connection has ended.
+/// Interval at which threads check whether the relay or the connection has ended.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Time for which stamps are stored after a beat. [`BETWEEN_STAMPS`] is the minimum interval

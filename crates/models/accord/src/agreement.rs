@@ -78,8 +78,8 @@ pub struct Agreement {
     members: Hosts,
     silent: Hosts,
     joiners: Hosts,
-    /// Members from which a record has arrived that takes part in the run. If such a member then
-    /// asks to join, it has restarted.
+    /// Members that have sent a record in which they take part in the run. A member of this set
+    /// that asks to join has restarted.
     present: Hosts,
     ballot: u32,
     stage: Own,
@@ -330,14 +330,14 @@ impl Agreement {
         others.map(|host| (host, self.peers.get(&host)))
     }
 
-    /// Returns the result of a barrier from the record of any host that knows it already.
+    /// Returns the result of a barrier if the record of any host contains it.
     fn told<T>(&self, outcome: impl Fn(&Record) -> Option<T>) -> Option<T> {
         self.others()
             .find_map(|(_, record)| record.and_then(&outcome))
     }
 
-    /// Returns the records of all other hosts that count; `None` if any of them is not known to be
-    /// in this host's current pause.
+    /// Returns the records of all other members that are not silent; `None` if any of them is not
+    /// known to be in this host's current pause.
     fn others_here(&self) -> Option<Vec<&Record>> {
         self.others()
             .map(|(_, record)| record.filter(|record| record.pause == self.pause))

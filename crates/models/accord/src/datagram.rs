@@ -55,7 +55,7 @@ pub struct Datagram {
 /// Stamp returned to its sender, which measures the round-trip time with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// Stamp that is returned.
+    /// Time stamp of the receiver, which the sender of the datagram returns.
     pub stamp: Instant<Timeline>,
     /// Time between the stamp's arrival and its return, by the returning host's timeline.
     pub kept: Duration,

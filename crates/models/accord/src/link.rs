@@ -72,7 +72,7 @@ impl Link {
         Duration::from_ns(round_trip.as_ns().saturating_add(self.uncertainty.as_ns()))
     }
 
-    /// Returns the time after which an unacknowledged record is sent again; at most `beat`.
+    /// Returns the retransmission timeout of an unacknowledged record; at most `beat`.
     pub(crate) fn retry(&self, beat: Duration) -> Duration {
         let twice = self.round_trip.unwrap_or(beat).as_ns().saturating_mul(2);
         Duration::from_ns(twice).clamp(Duration::from_ms(1), beat)

@@ -53,8 +53,8 @@ pub enum Mode {
     /// The shortest lead that the messages permit, computed from the measured round-trip times and
     /// the uncertainty of the timelines.
     Immediate,
-    /// This lead, so that the instant of a pause does not depend on message delays, unless these
-    /// exceed the lead.
+    /// A constant lead, so that the instant of a pause does not depend on message delays, unless
+    /// these exceed the lead.
     Scheduled(Duration),
 }
 
@@ -148,7 +148,7 @@ impl Member {
     }
 
     /// Takes the next action out of the queue. `None` means that there is no action until
-    /// [`Self::next_wake`], unless the caller reports an event before.
+    /// [`Self::next_wake`] or until the caller reports an event.
     pub fn next_action(&mut self) -> Option<Action> {
         let order = self.orders.pop_front().map(Action::Order);
         order.or_else(|| self.outbox.pop_front().map(Action::Send))
@@ -175,8 +175,8 @@ impl Member {
         self.settle(moment);
     }
 
-    /// Sets if this host drives the wired line beside the network. The other hosts learn it from
-    /// the next datagram.
+    /// Sets whether this host drives the wired line beside the network. The other hosts learn it
+    /// from the next datagram.
     pub fn drives(&mut self, drives: bool) {
         self.drives = drives;
     }
@@ -214,7 +214,8 @@ impl Member {
     }
 
     /// Processes a received datagram and returns true. Drops the datagram and returns false if it
-    /// is from an unknown or silent host, for another host, or older than an earlier one.
+    /// is from an unknown or silent host, for another host, or older than a datagram that was
+    /// received before.
     pub fn receive(&mut self, datagram: &Datagram, moment: Moment) -> bool {
         let from = datagram.from;
         let deaf = self.agreement.silent().contains(from);

@@ -56,9 +56,10 @@ pub(super) struct Whereabouts {
     pub(super) name: String,
     pub(super) bus: SocketAddr,
     pub(super) tunnels: SocketAddr,
-    /// Addresses of its engine's sockets; the keys are the names of the agents that use them.
+    /// Addresses of the sockets of the agent's engine; the keys are the names of the agents that
+    /// use them.
     pub(super) engines: BTreeMap<String, SocketAddr>,
-    /// Error bound of its clock, in nanoseconds.
+    /// Error bound of the agent's clock, in nanoseconds.
     pub(super) clock_error_ns: i64,
 }
 

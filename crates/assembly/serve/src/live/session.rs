@@ -30,7 +30,7 @@ struct Met {
 
 #[derive(Debug, PartialEq)]
 enum Answer {
-    /// It writes its results there; `None` if it is not a run.
+    /// Directory of the session's results; `None` if the session is not a run.
     Directory(Option<PathBuf>),
     /// It did not answer in time.
     Silent,

@@ -3,7 +3,7 @@
 //!
 //! The experiment is as large as the paper's, but runs on one machine: two binary trees of Open
 //! vSwitch with 64 hosts each, and two engines. The switches use most of the processors' time, so
-//! throughput saturates early. The lateness of the engines shows if the simulated part is the
+//! throughput saturates early. The lateness of the engines shows whether the simulated part is the
 //! cause.
 
 use std::io::{BufRead, BufReader, Write as _};

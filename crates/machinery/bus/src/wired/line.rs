@@ -90,7 +90,7 @@ pub enum Fault {
         /// True if the edge is a rising one.
         rising: bool,
     },
-    /// Edges were dropped before they were read, according to their numbers: how many.
+    /// This many edges were dropped before they were read, according to their numbers.
     Dropped(u32),
     /// The line was driven for a pause, but no edge was delivered here.
     Unheard,
@@ -162,9 +162,9 @@ pub struct Line {
     /// Number of rising edges that were not yet matched with a pause.
     edges: u32,
     rose: Instant<Wall>,
-    /// True if a pause has ended and was not checked yet. The next field is the number of pauses
-    /// for which the line was driven.
+    /// True if a pause has ended and was not checked yet.
     ended: bool,
+    /// Number of pauses for which the line was driven.
     owed: u32,
     next_look: Instant<Wall>,
     events: VecDeque<LineEvent>,

@@ -29,7 +29,7 @@ pub(super) trait LineListener: Send + Sync + 'static {
     /// Handles a failure of the pins. No more events follow.
     fn broke(&self, error: io::Error);
 
-    /// Returns what the network beside the wire knows.
+    /// Returns the reports of the network beside the wire.
     fn beside(&self) -> Beside {
         Beside::default()
     }

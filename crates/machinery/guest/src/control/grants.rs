@@ -151,7 +151,7 @@ impl Grants {
         }
     }
 
-    /// Checks if there is a granter. To be called from time to time.
+    /// Checks whether there is a granter. To be called from time to time.
     pub fn look(&self) -> Lookout {
         let mut state = self.lock();
         if state.phase != Phase::Open || state.seated.is_some() {

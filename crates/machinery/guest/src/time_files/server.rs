@@ -257,7 +257,7 @@ impl Filesystem for Server {
     }
 
     /// Answers an `ioctl`. The runtimes of some languages make one on each file that they open, to
-    /// check if it is a terminal.
+    /// check whether it is a terminal.
     fn ioctl(
         &self,
         _: &Request,

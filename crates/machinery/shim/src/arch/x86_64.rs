@@ -85,7 +85,7 @@ macro_rules! site {
 }
 
 site! {
-    /// Asks if the program's own filters would end the program for this call.
+    /// Asks whether the program's own filters would end the program for this call.
     foresee, timeloom_foresee
 }
 site! {

@@ -146,8 +146,8 @@ impl Ptp4l {
         }
     }
 
-    /// Returns the offset to add to the master's time, and records if the master's statement of TAI
-    /// minus UTC is overruled.
+    /// Returns the offset to add to the master's time, and records whether the master's statement
+    /// of TAI minus UTC is overruled.
     fn shift(
         &mut self,
         ptp_timescale: bool,

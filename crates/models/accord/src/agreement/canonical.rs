@@ -82,9 +82,9 @@ impl Agreement {
         self.peers.get(&other)
     }
 
-    /// Returns the records that a host with record `said` may have sent before in its current
-    /// pause: stopped, at the same or an older ballot, with or without a hold; and before that,
-    /// closing and bound.
+    /// Returns the records that a host whose latest record is `said` may have sent earlier in the
+    /// same pause. While stopped, it may have sent records with the same or an older ballot, with
+    /// or without a hold; before that, the records of the stages closing and bound.
     pub(crate) fn supposes(&self, said: &Record) -> Vec<Record> {
         let (Stage::Standing { at } | Stage::Ready { at, .. }) = said.stage else {
             return Vec::new();

@@ -170,7 +170,7 @@ impl Keeper {
     }
 
     /// Processes a bound from a source that is not queried. The arguments are the bound, the era in
-    /// which it was observed, and if it is authenticated.
+    /// which it was observed, and whether it is authenticated.
     ///
     /// # Errors
     /// Fails like [`Self::handle_exchange`].
@@ -252,7 +252,7 @@ impl Keeper {
             .bound
             .map(|bound| bound.carried_to(at, (-outer, outer)));
         // If a source contradicts its earlier answers, its last answer counts. All sources together
-        // decide if that source was wrong or the local clock jumped.
+        // decide whether that source was wrong or the local clock jumped.
         source.bound = Some(before.and_then(|b| b.intersection(&heard)).unwrap_or(heard));
         source.heard = at;
         self.combine(now, at);
@@ -280,8 +280,8 @@ impl Keeper {
         self.publish_void(now, Status::Disrupted);
     }
 
-    /// Binds a program's requirement to the timeline. Actions report if the requirement is met, the
-    /// first of them at once.
+    /// Binds a program's requirement to the timeline. Actions report whether the requirement is
+    /// met; the first one is queued at once.
     ///
     /// # Errors
     /// Fails if it is known that the requirement cannot be met even at the shortest polling

@@ -24,12 +24,13 @@ pub(crate) struct FluidQueue {
     random: Random,
     /// Maximum number of waiting packets, including those that fluid represents.
     limit: u32,
-    /// Arrivals in bytes per ns: smooth ones, and random ones.
+    /// Smooth arrivals, in bytes per ns.
     smooth: f64,
+    /// Random arrivals, in bytes per ns.
     poisson: f64,
-    /// Size in bytes of the packets that the fluid represents; then, of those that arrive at
-    /// random.
+    /// Size in bytes of all packets that the fluid represents.
     packet: f64,
+    /// Size in bytes of the packets that arrive at random.
     poisson_packet: f64,
     /// Virtual instant up to which the work has been computed.
     at: Instant<Virtual>,

@@ -20,15 +20,16 @@ use super::{Action, TcpTimerStats};
 /// Segments that the host has sent on a connection, and that its peer has not acknowledged.
 #[derive(Debug)]
 pub(super) struct Sending<C> {
-    /// First unacknowledged sequence number; the item below is the one after the last sent.
+    /// First unacknowledged sequence number.
     una: u32,
+    /// Sequence number after the last one that was sent.
     next: u32,
     copies: VecDeque<Copy<C>>,
     board: Scoreboard,
     rtt: LinuxRtt,
-    /// Number of doublings of the timeout; the item below is the number of timeouts since the last
-    /// progress.
+    /// Number of doublings of the timeout.
     doublings: u32,
+    /// Number of timeouts since the last progress.
     timeouts: u32,
     timer: Option<(Timer, Instant<Virtual>)>,
     /// Sequence number whose acknowledgement ends the present loss recovery, which the kernel or
@@ -223,7 +224,7 @@ impl<C: core::marker::Copy> Sending<C> {
     }
 
     /// Processes an acknowledgement that has arrived. `echo` is the instant at which the segment
-    /// was sent whose time stamp it echoes, if known.
+    /// with the echoed time stamp was sent, if known.
     pub(super) fn handle_ack(
         &mut self,
         now: Instant<Virtual>,

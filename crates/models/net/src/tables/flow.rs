@@ -19,9 +19,9 @@ pub(crate) struct Flow {
     /// one event is scheduled, and the deadline is checked when it occurs.
     pub(crate) sender_timer: Instant<Virtual>,
     pub(crate) receiver_timer: Instant<Virtual>,
-    /// Number of segments that arrived in order on earlier connections; the item below is the
-    /// number acknowledged on them.
+    /// Number of segments that arrived in order on earlier connections.
     delivered_before: u64,
+    /// Number of segments that were acknowledged on earlier connections.
     acknowledged_before: u64,
 }
 

@@ -72,9 +72,9 @@ impl TransparentClock {
     }
 
     /// Chooses the Sync to which a Follow_Up belongs. There are several only under attack. In that
-    /// case, or if this clock watches, the Follow_Up waits for its verification. Returns `None` if
-    /// the Follow_Up waits or is dropped; otherwise the Sync, and the verification to start after
-    /// the Follow_Up has been forwarded.
+    /// case, or if the setting `watch` is true, the Follow_Up waits for its verification. Returns
+    /// `None` if the Follow_Up waits or is dropped; otherwise the Sync, and the verification to
+    /// start after the Follow_Up has been forwarded.
     pub(super) fn vouch(
         &mut self,
         ingress: u16,

@@ -85,7 +85,7 @@ pub(super) fn create(
     made.map(|()| 0)
 }
 
-/// Checks if the asker may have timers on the alarm clocks. These wake a sleeping machine, for
+/// Checks whether the asker may have timers on the alarm clocks. These wake a sleeping machine, for
 /// which they need a hardware clock.
 fn may_wake_the_machine(asker: &Asker<'_>, clock: i32) -> Result<(), i32> {
     if is_alarm(clock) && !has_alarms(clock) {

@@ -74,8 +74,9 @@ struct Course {
     ports: Vec<u8>,
     /// Greatest number seen.
     newest: u64,
-    /// Next number to prepare; then the end of the reserved block.
+    /// Next number to prepare.
     next: u64,
+    /// End of the reserved block of numbers.
     end: u64,
     tickets: Vec<Ticket>,
     heard: u64,
@@ -85,10 +86,10 @@ struct Course {
 const COURSES: usize = 4;
 /// Number of other grandmasters' messages after which a silent grandmaster counts as gone.
 const GONE: u64 = 64;
-/// Count of numbers prepared in advance, and the limit on all tickets of a clock with many ports.
-/// The first is twice the number of Syncs between two verifications, of which a clock makes one in
-/// sixteen.
+/// Count of numbers prepared in advance: twice the number of Syncs between two verifications (a
+/// clock verifies one Sync in sixteen).
 const AHEAD: usize = 32;
+/// Maximum number of tickets in a stock; reached by a clock with many ports.
 const TICKETS: usize = 256;
 /// Distance behind the greatest number within which an overtaken message may still need its ticket.
 const LATE: u64 = 32;
