@@ -38,7 +38,6 @@ use worker::{SCRATCH_BYTES, SET_MODE_FILTER, Worker, failed, write_filter};
 /// `adopt` is called while all its threads are stopped.
 ///
 /// `image` is a copy of the image for this process and its children.
-/// `image` is its own copy of the image.
 pub(crate) fn register(
     injector: &Injector,
     (page, image): (&PageMapping<Shown>, &File),

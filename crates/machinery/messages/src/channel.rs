@@ -72,7 +72,7 @@ pub enum ChannelError {
     /// or is too long.
     #[error("`{0}` is no key: parts with `/` between, and `*` or `**` only where is subscribed")]
     Key(String),
-    /// The message does not fit a datagram: its length in bytes.
+    /// A message of this length in bytes does not fit a datagram.
     #[error("a message of {0} bytes fits into no datagram")]
     Long(usize),
     /// The timeline cannot be read.

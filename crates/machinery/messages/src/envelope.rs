@@ -28,13 +28,13 @@ pub struct Envelope<'b> {
 /// Reason why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// The bytes are shorter than a header: their number.
+    /// This number of bytes is less than a header has.
     #[error("{0} bytes are too few for a message")]
     Short(usize),
     /// The bytes have another magic number or version.
     #[error("another kind or version of message")]
     Other,
-    /// The status is invalid, or does not permit the interval that is present: its number.
+    /// The status with this number is invalid, or does not permit the interval that is present.
     #[error("{0} is no status of such a stamp")]
     Status(u8),
     /// The ends of the interval are not in order.

@@ -26,13 +26,13 @@ pub trait Follow: Send {
         (self.map(), Instant::FAR_FUTURE)
     }
 
-    /// Reports that the emulation is about to sleep until virtual time `next` (`None`: until input
+    /// Reports that the engine is about to sleep until virtual time `next` (`None`: until input
     /// arrives). Clocks that skip idle time use this.
     fn asleep(&self, next: Option<Instant<Virtual>>) {
         let _ = next;
     }
 
-    /// Reports that one of them is running again.
+    /// Reports that the engine, or one engine of its group, is running again.
     fn awake(&self) {}
 }
 

@@ -14,16 +14,16 @@ pub enum Refusal {
         /// Actual size, in bytes.
         found: u64,
     },
-    /// The file is not a page of this kind: the value of `magic` that was found.
+    /// The file is not a page of this kind: its field `magic` has this value.
     #[error("not a timeline's page (magic {0:#010x})")]
     Magic(u32),
-    /// The layout has another version: the version that was found.
+    /// The page has this version of the layout, which this program cannot read.
     #[error("version {0} of the page is not known here")]
     Version(u32),
     /// The header or the copy in force is damaged.
     #[error("the page is damaged (its sum is wrong)")]
     Sum,
-    /// This build cannot read the page's counter: the number of the counter.
+    /// The page is based on the counter with this number, which this build cannot read.
     #[error("counter {0} cannot be read here")]
     Counter(u32),
     /// The page was written on another machine, or during an earlier boot of this machine.
@@ -59,7 +59,8 @@ pub enum Refusal {
         /// Number of the host on which this program runs, in its own session.
         here: u32,
     },
-    /// The session of this program has a clock page of another version: that version.
+    /// The session of this program has a clock page of this version, which this program cannot
+    /// read.
     #[error(
         "this program lives in a session whose clock page has version {0}, which is not known \
          here; use the library that belongs to the session's timeloom"
@@ -69,7 +70,7 @@ pub enum Refusal {
     /// again.
     #[error("the page has another timeline or counter now")]
     Successor,
-    /// A value on the page is one that no honest writer produces: the name of the value.
+    /// The value with this name is one that no honest writer produces.
     #[error("the page's {0} makes no sense")]
     Absurd(&'static str),
     /// The memory can be truncated, which would kill a reader with SIGBUS.
@@ -78,7 +79,7 @@ pub enum Refusal {
          or a device's"
     )]
     Unsealed,
-    /// The memory cannot be mapped: the error number.
+    /// The memory cannot be mapped; contains the error number.
     #[error("cannot map the page: {}", std::io::Error::from_raw_os_error(*.0))]
     Map(i32),
 }

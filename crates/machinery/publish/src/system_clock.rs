@@ -39,7 +39,7 @@ pub enum Unusable {
          tai_offset_s in the configuration)"
     )]
     NoTaiOffset,
-    /// The system call failed: the error number.
+    /// The system call failed with this error number.
     #[error("adjtimex: {}", std::io::Error::from_raw_os_error(*.0))]
     Failed(i32),
 }

@@ -44,7 +44,7 @@ pub(crate) enum KeepError {
     Source(Untold),
     /// An output cannot be written as it is configured; the error names the output and the fix.
     Output(OutputError),
-    /// The journal cannot be written: path of the journal, and the error.
+    /// The journal at this path cannot be written.
     Journal(PathBuf, std::io::Error),
     /// No polling rate can meet the accuracy that the configuration requires.
     Accuracy(Impossible),

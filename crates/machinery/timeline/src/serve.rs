@@ -57,7 +57,7 @@ pub enum ServeError {
         /// Directory in which that daemon publishes.
         directory: std::path::PathBuf,
     },
-    /// A system call failed: the operation, and the error.
+    /// This operation failed with the system's error.
     #[error("{0}: {1}")]
     System(String, io::Error),
 }

@@ -54,8 +54,8 @@ pub(crate) struct Supervisor {
     /// True if the congestion control of TCP depends only on acknowledgements, whatever programs
     /// request.
     pub(crate) self_clocking: AtomicBool,
-    /// Congestion control that programs get which request CUBIC where connections are paced by
-    /// acknowledgements alone: CUBIC in virtual time, if there is one.
+    /// Name of the congestion control with CUBIC in virtual time, if there is one. A program that
+    /// requests CUBIC gets it where connections are paced by acknowledgements alone.
     pub(crate) virtual_cubic: OnceLock<String>,
     /// Callback for messages to the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,

@@ -178,8 +178,8 @@ impl Core {
         }
     }
 
-    /// Ends that: the engine's thread is to be woken again by input. Returns false if there is
-    /// something to be done in that thread already.
+    /// Ends a run ahead of the clock: from now on, input wakes the engine's thread. Returns false
+    /// if that thread already has something to do.
     fn end_ahead(&mut self) -> bool {
         let next = self.paced.engine.next_wake();
         if let Some(member) = &self.member {

@@ -36,7 +36,8 @@ pub(super) struct Core {
     pub(super) sampler: Option<Sampler>,
     /// Instant at which the followed clock stops by itself.
     pub(super) ceiling: Instant<Virtual>,
-    /// The same, or an earlier instant up to which other engines let this one run.
+    /// Instant up to which this engine may run: `ceiling`, or an earlier limit set by other
+    /// engines.
     pub(super) stop: Instant<Virtual>,
     pub(super) moderation: Moderation,
     pub(super) first: bool,

@@ -21,7 +21,7 @@ pub(super) struct Chronyd {
 /// Reason why a request has no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
-    /// chronyd refuses or does not know this request: the status code of its reply.
+    /// chronyd refuses or does not know the request; its reply has this status code.
     Refused(u16),
     /// Any other reason, as text.
     Failed(Untold),

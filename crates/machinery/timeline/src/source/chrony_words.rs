@@ -79,7 +79,7 @@ pub(super) struct SourceStats {
 pub(super) enum BadReply {
     /// The packet is not a reply to this request.
     Other,
-    /// chronyd refuses the request: the status code of its reply.
+    /// chronyd refuses the request; its reply has this status code.
     Status(u16),
     /// The reply has numbers that no honest chronyd sends.
     Absurd,
