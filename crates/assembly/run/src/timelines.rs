@@ -174,7 +174,6 @@ struct StatusLog {
 impl StatusLog {
     /// Returns the changes since the last call. A program writes the file, so its content is not
     /// trusted: an invalid line ends the reading for good.
-    /// log.
     fn news(&mut self, open: impl FnOnce() -> Option<File>) -> Vec<StatusChange> {
         self.file = self.file.take().or_else(open);
         let Some(mut file) = self.file.as_ref() else {

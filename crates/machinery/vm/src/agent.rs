@@ -185,8 +185,8 @@ impl Shared {
         }
     }
 
-    /// Main loop of a thread: sends hellos until the host answers, and then beats. A beat is a sign
-    /// of life and a measurement.
+    /// Main loop of a thread: sends hellos until the host answers, and then heartbeats. A heartbeat
+    /// is a sign of life, and its answer measures the relation of the counters.
     fn beat(&self) {
         let mut answered = Instant::now();
         let mut pace = BeatPace::default();

@@ -453,7 +453,7 @@ const ALIVE: Duration = Duration::from_secs(2);
 /// Interval at which threads check whether the relay or the connection has ended.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Time for which stamps are stored after a beat. [`BETWEEN_STAMPS`] is the minimum interval
+/// Time for which stamps are stored after a heartbeat. [`BETWEEN_STAMPS`] is the minimum interval
 /// between two stampings, so that a guest cannot keep its host busy.
 const STAMPING: Duration = Duration::from_millis(2);
 const BETWEEN_STAMPS: Duration = Duration::from_millis(250);

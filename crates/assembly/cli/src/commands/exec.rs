@@ -85,7 +85,7 @@ pub(crate) struct Exec {
     #[arg(long)]
     name: Option<String>,
     /// Run the program on this host of the current run, in the host's network and on its clock
-    /// (`timeloom shell` opens a shell there); with --name, of the run with that session name
+    /// (`timeloom shell` opens a shell there). With --name, of the run that has this session name
     #[arg(long = "in", value_name = "HOST", conflicts_with_all = [
         "dilate", "start", "paused", "skip", "compute", "stepped", "patience", "tsc", "proc",
         "file_times", "report_leaks", "allow_leaks", "env",

@@ -1,9 +1,9 @@
-//! The sessions of runs that go on, found by the directories that they name.
+//! Sessions of running runs, which are found by the directories that the sessions report.
 //!
 //! Each connection to a session starts a thread in its supervisor, which disturbs a run whose time
-//! skips while all its threads wait. A session is therefore asked once, and known by its socket
-//! from then on: its directory does not change. A session that does not answer is asked again after
-//! a while, and delays no other.
+//! skips while all its threads wait. The server therefore asks each session once for its directory,
+//! which does not change, and identifies the session by its socket afterwards. A session that does
+//! not answer is asked again after a while, and does not delay other sessions.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use timeloom_guest::{SessionSocket, StatusText, Watching, session_sockets};
 use timeloom_results::RunDirectory;
 
-/// Sessions of this user that were met.
+/// Known sessions of this user.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     met: Mutex<HashMap<String, Met>>,
 }
 
-/// Session that was asked for its directory.
+/// Session that was asked for its directory, with its answer.
 #[derive(Debug)]
 struct Met {
     socket: SessionSocket,
@@ -32,15 +32,15 @@ struct Met {
 enum Answer {
     /// Directory of the session's results; `None` if the session is not a run.
     Directory(Option<PathBuf>),
-    /// It did not answer in time.
+    /// The session did not answer in time.
     Silent,
-    /// No session listens, or it is of another version.
+    /// No session listens at the socket, or the session has another version of the protocol.
     Nothing,
 }
 
 impl Sessions {
-    /// Returns the name of the session that writes this run; `None` if the run does not go on, or
-    /// its session is stuck. Sessions of other users are not found.
+    /// Returns the name of the session that writes this run; `None` if the run has ended or its
+    /// session does not answer. Sessions of other users are not found.
     pub(crate) fn of(&self, run: &RunDirectory) -> Option<String> {
         let sockets = session_sockets().unwrap_or_default();
         let mut met = self.met();
@@ -63,8 +63,8 @@ impl Sessions {
         writer_of(&met, run)
     }
 
-    /// Returns the session of a run like [`Self::of`], but waits for sessions that are slow to
-    /// answer: for an action, which is not to fail on a busy machine.
+    /// Returns the session of a run like [`Self::of`], but waits longer for slow answers. Used for
+    /// actions, which must not fail on a busy machine.
     pub(crate) fn of_patiently(&self, run: &RunDirectory) -> Option<String> {
         if let Some(name) = self.of(run) {
             return Some(name);
@@ -85,12 +85,13 @@ impl Sessions {
         opened.ok()
     }
 
-    /// Forgets a session that has ended, or does not answer: it will be asked again.
+    /// Forgets a session that has ended or does not answer, so that it is asked again.
     pub(crate) fn forget(&self, name: &str) {
         self.met().remove(name);
     }
 
-    /// Returns the status of each of these sessions; `None` for one that does not answer soon.
+    /// Returns the status of each of these sessions; `None` for a session that does not answer
+    /// soon.
     pub(crate) fn statuses(&self, names: &[&str]) -> Vec<Option<StatusText>> {
         at_once(names, |name| {
             Watching::open(name, SHORT).ok()?.status().ok()
@@ -102,7 +103,7 @@ impl Sessions {
     }
 }
 
-/// Asks sessions for their directories.
+/// Asks the sessions at these sockets for their directories, and stores the answers.
 fn meet(met: &mut HashMap<String, Met>, sockets: &[&SessionSocket], patience: Duration) {
     let answers = at_once(sockets, |socket| ask(&socket.name, patience));
     for (socket, answer) in sockets.iter().zip(answers) {
@@ -136,7 +137,8 @@ fn writer_of(met: &HashMap<String, Met>, run: &RunDirectory) -> Option<String> {
     found.map(|(name, _)| name.clone())
 }
 
-/// Calls `each` for all items, some of them at the same time, and returns the results in order.
+/// Calls `each` for all items, several of them concurrently, and returns the results in the order
+/// of the items.
 fn at_once<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let mut results = Vec::with_capacity(items.len());
     for items in items.chunks(AT_ONCE) {
@@ -156,11 +158,11 @@ fn at_once<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) -> Vec<
     results
 }
 
-/// Maximum number of sessions that are asked at the same time.
+/// Maximum number of sessions that are asked concurrently.
 const AT_ONCE: usize = 16;
-/// Time for an answer that others wait for.
+/// Timeout for an answer if requests about other runs wait for it.
 const SHORT: Duration = Duration::from_millis(200);
-/// Time for an answer that only its run needs.
+/// Timeout for an answer that only a request about the same run needs.
 const LONG: Duration = Duration::from_secs(5);
 /// Time after which a session without an answer is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);

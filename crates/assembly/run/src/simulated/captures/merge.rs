@@ -108,7 +108,8 @@ impl Merge {
         }
     }
 
-    /// Returns the instant up to which no more frames come than those in the channel.
+    /// Returns the instant up to which all frames have been sent to the channel: no later one will
+    /// be earlier.
     fn passed(&self) -> Instant<Virtual> {
         let Some((progress, ends)) = &self.ends else {
             return Instant::FAR_FUTURE;
@@ -118,7 +119,8 @@ impl Merge {
     }
 }
 
-/// Place of a frame: its instant, true if it comes after the other end's, its number.
+/// Sort key of a frame: its instant; true if frames of the other end precede it at that instant;
+/// its number.
 type Place = (Instant<Virtual>, bool, u64);
 
 struct InOrder {
