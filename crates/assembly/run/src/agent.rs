@@ -128,7 +128,7 @@ struct Began {
 struct Pause {
     /// True if this machine requested the pause, or would have done so.
     asked: bool,
-    /// Virtual time that the clock showed when it got the limit at which to stop.
+    /// Virtual time that the clock showed when the limit at which it must stop was set.
     closed: Option<Instant<Virtual>>,
     /// Deviation of the clock from the agreed line, and the error bound of the comparison.
     deviation: Option<(Duration, Duration)>,

@@ -349,8 +349,9 @@ fn reference(reference: &scenario::Reference) -> Reference {
     }
 }
 
-/// Maximum number of panels, and of curves in one panel. More would be unreadable.
+/// Maximum number of panels. More would be unreadable.
 const MOST_PANELS: usize = 6;
+/// Maximum number of curves in one panel.
 const MOST_CURVES: usize = 6;
 
 fn panels_by_unit(

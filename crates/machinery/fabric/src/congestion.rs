@@ -19,7 +19,8 @@ use timeloom_time::{Instant, Virtual};
 use crate::btf::Structure;
 use crate::error::KernelError;
 
-/// CUBIC in virtual time. Connections can have it while this exists.
+/// CUBIC in virtual time, as a congestion control of the kernel. New connections can select it as
+/// long as this value exists.
 #[derive(Debug)]
 pub struct VirtualCubic {
     name: String,

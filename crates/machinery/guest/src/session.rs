@@ -368,9 +368,9 @@ impl Session {
         self.supervisor.self_clocking.store(true, Ordering::Relaxed);
     }
 
-    /// Gives connections whose programs request CUBIC the congestion control of this name
-    /// instead, where [`Self::keep_self_clocking`] applies or computing takes no time. It is CUBIC
-    /// in virtual time.
+    /// Sets the name of the congestion control with CUBIC in virtual time. A program that requests
+    /// CUBIC then gets this one on its connections, where [`Self::keep_self_clocking`] applies or
+    /// computing takes no time.
     pub fn offer_virtual_cubic(&self, name: &str) {
         // A second call has no effect.
         let _ = self.supervisor.virtual_cubic.set(name.to_owned());

@@ -9,9 +9,9 @@ pub const HEADER_BYTES: usize = 56;
 
 const MAGIC: &[u8; 4] = b"TLMS";
 const VERSION: u8 = 1;
-/// Bits of the flags: the ends of the interval are present, and the instant to act is present.
-/// Fields that are absent are 0.
+/// Flag: the ends of the interval are present. They are 0 otherwise.
 const BOUNDED: u8 = 1;
+/// Flag: the instant to act is present. It is 0 otherwise.
 const ACT_AT: u8 = 2;
 
 /// Message as transmitted. It borrows its payload.

@@ -39,7 +39,7 @@ pub enum ResultsError {
         "{path} is {kind}, not a regular file; it is not opened (remove it, or choose another directory)"
     )]
     NotAFile {
-        /// The name in the directory.
+        /// Path of the entry in the run directory.
         path: PathBuf,
         /// Kind of the entry with its article, such as `a FIFO`.
         kind: &'static str,
@@ -99,7 +99,7 @@ pub enum ResultsError {
     /// The content of a file violates the format of run directories.
     #[error("{path}: {reason}")]
     Malformed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Description of the violation.
         reason: String,

@@ -204,8 +204,9 @@ fn lengthen(short: &mut Duration) -> Duration {
     turn
 }
 
-/// Lengths of the first turn that waits for a signal, and of the longest.
+/// Length of the first turn that waits for a signal.
 const SHORT: Duration = Duration::from_us(50);
+/// Length of the longest turn that waits for a signal.
 const LONGEST_SHORT: Duration = Duration::from_ms(20);
 const FUTEX_WAIT_PRIVATE: usize = 128;
 

@@ -56,8 +56,8 @@ pub fn load_member(instructions: &[[u8; 8]], structure: u32, member: u32) -> io:
     ))
 }
 
-/// Registered structure. It stays registered until this is dropped, or its process ends;
-/// connections that use it then keep it until they end.
+/// Registered congestion control. It stays registered until this value is dropped or the process
+/// ends. Connections that use it keep it until they end.
 #[derive(Debug)]
 pub struct Registered {
     _link: OwnedFd,
@@ -135,8 +135,9 @@ fn some_types() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(bpf(BPF_BTF_LOAD, &load)?) })
 }
 
-/// Size of the verifier's report, and the number of its last lines that an error contains.
+/// Maximum size of the verifier's report, in bytes.
 const REPORT: usize = 1 << 20;
+/// Number of the report's last lines that an error contains.
 const REPORT_LINES: usize = 4;
 
 // Linux, include/uapi/linux/bpf.h.

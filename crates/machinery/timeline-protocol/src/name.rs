@@ -71,8 +71,9 @@ impl fmt::Display for TimelineName {
     }
 }
 
-/// Offset basis of 128-bit FNV (RFC 9923, section 5); the prime follows.
+/// Offset basis of 128-bit FNV (RFC 9923, section 5).
 const FNV_OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+/// Prime of 128-bit FNV (RFC 9923, section 5).
 const FNV_PRIME: u128 = (1 << 88) + 0x13b;
 
 #[cfg(test)]

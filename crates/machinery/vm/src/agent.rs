@@ -33,7 +33,7 @@ pub struct Agent {
 #[derive(Debug)]
 struct Shared {
     link: Link,
-    /// Channel to the host that is open now.
+    /// Current channel to the host.
     channel: Mutex<Arc<Channel>>,
     region: Region,
     /// Descriptor of the region that is passed to programs; it is read-only.

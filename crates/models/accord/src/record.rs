@@ -12,7 +12,7 @@ pub struct Record {
     /// Number of the host's current pause, or of its last pause if it is running. The stop before
     /// the start of the run has number 0.
     pub pause: u64,
-    /// Members of that pause, as far as the host knows.
+    /// Members of the run in the pause with the number `pause`, as far as the host knows.
     pub members: Hosts,
     /// Members that have been silent for too long; the host ignores their records.
     pub silent: Hosts,

@@ -34,7 +34,7 @@ impl Measured {
 /// Violation that a clock noticed: received time is not authenticated by all clocks on the path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Violation {
-    /// Virtual time at which the clock noticed it.
+    /// Virtual time at which the clock noticed the violation.
     pub at: Instant<Virtual>,
     /// Kind of violation, the message, and the clocks between which it happened.
     pub failure: Failure,

@@ -220,7 +220,7 @@ impl Line {
         self.next_look = self.next_look.min(now + LOOK_EVERY);
     }
 
-    /// Records if any other machine reports that it drives the line.
+    /// Records whether any other machine reports that it drives the line.
     pub fn others_drive(&mut self, drive: bool) {
         self.others = Some(drive);
     }

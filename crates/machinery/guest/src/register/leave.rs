@@ -241,8 +241,9 @@ fn words(setting: libc::itimerspec, unit_ns: i64) -> [u8; 32] {
 
 /// PR_TIMER_CREATE_RESTORE_IDS of Linux 6.15: lets a process create timers with chosen identifiers.
 const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;
-/// SECCOMP_FILTER_FLAG_TSYNC and the flag by which other calls are not slowed.
+/// SECCOMP_FILTER_FLAG_TSYNC: applies the filter to all threads of the process.
 const TSYNC: u64 = 1;
+/// SECCOMP_FILTER_FLAG_SPEC_ALLOW: without this flag every call would be slower.
 const SPEC_ALLOW: u64 = 1 << 2;
 
 #[cfg(test)]

@@ -89,8 +89,9 @@ impl Sampler {
     }
 }
 
-/// Events between two checks of the portals, and frames between two checks of the events.
+/// Number of events between two checks of the portals.
 const EVENTS: u64 = 256;
+/// Number of frames between two checks of the events.
 const FRAMES: usize = 64;
 
 impl Core {

@@ -15,7 +15,7 @@ use super::group::Exchanged;
 /// Connection of a worker to the other engines.
 pub(super) struct Meeting {
     portal: Portal,
-    /// Number of processors, on which it depends if polling for a promise is useful.
+    /// Number of processors. It determines whether polling for a promise is useful.
     cores: usize,
 }
 

@@ -14,11 +14,13 @@ use crate::latch::Latch;
 use crate::reader::Line;
 use crate::{PageReader, Reading, Relation};
 
-/// Words of a composed line: those of the line itself, the maximum lead of the host's counter, the
-/// sequences of the publications it was computed from, and the region's generation.
+/// Number of words of a composed line. The words of the line itself come first.
 const WORDS: usize = Line::WORDS + 3;
+/// Index of the word with the maximum lead of the host's counter.
 const AHEAD: usize = Line::WORDS;
+/// Index of the word with the sequences of the publications from which the line was computed.
 const MADE_FROM: usize = Line::WORDS + 1;
+/// Index of the word with the region's generation.
 const GENERATION: usize = Line::WORDS + 2;
 
 /// Cache for one composed line; empty at first.

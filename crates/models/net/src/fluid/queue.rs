@@ -52,8 +52,9 @@ pub(crate) struct FluidQueue {
 /// Maximum number of random packets that are drawn one by one; more are treated as Brownian motion.
 const SINGLE_DRAWS: u32 = 32;
 /// Length of the period that counts as recent, as a fraction of the time in which a full queue is
-/// sent; it is at least the time of a number of packets.
+/// sent.
 const LATELY: f64 = 0.1;
+/// Minimum length of the period that counts as recent, as the time of a number of packets.
 const LEAST_LATELY: u32 = 16;
 /// Random work below this number of packets counts as noise: it delays packets, but does not change
 /// the rates at the next link.

@@ -573,11 +573,13 @@ impl<C: core::marker::Copy> Sending<C> {
 const PATIENCE: Duration = Duration::from_ms(1);
 /// Number of segments in flight up to which a collapse of the window has little effect.
 const FEW: u32 = 3;
-/// Defaults of tcp_syn_linear_timeouts and, below, tcp_syn_retries, tcp_synack_retries and
-/// tcp_retries2.
+/// Default of tcp_syn_linear_timeouts.
 const LINEAR_SYNS: u32 = 4;
+/// Default of tcp_syn_retries.
 const SYN_RETRIES: u32 = 6;
+/// Default of tcp_synack_retries.
 const SYN_ACK_RETRIES: u32 = 5;
+/// Default of tcp_retries2.
 const RETRIES: u32 = 15;
 /// Number of retransmissions of data of a closed connection: `tcp_orphan_retries` in its default.
 const ORPHAN_RETRIES: u32 = 8;

@@ -20,9 +20,10 @@ use crate::tables::refusal::Refusal;
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
-/// Maximum length of an ICMPv4 error in bytes; it quotes as much of the packet as fits (RFC 1812,
-/// section 4.3.2.3). ICMPv6 errors may have the minimum MTU of IPv6 (RFC 4443, section 2.4).
+/// Maximum length of an ICMPv4 error in bytes. The error quotes as much of the packet as fits (RFC
+/// 1812, section 4.3.2.3).
 const LONGEST: usize = 576;
+/// Maximum length of an ICMPv6 error in bytes: the minimum MTU of IPv6 (RFC 4443, section 2.4).
 const LONGEST_OF_V6: usize = 1_280;
 /// Length in bytes of the ICMP header, which precedes the quotation.
 const ICMP_HEADER: usize = 8;
