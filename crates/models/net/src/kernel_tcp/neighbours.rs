@@ -77,8 +77,8 @@ const QUESTIONS: u32 = 3;
 const EVERY: Duration = Duration::from_s(1);
 
 impl<C: Copy> Neighbours<C> {
-    /// Returns the resolution of a host whose kernel counts in ticks of length `tick`; `phases`
-    /// draws the phases of ticks.
+    /// Returns the state of neighbour resolution for a host whose kernel counts in ticks of length
+    /// `tick`; `phases` draws the phases of ticks.
     pub(crate) fn new(tick: Duration, phases: Random) -> Self {
         Self {
             ticks: Ticks::new(tick, phases),

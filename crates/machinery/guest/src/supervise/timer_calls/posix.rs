@@ -94,7 +94,8 @@ fn may_wake_the_machine(asker: &Asker<'_>, clock: i32) -> Result<(), i32> {
     may_use_alarms(asker, clock)
 }
 
-/// Returns true if the kernel has a clock that can wake the machine.
+/// Returns true if the kernel supports timers on `clock`, one of the two clocks that wake a
+/// sleeping machine.
 fn has_alarms(clock: i32) -> bool {
     let mut now = libc::timespec {
         tv_sec: 0,
