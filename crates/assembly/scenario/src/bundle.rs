@@ -335,7 +335,7 @@ impl Process {
         }
         let cwd = self.cwd.unwrap_or_else(|| "/".into());
         if !cwd.is_absolute() {
-            let message = format!("`process.cwd` is no absolute path: {}", cwd.display());
+            let message = format!("`process.cwd` is not an absolute path: {}", cwd.display());
             return fault(message, "write one that begins with `/`");
         }
         let mut env = BTreeMap::new();

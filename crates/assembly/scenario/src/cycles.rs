@@ -93,7 +93,7 @@ impl Cycles {
             return wrong("frequencies", message, help);
         }
         if !(0.0..=1.0).contains(&self.load) {
-            let message = format!("{} is no share of the time", self.load);
+            let message = format!("{} is not a share of the time", self.load);
             return wrong("load", message, "give 0 to 1");
         }
         if !ASKED.contains(&self.sampling) || self.sampling <= self.switch {

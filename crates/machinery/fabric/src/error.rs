@@ -29,7 +29,7 @@ pub enum SpecError {
     #[error("`{0}` cannot name a node: use letters, digits, `_`, `-` and `.`, at least one")]
     BadName(String),
     /// OpenFlow is requested for a node that is not a switch, or twice for the same switch.
-    #[error("`{0}` cannot speak OpenFlow: it is no switch, or named twice")]
+    #[error("`{0}` cannot speak OpenFlow: it is not a switch, or named twice")]
     NoSwitch(String),
     /// A link names a node that is neither a switch nor a station.
     #[error("link `{link}`: there is no switch or station `{name}`")]
@@ -83,7 +83,7 @@ pub enum SpecError {
     #[error("two stations have the MAC address {0}")]
     DuplicateMac(MacAddress),
     /// The MAC address is a group address or all zero.
-    #[error("{0} is no unicast MAC address")]
+    #[error("{0} is not a unicast MAC address")]
     BadMac(MacAddress),
     /// The rate is below 8 bit/s, which the kernel (bytes per second) reads as zero.
     #[error("link `{link}`: a rate of {rate_bits_per_s} bit/s is too low, 8 is the least")]

@@ -35,7 +35,7 @@ pub enum Malformed {
     #[error("another kind or version of message")]
     Other,
     /// The status with this number is invalid, or does not permit the interval that is present.
-    #[error("{0} is no status of such a stamp")]
+    #[error("{0} is not a status of such a stamp")]
     Status(u8),
     /// The ends of the interval are not in order.
     #[error("an interval is earliest <= estimate <= latest")]

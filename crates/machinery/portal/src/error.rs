@@ -28,7 +28,7 @@ pub enum PortalError {
     #[error("two portals are at host `{0}`")]
     PortUsedTwice(String),
     /// A portal was joined to this node, which is not a host.
-    #[error("`{0}` is no host, so no portal can be there")]
+    #[error("`{0}` is not a host, so it cannot have a portal")]
     NotAHost(String),
 }
 

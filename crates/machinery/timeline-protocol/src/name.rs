@@ -15,7 +15,8 @@ pub struct TimelineName(String);
 /// Error for a text that is not a valid name; contains the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{}` is no name of a timeline: 1 to 64 letters, digits, `_`, `.` and `-`, no dot in front",
+    "`{}` is not a name of a timeline: write 1 to 64 letters, digits, `_`, `.` and `-`, no dot in \
+     front",
     .0.escape_debug()
 )]
 pub struct BadName(pub String);

@@ -335,7 +335,7 @@ impl Client {
                     })
             }
             Ask::Relation | Ask::HostClock => {
-                let why = "this machine is no guest of a relay: read the page itself";
+                let why = "this machine is not a guest of a relay: read the page itself";
                 Some(refuse(RefusalCode::BadRequest, why))
             }
             Ask::Report => self

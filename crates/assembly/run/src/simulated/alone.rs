@@ -54,7 +54,7 @@ pub enum EngineError {
     #[error("the engine received fewer descriptors than announced (raise `ulimit -n`?)")]
     NoDescriptor,
     /// A portal belongs to another engine.
-    #[error("`{0}` is no node of this engine")]
+    #[error("`{0}` is not a node of this engine")]
     NoNode(String),
     /// A portal cannot be connected.
     #[error(transparent)]

@@ -69,14 +69,14 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     for name in engines.parts.keys() {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || !name.chars().all(plain) {
-            let message = format!("`{name}` is no name of an engine");
+            let message = format!("`{name}` is not a name of an engine");
             let help = "write letters, digits and `_`: it stands in the names of signals";
             rules.broken(&at(&path, ["parts", name]), message, help);
         }
     }
     if !(0.0..=1.0).contains(&engines.late_share) {
         let help = "a share lies in 0 … 1; 0.1 % is 0.001";
-        rules.broken(&at(&path, ["late_share"]), "this is no share", help);
+        rules.broken(&at(&path, ["late_share"]), "this is not a share", help);
     }
     if engines.late_after <= Duration::ZERO {
         let message = "a packet is late after a time, not at once";

@@ -85,7 +85,7 @@ fn properties(rules: &mut Rules<'_>) {
     for (path, wire) in wires {
         if wire.loss.is_some_and(|loss| !(0.0..=1.0).contains(&loss)) {
             let help = "a probability lies in 0 … 1; 1 % is 0.01";
-            rules.broken(&at(&path, ["loss"]), "this is no probability", help);
+            rules.broken(&at(&path, ["loss"]), "this is not a probability", help);
         }
         if wire.mtu.is_some_and(|mtu| mtu < LEAST_MTU) {
             let help = format!("every IPv4 link takes {LEAST_MTU} bytes (RFC 791)");
@@ -225,7 +225,7 @@ fn join(
                 let help = rules.hint(name, "node", nodes.keys().copied());
                 rules.broken(
                     &path,
-                    format!("`{name}` is no switch, host or device"),
+                    format!("`{name}` is not a switch, host or device"),
                     help,
                 );
                 good = false;

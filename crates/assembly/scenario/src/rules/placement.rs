@@ -108,7 +108,7 @@ fn group(rules: &mut Rules<'_>) {
     match group.parse::<SocketAddr>() {
         Ok(SocketAddr::V4(address)) if address.ip().is_multicast() && address.port() > 0 => {}
         _ => {
-            let message = format!("`{group}` is no group of IPv4 and a port");
+            let message = format!("`{group}` is not a group of IPv4 and a port");
             return rules.broken(&here, message, "write it as in `239.1.2.3:5501`");
         }
     }

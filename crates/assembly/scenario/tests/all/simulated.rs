@@ -54,7 +54,7 @@ fn each_fault_is_found_where_it_stands() {
             r#"["b", "s1"]"#,
             r#"["b", "s2"]"#,
             "s2",
-            "`s2` is no switch, router, host or device",
+            "`s2` is not a switch, router, host or device",
         ),
         (
             r#"["b", "s1"]"#,
@@ -125,14 +125,14 @@ traffic = [{ from = "g-h0", to = "g-h1", kind = "reno", model = "fluid" }]"#,
             r#"to = "g-h1""#,
             r#"to = "g-h7""#,
             "g-h7",
-            "`g-h7` is no node",
+            "`g-h7` is not a node",
         ),
         ("kind = \"reno\"", "kind = \"udp\"", "udp", "needs a `rate`"),
         (
             r#"name = "g""#,
             r#"name = "x""#,
             "g-switch",
-            "`g-switch` is no switch",
+            "`g-switch` is not a switch",
         ),
     ];
     for (change, to, line, message) in cases {
@@ -333,8 +333,8 @@ fn simulated_hosts_serve_where_there_is_room_for_them() {
             "2048 to 4194304 bytes",
         ),
         ("hosts.web", "hosts.a", ":7:", "`a`"),
-        ("hosts.g-h0", "hosts.r", ":10:", "`r` is no host"),
-        ("hosts.web", "hosts.lone", ":", "`web` is no switch"),
+        ("hosts.g-h0", "hosts.r", ":10:", "`r` is not a host"),
+        ("hosts.web", "hosts.lone", ":", "`web` is not a switch"),
         ("10.1.0.9/24", "10.1.0.1/24", ":", "10.1.0.1"),
         (
             "[system]",

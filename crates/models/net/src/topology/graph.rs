@@ -112,6 +112,6 @@ impl Entry {
 
     fn number(&self) -> Result<f64, GraphError> {
         let parsed = self.text().parse();
-        parsed.map_err(|_| fail(self.line, &format!("`{}` is no number", self.text())))
+        parsed.map_err(|_| fail(self.line, &format!("`{}` is not a number", self.text())))
     }
 }

@@ -99,6 +99,6 @@ impl Lines {
 fn no_xml(error: &roxmltree::Error) -> &'static str {
     match error {
         roxmltree::Error::DtdDetected => "XML with DTD detected",
-        _ => "this is no well-formed XML",
+        _ => "this is not well-formed XML",
     }
 }

@@ -40,7 +40,7 @@ fn faults_are_named_with_their_line() {
         ("id 7", "id 1", "line 7: another node has this id"),
         ("id 7 ", "", "line 7: this node has no `id`"),
         ("2.5 ms", "2.5 m", "line 9: `2.5 m` is not a length of time"),
-        ("1000000000.0", "fast", "line 8: `fast` is no number"),
+        ("1000000000.0", "fast", "line 8: `fast` is not a number"),
         (
             "type \"host\" g",
             "type \"hub\" g",
@@ -111,7 +111,7 @@ fn faults_in_xml_are_named_with_their_line() {
             "2.5 m",
             "line 13: `2.5 m` is not a length of time",
         ),
-        ("1e9", "fast", "line 11: `fast` is no number"),
+        ("1e9", "fast", "line 11: `fast` is not a number"),
         (
             ">host<",
             ">hub<",

@@ -7,7 +7,7 @@ pub(super) const CASES: &[Case] = &[
     here(
         "between = [\"control\", \"s1\"]",
         "between = [\"control\", \"s7\"]",
-        "`s7` is no switch, host or device; did you mean",
+        "`s7` is not a switch, host or device; did you mean",
     ),
     here(
         "between = [\"control\", \"s1\"]",

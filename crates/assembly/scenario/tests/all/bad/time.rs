@@ -139,7 +139,7 @@ pub(super) const CASES: &[Case] = &[
         "frequencies = [\"900 MHz\", \"600 MHz\"]",
         "a governor chooses among 1 to 64 frequencies, which rise",
     ),
-    here("load = 0.3", "load = 30", "30 is no share of the time"),
+    here("load = 0.3", "load = 30", "30 is not a share of the time"),
     here(
         "sampling = \"20 ms\"",
         "sampling = \"20 us\"",
