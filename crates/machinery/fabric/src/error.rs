@@ -49,7 +49,7 @@ pub enum SpecError {
     /// for ever.
     #[error(
         "link `{0} - {1}` closes a loop; switches run no spanning tree, so a broadcast would \
-         circle for ever"
+         circulate for ever"
     )]
     Loop(String, String),
     /// A station does not have exactly one link, which it needs for its one interface.
@@ -86,7 +86,7 @@ pub enum SpecError {
     #[error("{0} is not a unicast MAC address")]
     BadMac(MacAddress),
     /// The rate is below 8 bit/s, which the kernel (bytes per second) reads as zero.
-    #[error("link `{link}`: a rate of {rate_bits_per_s} bit/s is too low, 8 is the least")]
+    #[error("link `{link}`: a rate of {rate_bits_per_s} bit/s is too low; the minimum is 8")]
     BadRate {
         /// The link, as `a - b`.
         link: String,

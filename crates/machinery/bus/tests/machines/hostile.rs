@@ -295,7 +295,10 @@ fn a_host_with_another_key_is_ignored_and_reported() {
     let ends = [start(0, "a"), start(1, "b")];
     for ((end, clock), other) in ends.iter().zip(&clocks).zip(["b", "a"]) {
         let why = end.wait_for_start().expect_err("it is alone").to_string();
-        let nothing = format!("hears nothing from {other}: datagrams from its address are sealed");
+        let nothing = format!(
+            "receives nothing from {other}: datagrams from its address are \
+            sealed"
+        );
         assert!(why.contains(&nothing), "{why}");
         assert!(end.refused() > 0, "the other was there");
         assert!(end.raise(CAUSE).is_err(), "it stays so");

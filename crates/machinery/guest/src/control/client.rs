@@ -114,7 +114,9 @@ impl Inside {
             Ok(Response::Ok(_)) => Ok(None),
             Ok(Response::Exited(status)) => Ok(Some(status)),
             Ok(Response::Error(text)) => Err(Broken::Refused(text)),
-            Err(_) => Err(io::Error::other("it ended before it answered").into()),
+            Err(_) => {
+                Err(io::Error::other("the connection closed before an answer arrived").into())
+            }
         }
     }
 }
@@ -153,7 +155,7 @@ pub(super) fn status_of(answer: &str) -> Result<StatusText, Broken> {
         Ok(Response::Ok(status)) => Ok(status),
         Ok(Response::Error(text)) => Err(Broken::Refused(text)),
         Ok(Response::Exited(_)) | Err(_) => {
-            Err(io::Error::other("it ended before it answered").into())
+            Err(io::Error::other("the connection closed before an answer arrived").into())
         }
     }
 }

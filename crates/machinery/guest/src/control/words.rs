@@ -20,7 +20,7 @@ pub enum WordError {
     #[error(transparent)]
     Time(#[from] ParseTimeError),
     /// The span is zero or negative.
-    #[error("a span to run must be more than zero")]
+    #[error("a span to run must be positive")]
     NoSpan,
     /// The text is not a number.
     #[error("write a number, such as `10` or `0.5`, or `inf`")]

@@ -50,7 +50,9 @@ impl Standing {
         let held = with_spare(|| Pidfd::of_process(pid));
         let held = match held {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()),
-            other => other.map_err(GuestError::system(format!("holding process {pid}")))?,
+            other => other.map_err(GuestError::system(format!(
+                "opening a pidfd of process {pid}"
+            )))?,
         };
         if !page.is_page_of(pid) {
             return Ok(());

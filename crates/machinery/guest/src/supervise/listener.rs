@@ -126,8 +126,8 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                     supervisor,
                     &notification,
                     name,
-                    "refused with ENOMEM, since under the clock it takes 12 KiB, \
-                     or what sysconf(_SC_MINSIGSTKSZ) says",
+                    "refused with ENOMEM, since under the clock it needs 12 KiB, or what \
+                     sysconf(_SC_MINSIGSTKSZ) says",
                 );
                 Answer::Error(libc::ENOMEM)
             }

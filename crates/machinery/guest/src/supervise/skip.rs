@@ -62,7 +62,8 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
             (Attempt::Busy(thread), Some((same, since))) if thread == same => {
                 if since.elapsed() > LONG_BUSY {
                     (supervisor.warn)(format!(
-                        "time does not skip: thread {thread} of {} has been running for {} s (does it spin on the clock?)",
+                        "time does not skip: thread {thread} of {} has been running for {} s \
+                         (does it poll the clock in a loop?)",
                         processes::name(processes::process_of(thread)),
                         LONG_BUSY.as_secs()
                     ));

@@ -227,7 +227,11 @@ fn name_spinning(supervisor: &Supervisor, thread: i32, why: Spins) {
         return;
     }
     let (what, ns, doubt) = match why {
-        Spins::Computes => ("computed", COMPUTING_NS, "does it spin on the clock?"),
+        Spins::Computes => (
+            "computed",
+            COMPUTING_NS,
+            "does it poll the clock in a loop?",
+        ),
         Spins::Polls => ("polled", POLLING_NS, "does it wait without sleeping?"),
     };
     let spent = Duration::from_ns(ns as i64);

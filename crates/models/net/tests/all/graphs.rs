@@ -44,13 +44,17 @@ fn faults_are_named_with_their_line() {
         (
             "type \"host\" g",
             "type \"hub\" g",
-            "line 5: a type is host, switch or router",
+            "line 5: a `type` must be host, switch or router",
         ),
-        ("\"There\"", "\"There", "line 7: a string does not end"),
+        (
+            "\"There\"",
+            "\"There",
+            "line 7: the closing quote of a string is missing",
+        ),
         ("graph [", "graf [", "line 1: there is no `graph [`"),
         ("\n]\n", "\n", "line 9: a `]` is missing"),
         ("directed 0", "directed [", "line 10: a `]` is missing"),
-        ("directed 0", "] 0", "line 5: here should be a key"),
+        ("directed 0", "] 0", "line 5: a key is missing"),
     ] {
         let text = FILE.replacen(from, to, 1);
         assert_ne!(text, FILE);
@@ -115,14 +119,14 @@ fn faults_in_xml_are_named_with_their_line() {
         (
             ">host<",
             ">hub<",
-            "line 9: a type is host, switch or router",
+            "line 9: a `type` must be host, switch or router",
         ),
         ("</graph>", "", "line 15: "),
         ("<graph ", "<g ", "line 14: "),
         (
             "<!-- as",
             "<!DOCTYPE graphml [<!ENTITY a \"b\">]><!-- as",
-            "line 1: XML with DTD detected",
+            "line 1: this XML has a DTD; remove it",
         ),
     ] {
         let text = XML.replacen(from, to, 1);

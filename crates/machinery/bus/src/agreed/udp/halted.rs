@@ -46,13 +46,13 @@ impl Shared {
                         rounded(*ahead)
                     ),
                 };
-                format!("{by} hears nothing from {host}: {why}")
+                format!("{by} receives nothing from {host}: {why}")
             }
             Why::Link(host) => {
                 let host = self.name(host);
                 format!("the link {by}–{host} is broken: others hear both")
             }
-            Why::Minority => format!("{by} hears no more than half of the hosts"),
+            Why::Minority => format!("{by} receives datagrams from at most half of the hosts"),
             Why::Excluded => {
                 format!("the others have continued without {by}, which they did not hear")
             }
