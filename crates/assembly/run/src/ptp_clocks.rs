@@ -277,7 +277,7 @@ pub(crate) fn tell(world: &World, name: &str, node: Node) -> Option<String> {
     }
     if tally.tampered > 0 {
         text.push_str(&format!(
-            "; as a rogue it touched {} messages",
+            "; as a rogue it changed {} messages",
             tally.tampered
         ));
     }

@@ -367,7 +367,7 @@ pub(crate) fn holds_of(bus: &Bus) -> Vec<HoldText> {
 /// Reason why the run rejects a request on its control socket.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 enum KeyboardError {
-    #[error("this run is still getting ready")]
+    #[error("this run is still being prepared")]
     GettingReady,
     #[error("this run was not paused by hand")]
     NotPaused,

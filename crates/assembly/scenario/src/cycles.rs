@@ -88,7 +88,7 @@ impl Cycles {
         }
         let rising = self.frequencies.windows(2).all(|pair| pair[0] < pair[1]);
         if !(1..=64).contains(&self.frequencies.len()) || !rising {
-            let message = "a governor chooses among 1 to 64 frequencies, which rise".to_owned();
+            let message = "a governor needs 1 to 64 frequencies, in ascending order".to_owned();
             let help = "write them as in `frequencies = [\"600 MHz\", \"1.2 GHz\"]`";
             return wrong("frequencies", message, help);
         }
@@ -205,7 +205,7 @@ mod tests {
                 .options()
                 .expect_err("endless")
                 .message
-                .contains("no plain file")
+                .contains("not a regular file")
         );
         let missing = Cycles {
             trace: Some(file),

@@ -394,7 +394,7 @@ impl<'a> Maker<'a> {
                 return Err(Fault {
                     path: vec!["network".to_owned(), "fluid_step".to_owned()],
                     is_table: false,
-                    message: "a step of fluid is between 10 us and 1 s".to_owned(),
+                    message: "a step of fluid must be 10 us to 1 s".to_owned(),
                     help: "leave it out to have it chosen".to_owned(),
                 });
             }

@@ -70,11 +70,13 @@ pub struct Counts {
 pub enum ChannelError {
     /// A prefix, key or pattern is invalid: it has an empty part, a wildcard where none is allowed,
     /// or is too long.
-    #[error("`{0}` is not a key: write parts with `/` between, and `*` or `**` in subscriptions \
-        only")]
+    #[error(
+        "`{0}` is not a key: write parts with `/` between, and `*` or `**` in subscriptions \
+        only"
+    )]
     Key(String),
     /// A message of this length in bytes does not fit a datagram.
-    #[error("a message of {0} bytes fits into no datagram")]
+    #[error("a message of {0} bytes does not fit into a datagram")]
     Long(usize),
     /// The timeline cannot be read.
     #[error("{0}")]

@@ -38,7 +38,7 @@ pub enum Malformed {
     #[error("{0} is not a status of such a stamp")]
     Status(u8),
     /// The ends of the interval are not in order.
-    #[error("an interval is earliest <= estimate <= latest")]
+    #[error("an interval must satisfy earliest <= estimate <= latest")]
     Ends,
 }
 

@@ -46,7 +46,7 @@ struct LastCounts {
 
 /// Error for a key that is too short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a key has {least} bytes at least, not {0}", least = LEAST_KEY_BYTES)]
+#[error("a key must have at least {least} bytes, not {0}", least = LEAST_KEY_BYTES)]
 pub struct ShortKey(
     /// Length of the key in bytes.
     pub usize,

@@ -406,7 +406,7 @@ fn assemble(
     (absent, patience): (&[Owner], Duration),
     is_over: Option<&AtomicBool>,
 ) -> Result<(), PortalError> {
-    let failed = |error| PortalError::kernel("greet the other engines", error);
+    let failed = |error| PortalError::kernel("connect to the other engines", error);
     let until = wall_now() + patience;
     let is_awaited =
         |(there, is_present, _): (Owner, bool, PeerStats)| !is_present && !absent.contains(&there);

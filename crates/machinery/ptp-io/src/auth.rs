@@ -118,7 +118,7 @@ impl Auth {
         match self.channel {
             Channel::Inline(suite) if suite != loaded.secret.suite() => {
                 Err(PtpError::usage(format!(
-                    "the keys are {} and --auth asks for {}",
+                    "the keys are {} and --auth requires {}",
                     suite_name(loaded.secret.suite()),
                     suite_name(suite)
                 )))
@@ -183,7 +183,7 @@ impl Auth {
         let result = self.directory.load().and_then(|mut loaded| {
             if loaded.clock != self.loaded.clock {
                 return Err(PtpError::usage(format!(
-                    "node.key is now {}'s; start again to be another clock",
+                    "node.key now belongs to {}; restart this program to run as that clock",
                     loaded.clock
                 )));
             }

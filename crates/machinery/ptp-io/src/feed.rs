@@ -34,7 +34,8 @@ impl Feed {
     pub fn open(to: &Path, options: &Options, policy: Policy) -> Result<Self, PtpError> {
         if options.stamping == Stamping::Hardware {
             return Err(PtpError::usage(
-                "a timeline is fed by --stamps software: it cannot place the stamps of a card's clock",
+                "a timeline needs --stamps software, since it cannot convert stamps of a card's \
+                 own clock",
             ));
         }
         let socket = UnixDatagram::unbound().map_err(PtpError::doing("open a socket"))?;

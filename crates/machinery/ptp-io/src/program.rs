@@ -87,7 +87,7 @@ impl Options {
         };
         if !fits {
             return Err(PtpError::usage(format!(
-                "a {} has {}, not {count}: give each with -i",
+                "a {} has {}, not {count}: name each with -i",
                 self.role.name(),
                 if self.role == Role::Transparent {
                     "two interfaces or more"

@@ -40,8 +40,8 @@ pub enum Refusal {
     /// The page is based on the oscillator of a host of a session, and this program runs outside of
     /// sessions.
     #[error(
-        "the timeline is in virtual time, by the crystal of {page}, and this program lives outside \
-         of it; run the program in that session, on that host"
+        "the timeline is in virtual time, by the oscillator of {page}, and this program lives \
+         outside of it; run the program in that session, on that host"
     )]
     InSession {
         /// Domain of that oscillator.
@@ -50,8 +50,9 @@ pub enum Refusal {
     /// The page is based on the oscillator of a host, and this program runs on another host or in
     /// another session.
     #[error(
-        "the timeline is by the crystal of {page}, and this program lives on host {here} of its \
-         own session; run a daemon of the timeline on this host too, with that one as its peer"
+        "the timeline is by the oscillator of {page}, and this program lives on host {here} of \
+         its own session; run a daemon of the timeline on this host too, with that one as its \
+         peer"
     )]
     OnAnotherHost {
         /// Domain of that oscillator.
@@ -71,12 +72,12 @@ pub enum Refusal {
     #[error("the page has another timeline or counter now")]
     Successor,
     /// The value with this name is one that no honest writer produces.
-    #[error("the page's {0} makes no sense")]
+    #[error("the page has an invalid {0}")]
     Absurd(&'static str),
     /// The memory can be truncated, which would kill a reader with SIGBUS.
     #[error(
-        "the memory can be cut, which would end its readers; it has to be sealed (F_SEAL_SHRINK) \
-         or a device's"
+        "the memory can be truncated, which would end its readers; seal it (F_SEAL_SHRINK), or \
+         use a device's"
     )]
     Unsealed,
     /// The memory cannot be mapped; contains the error number.

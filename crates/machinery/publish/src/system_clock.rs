@@ -35,7 +35,7 @@ pub enum Unusable {
     NoError,
     /// Neither the kernel nor the caller knows TAI minus UTC.
     #[error(
-        "the kernel does not know how far TAI is from UTC; say so (`--tai-offset-s 37`, or \
+        "the kernel does not know how far TAI is from UTC; state it (`--tai-offset-s 37`, or \
          tai_offset_s in the configuration)"
     )]
     NoTaiOffset,

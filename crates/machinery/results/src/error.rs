@@ -23,7 +23,8 @@ pub enum ResultsError {
     NotARun(PathBuf),
     /// `create` was called with the directory of an earlier run.
     #[error(
-        "{0} holds a run already; choose another directory, or say `--replace` to lose that run"
+        "{0} holds a run already; choose another directory, or use `--replace`, which deletes \
+         that run"
     )]
     RunThere(PathBuf),
     /// `open` or `recover` was called with a directory that is not a run.

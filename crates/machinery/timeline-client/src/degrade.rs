@@ -121,13 +121,13 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPolicy {
     /// `regain` is looser than `keep` on one side, so the mode could alternate.
-    #[error("regain must be no looser than keep, on either side")]
+    #[error("regain must not be looser than keep on either side")]
     LooseRegain,
     /// `hold_for` or `steady` is negative.
     #[error("hold_for and steady must not be negative")]
     NegativeLength,
     /// `blind_after` is not positive: no reading would ever be fresh.
-    #[error("blind_after must be longer than nothing")]
+    #[error("blind_after must be positive")]
     AlwaysBlind,
 }
 

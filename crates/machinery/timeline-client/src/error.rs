@@ -26,7 +26,10 @@ pub enum BindError {
     #[error("{0}")]
     Impossible(Impossible),
     /// The requirement is invalid: a negative length, or a resolution of zero.
-    #[error("a requirement has lengths that are not negative and steps of some length")]
+    #[error(
+        "the durations of a requirement must not be negative, and its resolution must be \
+        positive"
+    )]
     Senseless,
     /// The timeline was opened by its page alone, so the program has no connection to a daemon.
     #[error("{}", NO_DAEMON)]
@@ -46,7 +49,7 @@ pub enum WaitError {
     #[error("{0}")]
     Page(Refusal),
     /// The period is not positive.
-    #[error("a period lasts longer than nothing")]
+    #[error("a period must be positive")]
     Senseless,
 }
 

@@ -28,7 +28,7 @@ pub enum ClientError {
     #[error("no daemon maintains this timeline: {0}")]
     NoDaemon(io::Error),
     /// The connection broke.
-    #[error("the connection to the daemon broke: {0}")]
+    #[error("the connection to the daemon failed: {0}")]
     Broken(io::Error),
     /// The daemon ended the connection or did not follow the protocol.
     #[error("the daemon ended the connection")]

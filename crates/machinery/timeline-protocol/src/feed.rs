@@ -42,14 +42,14 @@ pub struct FedSync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFed {
     /// The datagram is longer than [`MOST_FEED_BYTES`].
-    #[error("the feed says more than a Sync needs")]
+    #[error("the feed's datagram is longer than a record of a Sync")]
     TooLong,
     /// The datagram is not one JSON object with exactly the fields of a [`FedSync`].
-    #[error("the feed says something that is no Sync's record")]
+    #[error("the feed's datagram is not a record of a Sync")]
     Malformed,
     /// The origin is before the epoch or beyond the range of nanoseconds, which no message can
     /// carry.
-    #[error("the feed's Sync left its grandmaster at an instant that no message can carry")]
+    #[error("the origin of the feed's Sync is outside the range of a PTP message")]
     Origin,
 }
 

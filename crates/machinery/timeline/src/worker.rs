@@ -124,7 +124,7 @@ impl Worker {
                 Sample::Unproven { .. } => None,
             };
             if width.is_some_and(|width| width > WORTHLESS) {
-                return Err("the interval is too wide to be worth anything".to_owned());
+                return Err("the interval is too wide to be of use".to_owned());
             }
             let taken = match sample {
                 Sample::Exchange(exchange) => self.keeper.handle_exchange(now, id, &exchange),

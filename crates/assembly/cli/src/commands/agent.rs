@@ -265,8 +265,8 @@ impl Agent {
         // A machine that joins later must not test its pins, because that would stop all others.
         if !self.join && !prove(&pins, self.patience_of_wire.stuck()).map_err(failed)? {
             note!(
-                "timeloom: the wire at {names} is already high, so it is unknown if this output \
-                 drives it"
+                "timeloom: the wire at {names} is already high, so it is unknown whether this \
+                 output drives it"
             );
         }
         Ok(Some(pins))

@@ -127,7 +127,7 @@ fn threshold(text: &str) -> Result<(Option<String>, Threshold), Failure> {
     let number: f64 = number.trim().parse().map_err(|_| usage())?;
     if !number.is_finite() || number < 0.0 {
         return Err(Failure::usage(
-            "a threshold is a number that is not negative",
+            "a threshold must be a number that is not negative",
         ));
     }
     let threshold = match share {

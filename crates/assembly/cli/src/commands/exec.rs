@@ -375,7 +375,9 @@ fn parse_variable(text: &str) -> Result<(OsString, OsString), Failure> {
         }
     };
     match name.is_empty() {
-        true => Err(Failure::usage("a variable has a name: write `NAME=VALUE`")),
+        true => Err(Failure::usage(
+            "the variable has no name: write `NAME=VALUE`",
+        )),
         false => Ok((name.into(), value)),
     }
 }

@@ -83,7 +83,10 @@ impl Sweep {
         let jobs = self.jobs.map_or(jobs.min().unwrap_or(1), usize::from);
         let most = processors().len();
         if jobs > most {
-            note!("timeloom: {jobs} jobs, but {most} processors: {most} go side by side");
+            note!(
+                "timeloom: {jobs} jobs are requested, and there are {most} processors: {most} \
+                jobs run at once"
+            );
         }
         let interrupted = interruption()?;
         let request = SweepRequest {

@@ -142,7 +142,7 @@ pub(super) fn tell(
 
 fn was_away(of: &str, absences: &[String]) -> Caveat {
     let reason = format!(
-        "The simulated network's{of} was lost and started anew, so the results are not to be \
+        "The simulated network's{of} was lost and restarted, so the results are not to be \
          trusted: its part was away {}.",
         absences.join(", ")
     );

@@ -18,11 +18,11 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         };
         let path = at(&[], ["system", "hosts", host, "container"]);
         if container.root.is_some() == container.bundle.is_some() {
-            let message = "a container has a `root` or a `bundle`";
+            let message = "a container needs either a `root` or a `bundle`";
             rules.misplaced(&path, message, "give one of the two");
         }
         if described.machine.is_some() {
-            let message = "a host is a virtual machine's or a container";
+            let message = "a host cannot have both a virtual machine and a container";
             rules.misplaced(&path, message, "make it two hosts");
         }
         if rules.plan.placement.is_spread() {

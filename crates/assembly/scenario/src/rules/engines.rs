@@ -36,7 +36,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
     let count = engines.names().len();
     if was_read && !(1..=MOST).contains(&count) {
-        let message = format!("a network has 1 to {MOST} engines");
+        let message = format!("a network must have 1 to {MOST} engines");
         let help = "more engines than processors do not make it faster";
         rules.misplaced(&path, message, help);
     }
@@ -75,11 +75,11 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         }
     }
     if !(0.0..=1.0).contains(&engines.late_share) {
-        let help = "a share lies in 0 … 1; 0.1 % is 0.001";
+        let help = "a share must lie in 0 … 1; 0.1 % is 0.001";
         rules.broken(&at(&path, ["late_share"]), "this is not a share", help);
     }
     if engines.late_after <= Duration::ZERO {
-        let message = "a packet is late after a time, not at once";
+        let message = "`late_after` must be positive";
         let help = "leave it out to have 1 ms";
         rules.broken(&at(&path, ["late_after"]), message, help);
     }

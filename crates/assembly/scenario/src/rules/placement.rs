@@ -33,7 +33,10 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         let help = "the default is `800 ms`";
         rules.broken(
             &path(&["patience"]),
-            format!("agents send messages less often than every {LEAST_PATIENCE}"),
+            format!(
+                "`patience` must be at least {LEAST_PATIENCE}, the interval between messages \
+                of agents"
+            ),
             help,
         );
     }

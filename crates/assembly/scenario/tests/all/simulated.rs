@@ -98,7 +98,7 @@ traffic = [{ from = "g-h0", to = "g-h1", kind = "reno", model = "fluid" }]"#,
             "routers = [",
             "fluid_step = \"0 s\"\nrouters = [",
             "fluid_step",
-            "between 10 us and 1 s",
+            "must be 10 us to 1 s",
         ),
         (
             "10.1.0.2/24",
@@ -112,7 +112,7 @@ traffic = [{ from = "g-h0", to = "g-h1", kind = "reno", model = "fluid" }]"#,
             "hosts.c",
             "no route from `a` to `c`",
         ),
-        ("loss = 0.01", "loss = 1.5", "1.5", "no probability"),
+        ("loss = 0.01", "loss = 1.5", "1.5", "not a probability"),
         ("delay = \"1 ms\"", "delay = \"-1 ms\"", "-1 ms", "negative"),
         ("size = 3", "size = 0", "size = 0", "at least 1"),
         (
@@ -218,7 +218,7 @@ fn invalid_links_between_real_and_simulated_switches_are_refused() {
         (
             r#"{ between = ["a", "s1"] }"#,
             r#"{ between = ["a", "s1"], delay = "1 ms" }"#,
-            "a link of real switches has a `rate` and nothing else",
+            "a link of real switches can have only a `rate`",
         ),
         (
             r#"["c", "core"] },"#,

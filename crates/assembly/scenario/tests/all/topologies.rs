@@ -326,7 +326,7 @@ fn a_generated_topology_that_does_not_fit_is_refused() {
         (
             "\"dumbbell\", size = 2",
             "\"fat-tree\", size = 3",
-            "the k of a fat tree is even",
+            "the k of a fat tree must be even",
             "generate",
         ),
         (

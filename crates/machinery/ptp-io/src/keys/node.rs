@@ -139,7 +139,7 @@ pub fn make_node(
 ) -> Result<(), PtpError> {
     if !(1..=MAX_PORTS).contains(&ports) {
         return Err(PtpError::usage(format!(
-            "a clock has keys for 1 to {MAX_PORTS} ports"
+            "a clock must have 1 to {MAX_PORTS} ports"
         )));
     }
     std::fs::create_dir_all(directory).map_err(PtpError::file(directory))?;

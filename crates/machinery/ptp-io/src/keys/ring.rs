@@ -172,9 +172,10 @@ impl RingFile {
                     match error {
                         KeyError::Proof => "the proof of possession does not hold",
                         KeyError::Index =>
-                            "its index is another clock's or too large, or it has two",
+                            "its index belongs to another clock or is too large, or it has two \
+                             indices",
                         KeyError::Twice => "it has two keys of one epoch",
-                        KeyError::Shared => "its key is another node's, or of another epoch",
+                        KeyError::Shared => "its key belongs to another node or to another epoch",
                     }
                 ))
             })?;

@@ -188,9 +188,12 @@ enum Refused {
     Form(#[from] serde_json::Error),
     #[error(transparent)]
     Unknown(#[from] PtpError),
-    #[error("a hop lies, not a wire: start the laboratory with `--attack lie@HOP`")]
+    #[error(
+        "the attack `lie` is one of a hop, not of a wire: start the laboratory with `--attack \
+        lie@HOP`"
+    )]
     Lie,
-    #[error("an attack lasts more than nothing, and an hour at most")]
+    #[error("the duration of an attack must be positive and at most one hour")]
     Length,
 }
 
@@ -227,9 +230,9 @@ mod tests {
             (r#"{"attack":"flood"}"#, "for_ns"),
             (r#"{"attack":"flood","for_ns":1,"more":1}"#, "more"),
             (r#"{"attack":"rain","for_ns":1}"#, "no attack `rain`"),
-            (r#"{"attack":"lie","for_ns":1}"#, "a hop lies"),
-            (r#"{"attack":"flood","for_ns":0}"#, "more than nothing"),
-            (r#"{"attack":"flood","for_ns":9000000000000}"#, "an hour"),
+            (r#"{"attack":"lie","for_ns":1}"#, "one of a hop"),
+            (r#"{"attack":"flood","for_ns":0}"#, "must be positive"),
+            (r#"{"attack":"flood","for_ns":9000000000000}"#, "one hour"),
         ] {
             let refused = read(text).unwrap_err().to_string();
             assert!(refused.contains(why), "{text}: {refused}");

@@ -127,7 +127,7 @@ impl LabOptions {
         let count = self.nodes.len();
         if !(2..=18).contains(&count) {
             return Err(PtpError::usage(
-                "a chain has a grandmaster, 0 to 16 hops, and a slave",
+                "a chain must be a grandmaster, 0 to 16 hops, and a slave",
             ));
         }
         if let Some((attack, node)) = self.attack {

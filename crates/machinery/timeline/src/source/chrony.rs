@@ -85,8 +85,8 @@ impl Chrony {
         self.seen = now;
         if self.memory == Memory::New {
             return Err(Untold::because(
-                "chronyd has just been told to measure anew, for this machine was held, \
-                 suspended or replaced",
+                "chronyd was just told to measure again, since this machine was held, suspended \
+                 or replaced",
             ));
         }
         Ok(())
@@ -111,10 +111,9 @@ impl Chrony {
             let back = Duration::from_s(i64::from(heard_s) + i64::from(stats.span_s)) + ROUNDED;
             if stats.samples > 0 && lengthened(back) >= asked - since {
                 return Err(Untold(format!(
-                    "chronyd still goes by what it measured before this machine was held, \
-                     suspended or replaced (its source {source}), and takes no orders by UDP: \
-                     give the path of its Unix socket as `address`, or run `chronyc reset \
-                     sources`"
+                    "chronyd still uses measurements from before this machine was held, suspended \
+                     or replaced (its source {source}), and takes no orders by UDP: give the path \
+                     of its Unix socket as `address`, or run `chronyc reset sources`"
                 )));
             }
         }
@@ -153,7 +152,8 @@ impl Source for Chrony {
         if let Memory::Renewed(since) = self.memory {
             if lengthened(age(&tracking, &after)) >= after.before - since {
                 return Err(Untold::because(
-                    "chronyd has not heard its sources since it lost what it measured before",
+                    "chronyd has received nothing from its sources since its earlier measurements \
+                     were discarded",
                 ));
             }
             self.memory = Memory::New;

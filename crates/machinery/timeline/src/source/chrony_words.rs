@@ -88,9 +88,9 @@ pub(super) enum BadReply {
 impl core::fmt::Display for BadReply {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::Other => f.write_str("no reply to what was asked"),
+            Self::Other => f.write_str("not a reply to the request"),
             Self::Status(status) => write!(f, "chronyd refuses (status {status})"),
-            Self::Absurd => f.write_str("chronyd's numbers make no sense"),
+            Self::Absurd => f.write_str("chronyd sent inconsistent values"),
         }
     }
 }

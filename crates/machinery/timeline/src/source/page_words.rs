@@ -31,7 +31,7 @@ pub(super) fn shows_v3(segment: &SegmentV3, ticks: u64) -> Result<(i64, Duration
         let ns = (s_2_64 >> 32).checked_mul(1_000_000_000)? >> 32;
         i64::try_from(ns).ok()
     };
-    let absurd = || Untold::because("the segment's numbers make no sense");
+    let absurd = || Untold::because("the segment has inconsistent values");
     let age =
         Duration::from_ns(ns_of(segment.period_frac, segment.period_shift).ok_or_else(absurd)?);
     let as_of_ns = ns(segment.as_of).ok_or_else(absurd)?;
@@ -66,21 +66,21 @@ fn check(
     if !matches!(status, ClockStatus::Synchronized | ClockStatus::FreeRunning) {
         return Err(Untold(format!("ClockBound's status is {status}")));
     }
-    let absurd = || Untold::because("the segment's numbers make no sense");
+    let absurd = || Untold::because("the segment has inconsistent values");
     if now_ns > ns(void_after).ok_or_else(absurd)? {
         return Err(Untold::because("the segment is too old"));
     }
     let age_ns = now_ns.saturating_sub(ns(as_of).ok_or_else(absurd)?);
     // The segment is dated by a coarse clock, which may lag by up to 10 ms.
     if age_ns < -10_000_000 {
-        return Err(Untold::because("the segment is of the future"));
+        return Err(Untold::because("the segment lies in the future"));
     }
     Ok(Duration::from_ns(age_ns.max(0)))
 }
 
 fn grown(bound_ns: i64, max_drift_ppb: u32, age: Duration) -> Result<Duration, Untold> {
     if bound_ns < 0 {
-        return Err(Untold::because("the segment's numbers make no sense"));
+        return Err(Untold::because("the segment has inconsistent values"));
     }
     let drift = RateError::from_ppb(i64::from(max_drift_ppb));
     Ok(Duration::from_ns(bound_ns) + drift.over_up(age + Duration::from_ms(10)))
@@ -97,13 +97,13 @@ pub(super) fn shows_vmclock(
     }
     let wanted = vmclock::PERIOD_MAXERROR | vmclock::TIME_MAXERROR;
     if page.flags & wanted != wanted {
-        return Err(Untold::because("the page does not say how wrong it may be"));
+        return Err(Untold::because("the page does not state its error"));
     }
     // Status 2 is synchronised, 3 is free-running.
     if !matches!(page.clock_status, 2 | 3) || page.time_type > vmclock::TIME_TAI {
         return Err(Untold::because("the page's clock is not to be used"));
     }
-    let absurd = || Untold::because("the page's numbers make no sense");
+    let absurd = || Untold::because("the page has inconsistent values");
     let (s, frac) = page.at(ticks).ok_or_else(absurd)?;
     let s = i64::try_from(s).map_err(|_| absurd())?;
     let fraction_ns = ((u128::from(frac) * 1_000_000_000) >> 64) as i64;

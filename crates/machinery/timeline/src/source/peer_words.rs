@@ -39,7 +39,7 @@ pub(crate) enum KeyError {
     #[error(transparent)]
     File(#[from] SecretError),
     /// The secret is so short that a brute-force attack could find it.
-    #[error("{}: a key has {LEAST_KEY_BYTES} bytes at least", .0.display())]
+    #[error("{}: a key must have at least {LEAST_KEY_BYTES} bytes", .0.display())]
     Short(PathBuf),
 }
 

@@ -160,7 +160,7 @@ impl Ptp4l {
             None if self.scale == TimelineScale::Local => return Ok(Duration::ZERO),
             None => {
                 return Err(Untold::because(
-                    "the master counts from a zero of its own: set `shows`, or make the timeline local",
+                    "the master has an epoch of its own: set `shows`, or make the timeline local",
                 ));
             }
         };
@@ -187,7 +187,7 @@ impl Ptp4l {
             (None, None, TimelineScale::Local) => Duration::ZERO,
             (None, None, TimelineScale::Tai) => {
                 return Err(Untold::because(
-                    "the grandmaster does not say how good it is: set `reference_error`",
+                    "the grandmaster does not state its accuracy: set `reference_error`",
                 ));
             }
         };
@@ -267,13 +267,13 @@ impl Source for Ptp4l {
         }
         if shared.heard == shared.given {
             return Err(shared.last_refusal.take().unwrap_or_else(|| {
-                Untold::because("ptp4l has heard nothing new from its master")
+                Untold::because("ptp4l has received nothing new from its master")
             }));
         }
         let bound = shared
             .bracket
             .bound()
-            .ok_or_else(|| Untold::because("ptp4l has not heard both ways yet"))?;
+            .ok_or_else(|| Untold::because("ptp4l has not measured both directions yet"))?;
         shared.given = shared.heard;
         let mut bound = bound;
         bound.earliest = bound.earliest + reference.shift - reference.error;

@@ -135,7 +135,7 @@ fn judge(
         }
         (Some(theirs), None) => Err(Untold(format!(
             "{by} says that TAI is {theirs} s ahead of UTC, the table of leap seconds allows {}: \
-             set the offset or the date of the system clock right, or say what holds \
+             set the offset or the date of the system clock right, or set the offset that applies \
              (`--tai-offset-s`, tai_offset_s in the configuration)",
             allowed()
         ))),

@@ -262,7 +262,8 @@ impl Common {
             // Without this check, a forgotten argument would disable the protection.
             (None, Some(_)) => {
                 return Err(Failure::usage(
-                    "--keys without --auth; say which: inline-ed25519, inline-bls-once, inline-bls, secondary, group",
+                    "--keys needs --auth; choose one of inline-ed25519, inline-bls-once, \
+                     inline-bls, secondary, group",
                 ));
             }
             (Some(_), None) => return Err(Failure::usage("--auth needs --keys DIR")),

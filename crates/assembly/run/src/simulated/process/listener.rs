@@ -177,7 +177,7 @@ impl Listener {
         let dropped = past.returned(dropped);
         if let Some(last) = past.absences.last_mut() {
             last.to = self.seed.now();
-            let mut text = format!("is here again; its part was away {}", last.tell());
+            let mut text = format!("is running again; its part was away {}", last.tell());
             if was_away {
                 text +=
                     &format!(", and the kernel dropped {dropped} frames of its hosts meanwhile");

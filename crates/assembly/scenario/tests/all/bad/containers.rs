@@ -7,13 +7,13 @@ pub(super) const CASES: &[Case] = &[
         "bundle = \"historian\"",
         "bundle = \"historian\"\nroot = \"image\"",
         "[system.hosts.historian.container]",
-        "a container has a `root` or a `bundle`",
+        "a container needs either a `root` or a `bundle`",
     ),
     case(
         "bundle = \"historian\"\n",
         "",
         "[system.hosts.historian.container]",
-        "a container has a `root` or a `bundle`",
+        "a container needs either a `root` or a `bundle`",
     )
     .counting(2),
     case(
