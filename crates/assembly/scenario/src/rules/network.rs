@@ -88,7 +88,7 @@ fn properties(rules: &mut Rules<'_>) {
             rules.broken(&at(&path, ["loss"]), "this is not a probability", help);
         }
         if wire.mtu.is_some_and(|mtu| mtu < LEAST_MTU) {
-            let help = format!("every IPv4 link takes {LEAST_MTU} bytes (RFC 791)");
+            let help = format!("an IPv4 link needs an MTU of at least {LEAST_MTU} bytes (RFC 791)");
             rules.broken(&at(&path, ["mtu"]), "this MTU is too small", help);
         }
         let discipline = wire.or(network.link).discipline.unwrap_or_default();

@@ -50,11 +50,11 @@ impl Shared {
             }
             Why::Link(host) => {
                 let host = self.name(host);
-                format!("the link {by}–{host} is broken: others hear both")
+                format!("the link {by}–{host} is broken: other hosts receive from both")
             }
             Why::Minority => format!("{by} receives datagrams from at most half of the hosts"),
             Why::Excluded => {
-                format!("the others have continued without {by}, which they did not hear")
+                format!("the others have continued without {by}, from which they received nothing")
             }
             Why::Restarted(host) => {
                 format!("{} restarted during the run", self.name(host))
