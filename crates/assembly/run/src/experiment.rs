@@ -27,7 +27,7 @@ use crate::names::Identities;
 use crate::outputs::Logs;
 use crate::placed::{Together, conduct};
 use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 use crate::simulated::Network;
 use crate::testbed::Keyboard;
 use crate::verdict::{End, Verdict};
@@ -197,7 +197,7 @@ struct Run<'a> {
     plants: std::collections::BTreeMap<String, Arc<timeloom_plant::Exchange>>,
     fabric: Fabric,
     keyboard: Arc<Keyboard>,
-    scribe: Scribe,
+    run_recorder: RunRecorder,
     recorder: Arc<Recorder>,
     verdict: Verdict,
     bus: Bus,
@@ -230,7 +230,7 @@ impl<'a> Run<'a> {
             identities: &self.identities,
             keepers: &self.keepers,
             logs: &self.logs,
-            scribe: &self.scribe,
+            run_recorder: &self.run_recorder,
             reporter: &reporter,
             over: &over,
             ready,
@@ -249,7 +249,7 @@ impl<'a> Run<'a> {
             let clock = self.session.clock();
             let (began, paused_before) = (clock.wall(), clock.paused_total());
             if self.together.is_none() {
-                self.scribe.clock_edge(ClockAction::Start);
+                self.run_recorder.clock_edge(ClockAction::Start);
             }
             if self.plan.time.skips() {
                 if let Some(ahead) = self.network.as_ref().and_then(Network::ahead) {
@@ -264,7 +264,7 @@ impl<'a> Run<'a> {
             }
             let go = || match self.together {
                 Some(together) => together
-                    .begin(&self.session, &self.scribe, &options.interrupted)
+                    .begin(&self.session, &self.run_recorder, &options.interrupted)
                     .map_err(HoldError::other),
                 None => self.session.resume().map_err(HoldError::from),
             };
@@ -281,17 +281,17 @@ impl<'a> Run<'a> {
                     reached.reached();
                 }
             });
-            let (plan, scribe) = (self.plan, self.scribe.clone());
+            let (plan, run_recorder) = (self.plan, self.run_recorder.clone());
             let (all, keepers) = (&self.hosts, &self.keepers);
             let run = self.directory;
             in_thread(scope, &reporter, "timeloom", move || {
                 let over = || over_ref.load(Ordering::SeqCst);
-                hosts::record(plan, clock, all, &scribe, over);
+                hosts::record(plan, clock, all, &run_recorder, over);
             });
-            let (plan, scribe) = (self.plan, self.scribe.clone());
+            let (plan, run_recorder) = (self.plan, self.run_recorder.clone());
             in_thread(scope, &reporter, "timeloom", move || {
                 let over = || over_ref.load(Ordering::SeqCst);
-                timelines::record(plan, clock, all, (run, keepers), &scribe, over);
+                timelines::record(plan, clock, all, (run, keepers), &run_recorder, over);
             });
             let end = loop {
                 let heard = self.verdict.wait(StdDuration::from_millis(200));
@@ -335,7 +335,7 @@ impl<'a> Run<'a> {
     /// conditions; the clock is still stopped. Schedules all other programs.
     fn schedule<'s>(&'s self, scope: &'s std::thread::Scope<'s, '_>, stage: &'s Stage<'s>) {
         for attack in self.plan.attacks.iter().filter(|attack| attack.enabled) {
-            self.scribe.label(attack, Instant::FAR_FUTURE);
+            self.run_recorder.label(attack, Instant::FAR_FUTURE);
         }
         let keepers = self.keepers.iter();
         let keepers = keepers.map(|keeper| (keeper.host.as_str(), &keeper.program));

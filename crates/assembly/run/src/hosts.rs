@@ -10,7 +10,7 @@ use timeloom_scenario::{ClockSpec, Cycles, Plan};
 use timeloom_time::{Duration, Instant};
 
 use crate::cores;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 
 /// Hosts of a session, by their names in the scenario.
 pub(crate) type Hosts = BTreeMap<String, Arc<Host>>;
@@ -75,20 +75,20 @@ pub(crate) fn record(
     plan: &Plan,
     clock: &Clock,
     hosts: &Hosts,
-    scribe: &Scribe,
+    run_recorder: &RunRecorder,
     over: impl Fn() -> bool + Sync,
 ) {
     if plan.system.hosts.values().all(|host| host.clock.is_none()) {
         return;
     }
     std::thread::scope(|scope| {
-        scope.spawn(|| cores::follow(plan, clock, hosts, scribe, &over));
-        sample(plan, clock, scribe, &over);
+        scope.spawn(|| cores::follow(plan, clock, hosts, run_recorder, &over));
+        sample(plan, clock, run_recorder, &over);
     });
 }
 
 /// Samples the clocks once per virtual second until `over` returns true.
-fn sample(plan: &Plan, clock: &Clock, scribe: &Scribe, over: &impl Fn() -> bool) {
+fn sample(plan: &Plan, clock: &Clock, run_recorder: &RunRecorder, over: &impl Fn() -> bool) {
     let described = |reading: &HostReading| {
         let host = plan.system.hosts.get(reading.host.name());
         host.is_some_and(|host| host.clock.is_some())
@@ -99,7 +99,7 @@ fn sample(plan: &Plan, clock: &Clock, scribe: &Scribe, over: &impl Fn() -> bool)
         for reading in readings.iter().filter(|reading| described(reading)) {
             let source: Arc<str> = reading.host.name().into();
             let sample = |name: &str, value: f64, unit: &str| {
-                scribe.host_sample(&source, at, name, value, unit);
+                run_recorder.host_sample(&source, at, name, value, unit);
             };
             sample("clock.offset", reading.error.as_s_f64(), "s");
             sample("clock.frequency", reading.frequency_error * 1e6, "ppm");

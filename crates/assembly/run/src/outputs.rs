@@ -20,7 +20,7 @@ use timeloom_time::{Instant, Utc};
 
 use crate::error::RunError;
 use crate::network;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 use crate::spoofing::SpoofWatch;
 use crate::verdict::Reporter;
 
@@ -264,7 +264,7 @@ pub(crate) fn captures(
     directory: &RunDirectory,
     clock: &Arc<Clock>,
     start: Instant<Utc>,
-    (scribe, reporter): (&Scribe, &Reporter),
+    (run_recorder, reporter): (&RunRecorder, &Reporter),
 ) -> Result<BTreeMap<String, Recording>, RunError> {
     let mut recordings = BTreeMap::new();
     let macs = network::macs(whole);
@@ -287,7 +287,7 @@ pub(crate) fn captures(
             .link_interface(a, &far)
             .ok_or_else(|| RunError::Plan(format!("there is no link {name} to capture")))?;
         let mut file = directory.capture(&name, start)?;
-        let (clock, scribe, link) = (Arc::clone(clock), scribe.clone(), name.clone());
+        let (clock, run_recorder, link) = (Arc::clone(clock), run_recorder.clone(), name.clone());
         let reporter = reporter.clone();
         let mut watch = SpoofWatch::new(stations(whole, &macs), true);
         let mut failed = false;
@@ -297,7 +297,7 @@ pub(crate) fn captures(
             }
             let at = clock.at(frame.at);
             if let Some(spoofed) = watch.look(at, &frame.bytes) {
-                scribe.spoofed(at, &link, &spoofed);
+                run_recorder.spoofed(at, &link, &spoofed);
             }
             if let Err(error) = file.packet(at, frame.at, &frame.bytes, None) {
                 failed = true;

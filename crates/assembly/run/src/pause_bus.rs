@@ -9,7 +9,7 @@ use timeloom_scenario::{Mode, Plan};
 use timeloom_time::Duration;
 
 use crate::placed::Together;
-use crate::record::{ClockSink, Scribe};
+use crate::record::{ClockSink, RunRecorder};
 use crate::testbed::PausedTestbed;
 use crate::verdict::Reporter;
 
@@ -18,7 +18,7 @@ use crate::verdict::Reporter;
 pub(crate) fn build(
     plan: &Plan,
     session: &Arc<Session>,
-    scribe: &Scribe,
+    run_recorder: &RunRecorder,
     reporter: Reporter,
     warn: &Arc<dyn Fn(String) + Send + Sync>,
     together: Option<&Together>,
@@ -36,7 +36,7 @@ pub(crate) fn build(
         let line = Arc::clone(&together.line);
         bus = bus.host(together.name.as_str()).wire(move |_, _| line);
     }
-    bus.records(ClockSink(scribe.clone()))
+    bus.records(ClockSink(run_recorder.clone()))
         .watch(LONG_STAND, move |stand: LongStand| {
             let holders: Vec<String> = stand
                 .holders

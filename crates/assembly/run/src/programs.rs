@@ -21,7 +21,7 @@ use crate::hosts::Hosts;
 use crate::names::Identities;
 use crate::outputs::{Log, Logs};
 use crate::readiness::Condition;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 use crate::rights;
 use crate::seeds;
 use crate::timelines::TimelineDaemon;
@@ -37,7 +37,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) identities: &'a Identities,
     pub(crate) keepers: &'a [TimelineDaemon],
     pub(crate) logs: &'a Logs<'a>,
-    pub(crate) scribe: &'a Scribe,
+    pub(crate) run_recorder: &'a RunRecorder,
     pub(crate) reporter: &'a Reporter,
     /// Set when the run is over. Exits of programs are then not failures.
     pub(crate) over: &'a AtomicBool,
@@ -193,7 +193,7 @@ impl<'a> Stage<'a> {
         let guest = self.session.spawn(&spec)?;
         drop(spec); // our end of its output
         self.session.watch_end(&guest);
-        self.scribe
+        self.run_recorder
             .event(host, &program.name, "start", &program.run.join(" "));
         if condition.is_none() {
             self.ready.announce(&program.name);
@@ -277,7 +277,7 @@ impl<'a> Stage<'a> {
         if let Some(why) = self.session.explain_end(status) {
             what = format!("{what}: {why}");
         }
-        self.scribe.event(host, &program.name, "end", &what);
+        self.run_recorder.event(host, &program.name, "end", &what);
         // A program that ends at the planned end of the run has not ended early.
         let is_early = self.session.clock().now() < self.planned_end;
         if program.essential && (status != 0 || is_early) {
@@ -344,7 +344,8 @@ impl<'a> Stage<'a> {
         };
         loop {
             if condition.holds() {
-                self.scribe.event(host, &program.name, "ready", &ready());
+                self.run_recorder
+                    .event(host, &program.name, "ready", &ready());
                 self.ready.announce(&program.name);
                 return None;
             }

@@ -17,7 +17,7 @@ use crate::verdict::Reporter;
 /// Writes rows of the results for all threads. A failed write (disk full) ends the run, because
 /// results with unnoticed gaps would be worse than none.
 #[derive(Clone)]
-pub(crate) struct Scribe {
+pub(crate) struct RunRecorder {
     recorder: Arc<Recorder>,
     clock: Arc<Clock>,
     reporter: Reporter,
@@ -54,7 +54,7 @@ pub(crate) enum Note {
 /// Name of the machine that started a run, in results that distinguish machines.
 pub(crate) const LOCAL: &str = "local";
 
-impl Scribe {
+impl RunRecorder {
     pub(crate) fn new(
         recorder: Arc<Recorder>,
         clock: Arc<Clock>,
@@ -380,7 +380,7 @@ fn behind(
 /// Converts the bus's records to rows of `clock.parquet`. The bus records edges of the wire and
 /// holds of participants; a row describes the pause of one participant, from its request to its
 /// release.
-pub(crate) struct ClockSink(pub(crate) Scribe);
+pub(crate) struct ClockSink(pub(crate) RunRecorder);
 
 impl Sink for ClockSink {
     fn record(&mut self, record: Record) {
@@ -390,8 +390,8 @@ impl Sink for ClockSink {
             Action::Pause => ClockAction::Other("stop".into()),
             Action::Resume => ClockAction::Other("go".into()),
         };
-        let scribe = &self.0;
-        scribe.check(scribe.recorder.clock(&ClockRow {
+        let run_recorder = &self.0;
+        run_recorder.check(run_recorder.recorder.clock(&ClockRow {
             seq: record.seq,
             t_virtual: record.t_virtual,
             t_wall: record.t_wall,

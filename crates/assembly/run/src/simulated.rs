@@ -32,7 +32,7 @@ use crate::network;
 use crate::network_signals::{self, Speaker};
 use crate::placed::Together;
 use crate::placed::secret::draw;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 use crate::verdict::Reporter;
 pub use alone::{EngineError, serve_engine};
 use captures::Captures;
@@ -98,7 +98,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) directory: &'a RunDirectory,
     pub(crate) clock: &'a Arc<Clock>,
     pub(crate) civil_start: Instant<Utc>,
-    pub(crate) scribe: &'a Scribe,
+    pub(crate) run_recorder: &'a RunRecorder,
     pub(crate) reporter: &'a Reporter,
     /// Path of the program `timeloom`, which runs as the process of an engine.
     pub(crate) timeloom: &'a Path,
@@ -121,17 +121,17 @@ impl Network {
     ) -> Result<Self, RunError> {
         let own = around.together.map(|together| place(&simulated, together));
         let own = own.transpose()?;
-        let scribe = around.scribe;
+        let run_recorder = around.run_recorder;
         let captures = Captures::start(
             plan,
             (&simulated, own),
             around.directory,
             around.civil_start,
-            scribe,
+            run_recorder,
         )?;
-        let (signals, topology) = network_signals::start(plan, &simulated, scribe);
+        let (signals, topology) = network_signals::start(plan, &simulated, run_recorder);
         around.directory.write_topology(&topology)?;
-        scribe.event("local", NETWORK, "topology", &counted(&topology));
+        run_recorder.event("local", NETWORK, "topology", &counted(&topology));
         let traffic = Flow::all(plan, &simulated);
         let speakers = (0..).zip(signals.speakers);
         // Engines of other agents deliver their samples on their own machines.
@@ -213,7 +213,7 @@ impl Network {
                 civil_start: around.civil_start,
             };
             let view = network_signals::view(plan, simulated, here);
-            let noted = around.scribe.clone();
+            let noted = around.run_recorder.clone();
             let outlets = Outlets {
                 capture: captures.of_engine(),
                 passed: captures.progress(here),
@@ -221,7 +221,7 @@ impl Network {
                     speaker.saw(at, view.look(at, world, adjacencies));
                 }),
                 note: Box::new(move |note| noted.note(note)),
-                died: engines::died(engine, around.scribe, around.reporter),
+                died: engines::died(engine, around.run_recorder, around.reporter),
                 cubic: around.cubic.cloned(),
             };
             let running = engine.start(portals, ways, pacing, outlets)?;
@@ -279,8 +279,8 @@ impl Network {
             let sinks = Sinks {
                 speaker,
                 capture: captures.of_engine(),
-                scribe: around.scribe.clone(),
-                died: engines::died(engine, around.scribe, around.reporter),
+                run_recorder: around.run_recorder.clone(),
+                died: engines::died(engine, around.run_recorder, around.reporter),
                 comes_back: settings.failure == EngineFailure::Restart,
                 company: Arc::clone(&company),
             };
@@ -323,7 +323,7 @@ impl Network {
     }
 
     /// Ends the network and records its events. Returns reasons why the results cannot be trusted.
-    pub(crate) fn stop(mut self, asked: &AskedOfTcp, scribe: &Scribe) -> Vec<Caveat> {
+    pub(crate) fn stop(mut self, asked: &AskedOfTcp, run_recorder: &RunRecorder) -> Vec<Caveat> {
         for (_, seat) in &self.seats {
             if let Seat::Process(process) = seat {
                 process.end();
@@ -342,10 +342,10 @@ impl Network {
             .collect();
         for (_, (ended, _)) in &ended {
             for (kind, text) in &ended.told {
-                scribe.event("local", "network", kind, text);
+                run_recorder.event("local", "network", kind, text);
             }
         }
-        traffic::tell(&self.traffic, &ended, scribe);
+        traffic::tell(&self.traffic, &ended, run_recorder);
         for thread in self.captures.drain(..) {
             let _ = thread.join();
         }
@@ -357,7 +357,7 @@ impl Network {
             .iter()
             .filter_map(|(_, closing, _)| closing.as_ref());
         let timers: Vec<_> = of_engines.flat_map(Closing::tcp_timers).collect();
-        let mut doubts = ending::tell(closings, (self.parts.as_ref(), what), scribe);
+        let mut doubts = ending::tell(closings, (self.parts.as_ref(), what), run_recorder);
         doubts.extend(asked.doubts(&timers));
         doubts
     }

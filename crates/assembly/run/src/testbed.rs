@@ -17,7 +17,7 @@ use timeloom_time::{Instant, Virtual};
 use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::names::Identities;
-use crate::record::{LOCAL, Scribe};
+use crate::record::{LOCAL, RunRecorder};
 use crate::rights;
 use crate::simulated::Company;
 use crate::timelines::TimelineDaemon;
@@ -73,7 +73,7 @@ pub(crate) struct Door {
     identities: Identities,
     /// Hosts of the plan, from which the rights of their programs are taken.
     hosts: BTreeMap<String, Host>,
-    scribe: Scribe,
+    run_recorder: RunRecorder,
 }
 
 impl Door {
@@ -83,7 +83,7 @@ impl Door {
         fabric: &Fabric,
         keepers: &[TimelineDaemon],
         (roots, identities): (BTreeMap<String, Arc<Root>>, &Identities),
-        scribe: &Scribe,
+        run_recorder: &RunRecorder,
     ) -> Result<Self, RunError> {
         let mut networks = BTreeMap::new();
         for name in plan.system.hosts.keys() {
@@ -101,7 +101,7 @@ impl Door {
             roots,
             identities: identities.clone(),
             hosts: plan.system.hosts.clone(),
-            scribe: scribe.clone(),
+            run_recorder: run_recorder.clone(),
         })
     }
 }
@@ -334,21 +334,21 @@ impl Controlled for Keyboard {
 
     fn flush(&self) {
         if let Some(door) = self.door.get() {
-            door.scribe.flush();
+            door.run_recorder.flush();
         }
     }
 
     fn acted(&self, requester: &str, effect: &str) {
         if let Some(door) = self.door.get() {
             let text = format!("by {requester}: {effect}");
-            door.scribe.event(LOCAL, "clock", "control", &text);
+            door.run_recorder.event(LOCAL, "clock", "control", &text);
         }
     }
 
     fn came_in(&self, host: &str, command: &str, what: &str, how: &str) {
         if let Some(door) = self.door.get() {
             let source = format!("from outside: {command}");
-            door.scribe.event(host, &source, what, how);
+            door.run_recorder.event(host, &source, what, how);
         }
     }
 }

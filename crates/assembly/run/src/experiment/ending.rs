@@ -63,7 +63,7 @@ impl Run<'_> {
         if end == End::Reached {
             end = self.verdict.failure().unwrap_or(End::Reached);
         }
-        self.scribe.clock_edge(ClockAction::End);
+        self.run_recorder.clock_edge(ClockAction::End);
         // The kernel's timers are read first, because the exit of a program closes its connections.
         let processes = self.session.processes().unwrap_or_default();
         let doubts = self.kernel_timers.doubts(&processes);
@@ -73,7 +73,7 @@ impl Run<'_> {
             // In a run that has already failed, this report has no effect.
             if let Err(error) = plant.finish(at.min(planned_end)) {
                 let at = error.at.unwrap_or(at);
-                self.scribe
+                self.run_recorder
                     .event_at(at, name, "trouble", &error.to_string());
                 if end == End::Reached {
                     end = End::Failed(Failure {
@@ -101,15 +101,16 @@ impl Run<'_> {
             doubts,
         } = ended;
         for doubt in &doubts {
-            self.scribe.event("local", "timeloom", "untrusted", doubt);
+            self.run_recorder
+                .event("local", "timeloom", "untrusted", doubt);
         }
         manifest.untrusted.extend(doubts);
         let attacks = self.plan.attacks.iter().filter(|attack| attack.enabled);
         for attack in attacks {
-            self.scribe
+            self.run_recorder
                 .label(attack, Instant::ZERO + progress.virtual_time);
         }
-        self.scribe
+        self.run_recorder
             .host_times(Instant::ZERO + progress.virtual_time);
         self.keyboard.release();
         drop(self.devices);
@@ -124,7 +125,7 @@ impl Run<'_> {
             };
             manifest
                 .untrusted
-                .extend(network.stop(&asked, &self.scribe));
+                .extend(network.stop(&asked, &self.run_recorder));
         }
         let doubt = self.session.clock().distrusted();
         manifest
@@ -137,7 +138,7 @@ impl Run<'_> {
         if let Some(tunnels) = self.tunnels {
             manifest
                 .untrusted
-                .extend(tell(&tunnels.stop(), &self.scribe));
+                .extend(tell(&tunnels.stop(), &self.run_recorder));
         }
         for (name, capture) in self.captures {
             let statistics = capture.stop();
@@ -158,7 +159,7 @@ impl Run<'_> {
         let unhandled = self.session.unhandled_calls();
         for call in &unhandled {
             let text = format!("{} × {}: {}", call.count, call.call, call.outcome);
-            self.scribe
+            self.run_recorder
                 .event("local", &call.program, "not virtualised", &text);
         }
         if self.plan.time.skips() {
@@ -166,7 +167,7 @@ impl Run<'_> {
         }
         if self.plan.time.compute == Compute::None {
             let (text, doubt) = told(&self.session.order());
-            self.scribe.event("local", "timeloom", "order", &text);
+            self.run_recorder.event("local", "timeloom", "order", &text);
             manifest.degraded_modes.extend(doubt);
         }
         manifest.pauses = reckoning.pauses;

@@ -16,7 +16,7 @@ use crate::error::RunError;
 use crate::kernel_timers::{self, KernelTimers};
 use crate::outputs::Logs;
 use crate::placed::Together;
-use crate::record::{LOCAL, Scribe};
+use crate::record::{LOCAL, RunRecorder};
 use crate::simulated::{Network, Surroundings, built};
 use crate::testbed::{Door, Keyboard};
 use crate::verdict::Verdict;
@@ -76,17 +76,17 @@ impl<'a> Run<'a> {
         let recorder = Arc::new(directory.recorder()?);
         recorder.limit(plan.results.journal_limit.as_bytes());
         recorder.limit_each(plan.results.source_limit.as_bytes());
-        let scribe = Scribe::new(
+        let run_recorder = RunRecorder::new(
             Arc::clone(&recorder),
             Arc::clone(session.clock()),
             verdict.reporter(),
             together.map_or(LOCAL, |together| &together.name),
         );
-        session.clock().on_host_change(scribe.host_sink());
+        session.clock().on_host_change(run_recorder.host_sink());
         let bus = pause_bus::build(
             plan,
             &session,
-            &scribe,
+            &run_recorder,
             verdict.reporter(),
             &options.warn,
             together,
@@ -124,11 +124,11 @@ impl<'a> Run<'a> {
             &fabric,
             &keepers,
             (roots, &identities),
-            &scribe,
+            &run_recorder,
         )?);
         let reporter = verdict.reporter();
         let how = (options.places.as_ref(), &*options.interrupted);
-        let plants = plants::start(plan, how, &session, &logs, &bus, &scribe, &reporter)?;
+        let plants = plants::start(plan, how, &session, &logs, &bus, &run_recorder, &reporter)?;
         let clock = session.clock();
         let cubic = cubic.and_then(|registering| registering.join().ok().flatten());
         let around = Surroundings {
@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
             directory,
             clock,
             civil_start,
-            scribe: &scribe,
+            run_recorder: &run_recorder,
             reporter: &reporter,
             timeloom: &options.timeloom,
             interrupted: &options.interrupted,
@@ -162,14 +162,14 @@ impl<'a> Run<'a> {
             None => None,
         };
         let writers = devices::writers(whole);
-        let devices = devices::start(plan, &writers, &fabric, &plants, &scribe)?;
+        let devices = devices::start(plan, &writers, &fabric, &plants, &run_recorder)?;
         let captures = outputs::captures(
             (plan, whole, ends),
             &fabric,
             directory,
             clock,
             civil_start,
-            (&scribe, &reporter),
+            (&run_recorder, &reporter),
         )?;
         Ok(Self {
             plan,
@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
             plants,
             fabric,
             keyboard,
-            scribe,
+            run_recorder,
             recorder,
             verdict,
             bus,

@@ -24,7 +24,7 @@ use crate::agent::AgreedSession;
 use crate::error::RunError;
 use crate::network;
 use crate::programs::ReadyBoard;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 
 /// State that an agent's run has in addition to its share of the plan.
 pub(crate) struct Together {
@@ -213,12 +213,12 @@ impl Together {
     pub(crate) fn begin(
         &self,
         session: &Arc<Session>,
-        scribe: &Scribe,
+        run_recorder: &RunRecorder,
         interrupted: &AtomicBool,
     ) -> Result<(), NoStart> {
         let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
         let ways = ways.take().ok_or(NoStart::Twice)?;
-        let told = scribe.clone();
+        let told = run_recorder.clone();
         let told = Box::new(move |pause: &_| told.agreed_pause(pause));
         let timeline = Some(ways.bound.timeline());
         let testbed = AgreedSession::new(Arc::clone(session), timeline, Some(told));
@@ -229,9 +229,9 @@ impl Together {
         let wire: Arc<dyn MachineWire> = match ways.pins {
             None => Arc::new(udp),
             Some(pins) => {
-                let (scribe, name) = (scribe.clone(), self.name.clone());
+                let (run_recorder, name) = (run_recorder.clone(), self.name.clone());
                 let warn = Box::new(move |text: &str| {
-                    scribe.event("local", &name, "wire", text);
+                    run_recorder.event("local", &name, "wire", text);
                 });
                 let wired = Wired::start(udp, Arc::new(pins), self.line_settings(), warn);
                 Arc::new(wired.map_err(NoStart::Wire)?)
@@ -260,7 +260,7 @@ impl Together {
 
 /// Records events about the links to other agents. Returns reasons why the results cannot be
 /// trusted.
-pub(crate) fn tell(reports: &[TunnelReport], scribe: &Scribe) -> Vec<Caveat> {
+pub(crate) fn tell(reports: &[TunnelReport], run_recorder: &RunRecorder) -> Vec<Caveat> {
     let mut doubts = Vec::new();
     for report in reports {
         let text = format!(
@@ -273,7 +273,7 @@ pub(crate) fn tell(reports: &[TunnelReport], scribe: &Scribe) -> Vec<Caveat> {
             report.refused,
             report.slowest
         );
-        scribe.event("local", &report.name, "tunnel", &text);
+        run_recorder.event("local", &report.name, "tunnel", &text);
         let lost = report.lost + report.refused + report.dropped_by_machine;
         if lost > 0 {
             let reason = format!(

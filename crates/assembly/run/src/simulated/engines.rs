@@ -20,7 +20,7 @@ use super::engine::{Engine, Ways};
 use crate::error::RunError;
 use crate::experiment::civil_now;
 use crate::placed::Together;
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 use crate::verdict::Reporter;
 
 /// Ends of the lines between engines, by the numbers of the engine and its peer.
@@ -115,7 +115,9 @@ pub(super) fn ways_to_agents(
         };
         if line.clocks_apart > Duration::ZERO {
             let text = near_enough(engine, (parts, there), line.clocks_apart)?;
-            around.scribe.event("local", "network", "clocks", &text);
+            around
+                .run_recorder
+                .event("local", "network", "clocks", &text);
         }
         let socket = Socket::new(line.socket, line.remote).map_err(|error| {
             RunError::Start(format!("the line to the engine of agent {name}: {error}"))
@@ -186,7 +188,7 @@ const ALL_TIME_S: i64 = 3_155_760_000;
 pub(super) const SILENCE: Duration = Duration::from_s(5);
 
 /// Returns the callback that is called when an engine dies.
-pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> Died {
+pub(super) fn died(engine: Engine<'_>, run_recorder: &RunRecorder, reporter: &Reporter) -> Died {
     let culprit = match engine.name() {
         Some(name) => format!("engine {name} of the simulated network"),
         None => "the simulated network".to_owned(),
@@ -194,7 +196,7 @@ pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> 
     let settings = engine.plan.network.as_ref();
     let settings = settings.and_then(|network| network.engines.as_ref());
     let failure = settings.map_or(EngineFailure::Stop, |engines| engines.failure);
-    let (scribe, reporter) = (scribe.clone(), reporter.clone());
+    let (run_recorder, reporter) = (run_recorder.clone(), reporter.clone());
     Box::new(move |what| match failure {
         // An engine that may be restarted has then died too often, and ends the run as well.
         EngineFailure::Stop | EngineFailure::Restart => {
@@ -202,7 +204,7 @@ pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> 
         }
         EngineFailure::Continue => {
             let text = format!("{culprit} has died; the run continues without it: {what}");
-            scribe.event("local", "network", "died", &text);
+            run_recorder.event("local", "network", "died", &text);
         }
     })
 }

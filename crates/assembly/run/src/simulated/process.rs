@@ -29,7 +29,7 @@ use super::engine::Ended;
 use super::message::{ClockNow, Start, ToEngine};
 use crate::error::RunError;
 use crate::network_signals::{NetworkObservation, Speaker};
-use crate::record::Scribe;
+use crate::record::RunRecorder;
 pub(super) use line::Absence;
 use line::{Line, Seed, lock};
 use listener::{Broken, Listener};
@@ -47,7 +47,7 @@ pub(super) struct Process {
 pub(super) struct Sinks {
     pub(super) speaker: Speaker,
     pub(super) capture: Option<Capture>,
-    pub(super) scribe: Scribe,
+    pub(super) run_recorder: RunRecorder,
     /// Called when the engine has died and is not restarted.
     pub(super) died: Died,
     /// True if another process takes the place of one that has died.

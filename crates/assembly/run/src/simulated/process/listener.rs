@@ -99,11 +99,13 @@ impl Listener {
         // The other engines have received a farewell, unless it was lost on the way.
         self.sinks.company.lost(&self.line);
         for (kind, text) in &ended.told {
-            self.sinks.scribe.event("local", "network", kind, text);
+            self.sinks
+                .run_recorder
+                .event("local", "network", kind, text);
         }
         let closing = ended
             .closing
-            .map(|closing| closing.tell(&self.sinks.scribe));
+            .map(|closing| closing.tell(&self.sinks.run_recorder));
         let dropped = self.line.dropped();
         let mut past = lock(&self.line.past);
         past.doubts.extend(closing.unwrap_or_default());
@@ -192,7 +194,9 @@ impl Listener {
 
     fn tell(&self, kind: &str, what: &str) {
         let text = format!("engine {} of the simulated network {what}", self.line.name);
-        self.sinks.scribe.event("local", "network", kind, &text);
+        self.sinks
+            .run_recorder
+            .event("local", "network", kind, &text);
     }
 
     fn saw(&mut self, at: Instant<Virtual>, mut seen: NetworkObservation) {
@@ -233,7 +237,7 @@ impl Listener {
                 let message = serde_json::from_slice(&text).map_err(|_| nonsense())?;
                 match message {
                     FromEngine::Ready => self.joined(),
-                    FromEngine::Note(note) => self.sinks.scribe.note(&note),
+                    FromEngine::Note(note) => self.sinks.run_recorder.note(&note),
                     FromEngine::Refused { why } | FromEngine::Died { what: why } => {
                         return Err(Some(Broken::Said(why)));
                     }
