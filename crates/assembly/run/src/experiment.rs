@@ -29,7 +29,7 @@ use crate::placed::{Together, conduct};
 use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
 use crate::record::RunRecorder;
 use crate::simulated::Network;
-use crate::testbed::Keyboard;
+use crate::testbed::ControlEndpoint;
 use crate::verdict::{End, Verdict};
 use crate::{hosts, python, timelines};
 
@@ -196,7 +196,7 @@ struct Run<'a> {
     tunnels: Option<Tunnels>,
     plants: std::collections::BTreeMap<String, Arc<timeloom_plant::Exchange>>,
     fabric: Fabric,
-    keyboard: Arc<Keyboard>,
+    control_endpoint: Arc<ControlEndpoint>,
     run_recorder: RunRecorder,
     recorder: Arc<Recorder>,
     verdict: Verdict,
@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
                     .map_err(HoldError::other),
                 None => self.session.resume().map_err(HoldError::from),
             };
-            if let Err(error) = self.keyboard.begin(go)
+            if let Err(error) = self.control_endpoint.begin(go)
                 && !options.interrupted.load(Ordering::SeqCst)
             {
                 reporter.failed("session", error.to_string());
@@ -299,7 +299,7 @@ impl<'a> Run<'a> {
                 progress.wall = clock.wall() - began;
                 progress.paused = clock.paused_total() - paused_before;
                 (options.progress)(&progress);
-                match self.keyboard.grants().map(|grants| grants.look()) {
+                match self.control_endpoint.grants().map(|grants| grants.look()) {
                     Some(Lookout::Alone(text)) => (options.warn)(text),
                     Some(Lookout::GaveUp(text)) => reporter.failed("granter", text),
                     Some(Lookout::Fine) | None => {}

@@ -41,7 +41,7 @@ impl Testbed for PausedTestbed {
 
 /// Control of a run by `timeloom pause` and `timeloom resume`. The user is one more participant on
 /// the pause wire.
-pub(crate) struct Keyboard {
+pub(crate) struct ControlEndpoint {
     session: Arc<Session>,
     bus: Bus,
     hold: Mutex<Option<Hold>>,
@@ -112,7 +112,7 @@ struct Granter {
     hold: Mutex<Option<Hold>>,
 }
 
-impl Keyboard {
+impl ControlEndpoint {
     /// Creates the control. With `grants`, virtual time advances only by grants.
     pub(crate) fn new(
         session: Arc<Session>,
@@ -152,7 +152,7 @@ impl Keyboard {
         let engines = self.engines.get();
         engines
             .map(|engines| &**engines)
-            .ok_or_else(|| HoldError::other(KeyboardError::NoEngines))
+            .ok_or_else(|| HoldError::other(ControlEndpointError::NoEngines))
     }
 
     /// Allows commands to enter the run's hosts from now on.
@@ -186,7 +186,7 @@ impl Keyboard {
     fn has_begun(&self) -> Result<(), HoldError> {
         match *self.begun.lock().unwrap_or_else(PoisonError::into_inner) {
             true => Ok(()),
-            false => Err(HoldError::other(KeyboardError::GettingReady)),
+            false => Err(HoldError::other(ControlEndpointError::GettingReady)),
         }
     }
 
@@ -202,7 +202,7 @@ impl Keyboard {
     }
 }
 
-impl Keyboard {
+impl ControlEndpoint {
     fn granter(&self) -> &Granter {
         self.stepped
             .as_ref()
@@ -214,7 +214,7 @@ fn take(hold: &Mutex<Option<Hold>>) -> Option<Hold> {
     hold.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-impl Stepped for Keyboard {
+impl Stepped for ControlEndpoint {
     fn grants(&self) -> &Arc<Grants> {
         &self.granter().grants
     }
@@ -235,7 +235,7 @@ impl Stepped for Keyboard {
     }
 }
 
-impl Controlled for Keyboard {
+impl Controlled for ControlEndpoint {
     fn pause(&self) -> Result<(), HoldError> {
         self.has_begun()?;
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
@@ -253,7 +253,7 @@ impl Controlled for Keyboard {
         match (take(&self.hold), &self.stepped) {
             (Some(hold), _) => drop(hold),
             (None, Some(_)) => return Err(HoldError::NotByHand),
-            (None, None) => return Err(HoldError::other(KeyboardError::NotPaused)),
+            (None, None) => return Err(HoldError::other(ControlEndpointError::NotPaused)),
         }
         Ok(())
     }
@@ -272,10 +272,10 @@ impl Controlled for Keyboard {
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {
         // Only if time may skip does the session know which packets are in flight.
         if !self.may_skip {
-            return Err(HoldError::other(KeyboardError::CannotSkip));
+            return Err(HoldError::other(ControlEndpointError::CannotSkip));
         }
         if !on && self.session.clock().compute() == Compute::None {
-            return Err(HoldError::other(KeyboardError::MovesOnlyBySkipping));
+            return Err(HoldError::other(ControlEndpointError::MovesOnlyBySkipping));
         }
         self.session.set_skipping(on);
         Ok(())
@@ -307,7 +307,7 @@ impl Controlled for Keyboard {
 
     fn welcome(&self, host: &str) -> Result<Welcome, HoldError> {
         let door = self.door.get();
-        let door = door.ok_or_else(|| HoldError::other(KeyboardError::GettingReady))?;
+        let door = door.ok_or_else(|| HoldError::other(ControlEndpointError::GettingReady))?;
         let network = door.networks.get(host).map(OwnedFd::try_clone);
         let timelines = door.timelines.get(host);
         let root = door.roots.get(host).cloned();
@@ -366,7 +366,7 @@ pub(crate) fn holds_of(bus: &Bus) -> Vec<HoldText> {
 
 /// Reason why the run rejects a request on its control socket.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-enum KeyboardError {
+enum ControlEndpointError {
     #[error("this run is still being prepared")]
     GettingReady,
     #[error("this run was not paused by hand")]

@@ -67,7 +67,7 @@ impl Run<'_> {
         // The kernel's timers are read first, because the exit of a program closes its connections.
         let processes = self.session.processes().unwrap_or_default();
         let doubts = self.kernel_timers.doubts(&processes);
-        end_grants(&*self.keyboard, end == End::Reached);
+        end_grants(&*self.control_endpoint, end == End::Reached);
         self.session.kill_all();
         for (name, plant) in &self.plants {
             // In a run that has already failed, this report has no effect.
@@ -112,7 +112,7 @@ impl Run<'_> {
         }
         self.run_recorder
             .host_times(Instant::ZERO + progress.virtual_time);
-        self.keyboard.release();
+        self.control_endpoint.release();
         drop(self.devices);
         if let Some(network) = self.network {
             let calls = self.session.unhandled_calls();
@@ -171,7 +171,7 @@ impl Run<'_> {
             manifest.degraded_modes.extend(doubt);
         }
         manifest.pauses = reckoning.pauses;
-        manifest.grants = self.keyboard.grants().map(|grants| {
+        manifest.grants = self.control_endpoint.grants().map(|grants| {
             let tally = grants.tally();
             GrantsMade {
                 count: tally.grants,
@@ -182,7 +182,7 @@ impl Run<'_> {
         timelines::put_away(self.directory, &self.keepers);
         drop(hold);
         drop((
-            self.keyboard,
+            self.control_endpoint,
             self.plants,
             self.fabric,
             self.bus,

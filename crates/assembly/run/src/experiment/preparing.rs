@@ -18,7 +18,7 @@ use crate::outputs::Logs;
 use crate::placed::Together;
 use crate::record::{LOCAL, RunRecorder};
 use crate::simulated::{Network, Surroundings, built};
-use crate::testbed::{Door, Keyboard};
+use crate::testbed::{ControlEndpoint, Door};
 use crate::verdict::Verdict;
 use crate::{
     devices, hosts, inputs, machines, names, network, outputs, pause_bus, plants, timelines,
@@ -93,14 +93,14 @@ impl<'a> Run<'a> {
         );
         // Opened early: a session whose control socket does not answer counts as dead, and
         // `timeloom clean` would remove its cgroup.
-        let keyboard = Arc::new(Keyboard::new(
+        let control_endpoint = Arc::new(ControlEndpoint::new(
             Arc::clone(&session),
             (bus.clone(), together.is_some()),
             plan.time.skips(),
             grants(plan, &session),
             &options.directory,
         ));
-        serve(&keyboard)?;
+        serve(&control_endpoint)?;
         let whole = together.map_or(plan, |together| &together.whole);
         let ends = together.map_or(&[][..], |together| &together.ends);
         let mut spec = network::specification(plan, ends);
@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
         manifest.degraded_modes.extend(lack);
         containers.build(&fabric, &keepers, &names)?;
         let roots = containers.roots();
-        keyboard.open(Door::of(
+        control_endpoint.open(Door::of(
             plan,
             &fabric,
             &keepers,
@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
         let network = simulated.map(|simulated| Network::start(whole, simulated, &around));
         let network = network.transpose()?;
         if let Some(engines) = network.as_ref().and_then(Network::company) {
-            keyboard.admit(engines);
+            control_endpoint.admit(engines);
         }
         machines::attach(plan, &fabric)?;
         let kernel_timers = KernelTimers::settle(
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
             tunnels,
             plants,
             fabric,
-            keyboard,
+            control_endpoint,
             run_recorder,
             recorder,
             verdict,
