@@ -56,13 +56,13 @@ pub(crate) struct ControlEndpoint {
     /// Directory of the run's results.
     directory: PathBuf,
     /// Context of commands that enter the run's hosts; unset until there is a network.
-    door: OnceLock<Door>,
+    exec_context: OnceLock<ExecContext>,
     /// Engines of the simulated network that may leave and join; unset if no engine may.
     engines: OnceLock<Arc<Company>>,
 }
 
 /// Context in which commands from outside enter a run's hosts.
-pub(crate) struct Door {
+pub(crate) struct ExecContext {
     /// Network namespaces, by host name.
     networks: BTreeMap<String, OwnedFd>,
     /// Directories of timelines, by host name; only hosts that keep timelines are listed.
@@ -76,7 +76,7 @@ pub(crate) struct Door {
     run_recorder: RunRecorder,
 }
 
-impl Door {
+impl ExecContext {
     /// Returns the context for a run whose network has been created.
     pub(crate) fn of(
         plan: &Plan,
@@ -134,7 +134,7 @@ impl ControlEndpoint {
             }),
             // Clients have other working directories.
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
-            door: OnceLock::new(),
+            exec_context: OnceLock::new(),
             engines: OnceLock::new(),
         }
     }
@@ -156,9 +156,9 @@ impl ControlEndpoint {
     }
 
     /// Allows commands to enter the run's hosts from now on.
-    pub(crate) fn open(&self, door: Door) {
+    pub(crate) fn open(&self, exec_context: ExecContext) {
         // This method is called only once.
-        let _ = self.door.set(door);
+        let _ = self.exec_context.set(exec_context);
     }
 
     /// Starts the run: `go` starts its clock, or the clock stays stopped until time is granted.
@@ -306,11 +306,12 @@ impl Controlled for ControlEndpoint {
     }
 
     fn welcome(&self, host: &str) -> Result<Welcome, HoldError> {
-        let door = self.door.get();
-        let door = door.ok_or_else(|| HoldError::other(ControlEndpointError::GettingReady))?;
-        let network = door.networks.get(host).map(OwnedFd::try_clone);
-        let timelines = door.timelines.get(host);
-        let root = door.roots.get(host).cloned();
+        let exec_context = self.exec_context.get();
+        let exec_context =
+            exec_context.ok_or_else(|| HoldError::other(ControlEndpointError::GettingReady))?;
+        let network = exec_context.networks.get(host).map(OwnedFd::try_clone);
+        let timelines = exec_context.timelines.get(host);
+        let root = exec_context.roots.get(host).cloned();
         let place = timelines.map(|place| match root {
             Some(_) => TIMELINES.into(),
             None => place.into(),
@@ -319,9 +320,9 @@ impl Controlled for ControlEndpoint {
         Ok(Welcome {
             network: network.transpose().map_err(HoldError::other)?,
             root,
-            identity: door.identities.get(host).cloned(),
+            identity: exec_context.identities.get(host).cloned(),
             env: place.into_iter().collect(),
-            rights: match door.hosts.get(host) {
+            rights: match exec_context.hosts.get(host) {
                 Some(host) => rights::of_host(host).map_err(HoldError::other)?,
                 None => HostRights::Supervisors,
             },
@@ -333,22 +334,24 @@ impl Controlled for ControlEndpoint {
     }
 
     fn flush(&self) {
-        if let Some(door) = self.door.get() {
-            door.run_recorder.flush();
+        if let Some(exec_context) = self.exec_context.get() {
+            exec_context.run_recorder.flush();
         }
     }
 
     fn acted(&self, requester: &str, effect: &str) {
-        if let Some(door) = self.door.get() {
+        if let Some(exec_context) = self.exec_context.get() {
             let text = format!("by {requester}: {effect}");
-            door.run_recorder.event(LOCAL, "clock", "control", &text);
+            exec_context
+                .run_recorder
+                .event(LOCAL, "clock", "control", &text);
         }
     }
 
     fn came_in(&self, host: &str, command: &str, what: &str, how: &str) {
-        if let Some(door) = self.door.get() {
+        if let Some(exec_context) = self.exec_context.get() {
             let source = format!("from outside: {command}");
-            door.run_recorder.event(host, &source, what, how);
+            exec_context.run_recorder.event(host, &source, what, how);
         }
     }
 }

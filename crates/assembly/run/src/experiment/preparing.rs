@@ -18,7 +18,7 @@ use crate::outputs::Logs;
 use crate::placed::Together;
 use crate::record::{LOCAL, RunRecorder};
 use crate::simulated::{Network, Surroundings, built};
-use crate::testbed::{ControlEndpoint, Door};
+use crate::testbed::{ControlEndpoint, ExecContext};
 use crate::verdict::Verdict;
 use crate::{
     devices, hosts, inputs, machines, names, network, outputs, pause_bus, plants, timelines,
@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
         manifest.degraded_modes.extend(lack);
         containers.build(&fabric, &keepers, &names)?;
         let roots = containers.roots();
-        control_endpoint.open(Door::of(
+        control_endpoint.open(ExecContext::of(
             plan,
             &fabric,
             &keepers,
