@@ -5,11 +5,11 @@
 //! change of the clock. The process sends back samples, captured frames and notes ([`listener`]).
 //! If a process ends without a request, its engine has died. Then either the run ends, or another
 //! process takes its place and joins the other engines at the present virtual instant. An engine
-//! can also be asked to leave, and later to join again ([`standing`]).
+//! can also be asked to leave, and later to join again ([`membership`]).
 
 mod line;
 mod listener;
-mod standing;
+mod membership;
 
 use std::io;
 use std::net::UdpSocket;
@@ -33,7 +33,7 @@ use crate::record::RunRecorder;
 pub(super) use line::Absence;
 use line::{Line, Seed, lock};
 use listener::{Broken, Listener};
-pub(crate) use standing::Company;
+pub(crate) use membership::Company;
 
 /// Process of an engine.
 pub(super) struct Process {

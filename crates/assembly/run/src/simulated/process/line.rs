@@ -23,7 +23,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use super::super::message::{ClockNow, Start, ToEngine};
 use super::UNKEYED;
-use super::standing::{Company, Membership, Standing};
+use super::membership::{Company, EngineMembership, EngineState};
 use crate::channel::{Receiver, Sender};
 use crate::error::RunError;
 use crate::experiment::civil_now;
@@ -35,7 +35,7 @@ pub(super) struct Line {
     pub(super) here: Owner,
     life: Mutex<Life>,
     /// Membership of the engine in the run's group of engines.
-    pub(super) membership: Membership,
+    pub(super) membership: EngineMembership,
     /// True once the end of the process does not count as a failure.
     is_over: AtomicBool,
     pub(super) past: Mutex<Past>,
@@ -125,7 +125,7 @@ impl Line {
             name: start.name.clone(),
             here: start.here,
             life: Mutex::new(life),
-            membership: Membership::default(),
+            membership: EngineMembership::default(),
             is_over: AtomicBool::new(false),
             past: Mutex::default(),
             ports: Mutex::new(ports),
@@ -159,7 +159,10 @@ impl Line {
 
     /// Returns true if the engine is connected to all others.
     pub(super) fn has_joined(&self) -> bool {
-        matches!(self.membership.is(), Standing::Here | Standing::Leaving)
+        matches!(
+            self.membership.is(),
+            EngineState::Here | EngineState::Leaving
+        )
     }
 
     /// Returns the message by which other engines learn that this engine's process has ended.

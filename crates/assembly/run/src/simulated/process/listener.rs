@@ -12,7 +12,7 @@ use super::super::engine::Ended;
 use super::super::message::{FromEngine, Piece};
 use super::Sinks;
 use super::line::{Absence, Line, Seed, lock};
-use super::standing::Standing;
+use super::membership::EngineState;
 use crate::channel::{Content, Receiver};
 use crate::network_signals::NetworkObservation;
 
@@ -76,7 +76,7 @@ impl Listener {
             match next {
                 Ok(next) => (hear, child) = next,
                 Err(what) => {
-                    self.line.membership.set(Standing::Gone);
+                    self.line.membership.set(EngineState::Gone);
                     return (self.sinks.died)(&what);
                 }
             }
@@ -119,18 +119,18 @@ impl Listener {
             "left",
             &format!("has left on request; its part is away {when}"),
         );
-        self.line.membership.set(Standing::Away);
+        self.line.membership.set(EngineState::Away);
     }
 
     /// Waits until an engine that has left is to join again, and starts a process for it. Returns
     /// `None` if the run ends before.
     fn await_return(&self) -> io::Result<Option<(Receiver<UnixStream>, Child)>> {
         let goes_on = || !self.line.is_over();
-        let standing = self
+        let membership = self
             .line
             .membership
-            .await_change(Standing::Away, None, goes_on);
-        if standing == Standing::Away {
+            .await_change(EngineState::Away, None, goes_on);
+        if membership == EngineState::Away {
             return Ok(None);
         }
         let (life, hear, child) = self.seed.born()?;
@@ -161,7 +161,7 @@ impl Listener {
         });
         past.counted = self.seen.clone();
         drop(past);
-        self.line.membership.set(Standing::Coming);
+        self.line.membership.set(EngineState::Coming);
         self.tell(
             "died",
             &format!("has died, and another process takes its place: {what}"),
@@ -188,7 +188,7 @@ impl Listener {
             self.tell("joined", &text);
         }
         // Set last, so that a thread that waits for this state sees all of the above.
-        self.line.membership.set(Standing::Here);
+        self.line.membership.set(EngineState::Here);
         let _ = self.ready.send(Ok(()));
     }
 
