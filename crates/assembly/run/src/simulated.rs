@@ -40,7 +40,7 @@ use ending::Closing;
 use engine::{Ended, Engine, Outlets, Pacing, Running};
 use engines::Lines;
 use message::{ClockNow, Sort, Start};
-pub(crate) use process::Company;
+pub(crate) use process::EngineConnections;
 use process::{Known, Process, Sinks};
 pub(crate) use tcp_timers::AskedOfTcp;
 use traffic::Flow;
@@ -54,7 +54,7 @@ pub(crate) struct Network {
     traffic: Vec<Flow>,
     parts: Option<Parts>,
     /// All engines, if they are processes that may leave and join; `None` otherwise.
-    company: Option<Arc<Company>>,
+    engine_connections: Option<Arc<EngineConnections>>,
     /// Engines that announce their next event, where time skips or is granted.
     group: Option<EngineGroup>,
     idle: Arc<AtomicBool>,
@@ -143,7 +143,7 @@ impl Network {
             signals: signals.writer,
             traffic,
             parts: simulated.parts.clone(),
-            company: None,
+            engine_connections: None,
             group: None,
             idle: Arc::new(AtomicBool::new(false)),
         };
@@ -247,7 +247,7 @@ impl Network {
         let mut lines = Lines::of_sockets(parts).map_err(no_line)?;
         let key = draw().map_err(|error| RunError::Start(format!("drawing a key: {error}")))?;
         let text = plan.to_toml();
-        let company = Arc::new(Company::default());
+        let engine_connections = Arc::new(EngineConnections::default());
         let mut all = Vec::new();
         for (here, speaker) in speakers {
             let engine = Engine {
@@ -282,7 +282,7 @@ impl Network {
                 run_recorder: around.run_recorder.clone(),
                 died: engines::died(engine, around.run_recorder, around.reporter),
                 comes_back: settings.failure == EngineFailure::Restart,
-                company: Arc::clone(&company),
+                engine_connections: Arc::clone(&engine_connections),
             };
             let ports = plugs.into_iter().map(|plug| plug.port).collect();
             let (program, clock) = (around.timeloom, around.clock);
@@ -293,13 +293,13 @@ impl Network {
             process.wait_until_ready()?;
             self.seats.push((here, Seat::Process(process)));
         }
-        self.company = Some(company);
+        self.engine_connections = Some(engine_connections);
         Ok(())
     }
 
     /// Returns the engines that may leave and join during the run; `None` if no engine may.
-    pub(crate) fn company(&self) -> Option<Arc<Company>> {
-        self.company.clone()
+    pub(crate) fn engine_connections(&self) -> Option<Arc<EngineConnections>> {
+        self.engine_connections.clone()
     }
 
     /// Returns a flag that is true while the network has no work before the instant that it

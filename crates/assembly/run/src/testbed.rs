@@ -19,7 +19,7 @@ use crate::error::RunError;
 use crate::names::Identities;
 use crate::record::{LOCAL, RunRecorder};
 use crate::rights;
-use crate::simulated::Company;
+use crate::simulated::EngineConnections;
 use crate::timelines::TimelineDaemon;
 
 /// Session that stops while the pause wire is held: first the clock, then the processes.
@@ -58,7 +58,7 @@ pub(crate) struct ControlEndpoint {
     /// Context of commands that enter the run's hosts; unset until there is a network.
     exec_context: OnceLock<ExecContext>,
     /// Engines of the simulated network that may leave and join; unset if no engine may.
-    engines: OnceLock<Arc<Company>>,
+    engines: OnceLock<Arc<EngineConnections>>,
 }
 
 /// Context in which commands from outside enter a run's hosts.
@@ -140,14 +140,14 @@ impl ControlEndpoint {
     }
 
     /// Allows the engines to leave and join from now on.
-    pub(crate) fn admit(&self, engines: Arc<Company>) {
+    pub(crate) fn admit(&self, engines: Arc<EngineConnections>) {
         // This method is called only once.
         let _ = self.engines.set(engines);
     }
 
     /// Returns the engines that may leave and join. Fails if the run has not begun, or no engine
     /// may.
-    fn engines(&self) -> Result<&Company, HoldError> {
+    fn engines(&self) -> Result<&EngineConnections, HoldError> {
         self.has_begun()?;
         let engines = self.engines.get();
         engines

@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
         };
         let network = simulated.map(|simulated| Network::start(whole, simulated, &around));
         let network = network.transpose()?;
-        if let Some(engines) = network.as_ref().and_then(Network::company) {
+        if let Some(engines) = network.as_ref().and_then(Network::engine_connections) {
             control_endpoint.admit(engines);
         }
         machines::attach(plan, &fabric)?;

@@ -33,7 +33,7 @@ use crate::record::RunRecorder;
 pub(super) use line::Absence;
 use line::{Line, Seed, lock};
 use listener::{Broken, Listener};
-pub(crate) use membership::Company;
+pub(crate) use membership::EngineConnections;
 
 /// Process of an engine.
 pub(super) struct Process {
@@ -53,7 +53,7 @@ pub(super) struct Sinks {
     /// True if another process takes the place of one that has died.
     pub(super) comes_back: bool,
     /// All engines of the run, which are notified when a process ends.
-    pub(super) company: Arc<Company>,
+    pub(super) engine_connections: Arc<EngineConnections>,
 }
 
 /// Facts that the run knows about an engine and that are not in the engine's final report.
@@ -91,11 +91,11 @@ impl Process {
             start,
             sockets,
             clock: Arc::downgrade(clock),
-            company: Arc::clone(&sinks.company),
+            engine_connections: Arc::clone(&sinks.engine_connections),
         });
         let (life, hear, child) = seed.born().map_err(failed)?;
         let line = Arc::new(Line::new(&seed.start, life, ports));
-        let company = Arc::clone(&sinks.company);
+        let engine_connections = Arc::clone(&sinks.engine_connections);
         let (ready, is_ready) = mpsc::channel();
         let (end, ended) = mpsc::channel();
         let listener = Listener {
@@ -125,7 +125,7 @@ impl Process {
                 None => process.line.unwilling(&error),
             });
         }
-        company.admit(&process.line);
+        engine_connections.admit(&process.line);
         process
             .follow(clock)
             .map_err(|error| process.line.unwilling(&error))?;

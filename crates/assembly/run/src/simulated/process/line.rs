@@ -23,7 +23,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use super::super::message::{ClockNow, Start, ToEngine};
 use super::UNKEYED;
-use super::membership::{Company, EngineMembership, EngineState};
+use super::membership::{EngineConnections, EngineMembership, EngineState};
 use crate::channel::{Receiver, Sender};
 use crate::error::RunError;
 use crate::experiment::civil_now;
@@ -188,7 +188,7 @@ pub(super) struct Seed {
     pub(super) start: Start,
     pub(super) sockets: Vec<(Owner, UdpSocket)>,
     pub(super) clock: Weak<Clock>,
-    pub(super) company: Arc<Company>,
+    pub(super) engine_connections: Arc<EngineConnections>,
 }
 
 /// A new process: the connection to it, the receiver of its messages, and its handle.
@@ -245,7 +245,7 @@ impl Seed {
             epoch: life.epoch,
             late,
             absent: match late {
-                true => self.company.absent(),
+                true => self.engine_connections.absent(),
                 false => Vec::new(),
             },
             ..self.start.clone()

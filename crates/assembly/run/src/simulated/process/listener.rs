@@ -97,7 +97,7 @@ impl Listener {
     /// Records that the engine left on request at `at`, with the counters `counted`.
     fn left(&mut self, ended: Ended, at: Instant<Virtual>, mut counted: NetworkObservation) {
         // The other engines have received a farewell, unless it was lost on the way.
-        self.sinks.company.lost(&self.line);
+        self.sinks.engine_connections.lost(&self.line);
         for (kind, text) in &ended.told {
             self.sinks
                 .run_recorder
@@ -142,7 +142,7 @@ impl Listener {
     /// restarted.
     fn another(&mut self, what: &Broken) -> Option<(Receiver<UnixStream>, Child)> {
         let had_joined = self.line.has_joined();
-        self.sinks.company.lost(&self.line);
+        self.sinks.engine_connections.lost(&self.line);
         // An engine that died before it had joined, or that dies again and again, has a permanent
         // fault.
         let past = lock(&self.line.past);

@@ -158,14 +158,14 @@ impl Line {
 
 /// Connections to all engines of a run.
 #[derive(Default)]
-pub(crate) struct Company {
+pub(crate) struct EngineConnections {
     lines: Mutex<Vec<Weak<Line>>>,
     /// Lock for changes. Engines leave and join one after another, because a joining engine waits
     /// for all that are present.
     turn: Mutex<()>,
 }
 
-impl Company {
+impl EngineConnections {
     /// Asks an engine to leave, and waits until it has left.
     ///
     /// # Errors
