@@ -93,8 +93,8 @@ impl Process {
             clock: Arc::downgrade(clock),
             engine_connections: Arc::clone(&sinks.engine_connections),
         });
-        let (life, hear, child) = seed.born().map_err(failed)?;
-        let line = Arc::new(Line::new(&seed.start, life, ports));
+        let (generation, hear, child) = seed.spawn().map_err(failed)?;
+        let line = Arc::new(Line::new(&seed.start, generation, ports));
         let engine_connections = Arc::clone(&sinks.engine_connections);
         let (ready, is_ready) = mpsc::channel();
         let (end, ended) = mpsc::channel();

@@ -133,8 +133,8 @@ impl Listener {
         if membership == EngineState::Away {
             return Ok(None);
         }
-        let (life, hear, child) = self.seed.born()?;
-        self.seed.replace(&self.line, life);
+        let (generation, hear, child) = self.seed.spawn()?;
+        self.seed.replace(&self.line, generation);
         Ok(Some((hear, child)))
     }
 
@@ -147,9 +147,9 @@ impl Listener {
         // fault.
         let past = lock(&self.line.past);
         let deaths = past.absences.iter().filter(|absence| !absence.in_order);
-        let lives = deaths.count() + 1;
+        let generations = deaths.count() + 1;
         drop(past);
-        if !self.sinks.comes_back || !had_joined || lives >= MOST_LIVES {
+        if !self.sinks.comes_back || !had_joined || generations >= MOST_GENERATIONS {
             return None;
         }
         let from = self.seed.now()?;
@@ -166,8 +166,8 @@ impl Listener {
             "died",
             &format!("has died, and another process takes its place: {what}"),
         );
-        let (life, hear, child) = self.seed.born().ok()?;
-        self.seed.replace(&self.line, life);
+        let (generation, hear, child) = self.seed.spawn().ok()?;
+        self.seed.replace(&self.line, generation);
         Some((hear, child))
     }
 
@@ -272,4 +272,4 @@ fn reap(child: &mut Child, at_once: bool) -> String {
 /// Time within which a process must end after its connection was closed.
 const TO_DIE: StdDuration = StdDuration::from_secs(10);
 /// Maximum number of processes of one engine in a run.
-const MOST_LIVES: usize = 5;
+const MOST_GENERATIONS: usize = 5;
