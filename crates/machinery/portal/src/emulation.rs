@@ -342,10 +342,10 @@ impl Emulation {
     }
 
     /// Reports to the engine that the generation of engine `there` that began at `epoch` is dead
-    /// ([`PeeringPortal::bury`]).
-    pub fn bury(&self, there: Owner, epoch: u64) {
+    /// ([`PeeringPortal::mark_dead`]).
+    pub fn mark_dead(&self, there: Owner, epoch: u64) {
         self.command(Command::Do(Box::new(move |core| {
-            core.bury(there, epoch);
+            core.mark_dead(there, epoch);
         })));
     }
 

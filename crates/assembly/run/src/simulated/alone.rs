@@ -189,7 +189,7 @@ fn follow(
                 *clock.lock() = now;
                 running.emulation.wake();
             }
-            Ok(ToEngine::Lost(there, epoch)) => running.emulation.bury(there, epoch),
+            Ok(ToEngine::Lost(there, epoch)) => running.emulation.mark_dead(there, epoch),
             Ok(ToEngine::Leave) => return Ok(true),
             Ok(ToEngine::Stop) => return Ok(false),
             Ok(ToEngine::Start(_)) => return Err(EngineError::Twice),

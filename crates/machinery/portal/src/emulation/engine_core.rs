@@ -232,9 +232,9 @@ impl Core {
     }
 
     /// Marks a generation of another engine as dead.
-    pub(super) fn bury(&mut self, there: Owner, epoch: u64) {
+    pub(super) fn mark_dead(&mut self, there: Owner, epoch: u64) {
         if let Some(peers) = &mut self.peers {
-            peers.bury(&mut self.paced.engine, there, epoch);
+            peers.mark_dead(&mut self.paced.engine, there, epoch);
         }
     }
 

@@ -47,10 +47,10 @@ impl Meeting {
 
     /// Marks the generation of engine `there` that began at `epoch` as dead. Messages that it sent
     /// before are received first.
-    pub(super) fn bury(&mut self, engine: &mut Engine<World>, there: Owner, epoch: u64) {
+    pub(super) fn mark_dead(&mut self, engine: &mut Engine<World>, there: Owner, epoch: u64) {
         // A connection that has failed has no more messages.
         let _ = self.portal.receive(engine, wall_now());
-        self.portal.bury(&mut engine.model, there, epoch);
+        self.portal.mark_dead(&mut engine.model, there, epoch);
     }
 
     /// Sends outgoing packets, and the instant up to which this engine has run.
