@@ -9,7 +9,7 @@ use std::time::Duration as StdDuration;
 use timeloom_net::Owner;
 
 use super::super::message::ToEngine;
-use super::line::{Line, lock};
+use super::connection::{EngineConnection, lock};
 
 /// Membership state of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl EngineMembership {
     }
 }
 
-impl Line {
+impl EngineConnection {
     /// Asks the engine to leave, and waits until it has left.
     fn leave(&self) -> Result<(), MembershipError> {
         let asked = self
@@ -159,7 +159,7 @@ impl Line {
 /// Connections to all engines of a run.
 #[derive(Default)]
 pub(crate) struct EngineConnections {
-    lines: Mutex<Vec<Weak<Line>>>,
+    connections: Mutex<Vec<Weak<EngineConnection>>>,
     /// Lock for changes. Engines leave and join one after another, because a joining engine waits
     /// for all that are present.
     turn: Mutex<()>,
@@ -172,18 +172,18 @@ impl EngineConnections {
     /// Returns an error if no engine has this name, or if the engine is not present.
     pub(crate) fn leave(&self, engine: &str) -> Result<(), MembershipError> {
         let _turn = lock(&self.turn);
-        let line = self.named(engine)?;
-        let lines = self.lines();
-        let comes = lines
+        let connection = self.named(engine)?;
+        let connections = self.connections();
+        let comes = connections
             .iter()
             .find(|other| other.membership.is() == EngineState::Coming);
-        if let Some(other) = comes.filter(|other| !Arc::ptr_eq(other, &line)) {
+        if let Some(other) = comes.filter(|other| !Arc::ptr_eq(other, &connection)) {
             return Err(MembershipError::IsAwaited {
                 name: engine.to_owned(),
                 other: other.name.clone(),
             });
         }
-        line.leave()
+        connection.leave()
     }
 
     /// Asks an engine that has left to join the others again, and waits until it has joined.
@@ -196,43 +196,54 @@ impl EngineConnections {
         self.named(engine)?.join()
     }
 
-    pub(super) fn admit(&self, line: &Arc<Line>) {
-        lock(&self.lines).push(Arc::downgrade(line));
+    pub(super) fn admit(&self, connection: &Arc<EngineConnection>) {
+        lock(&self.connections).push(Arc::downgrade(connection));
     }
 
     /// Tells all other engines that a process of the engine `ended` has ended.
-    pub(super) fn lost(&self, ended: &Arc<Line>) {
+    pub(super) fn lost(&self, ended: &Arc<EngineConnection>) {
         let lost = ended.lost();
-        let lines = self.lines();
-        for line in lines.iter().filter(|line| !Arc::ptr_eq(line, ended)) {
+        let connections = self.connections();
+        for connection in connections
+            .iter()
+            .filter(|connection| !Arc::ptr_eq(connection, ended))
+        {
             // Sending fails if that engine is gone as well.
-            let _ = line.say(&lost);
+            let _ = connection.say(&lost);
         }
     }
 
     /// Returns the numbers of the engines that are away, for which a joining engine does not wait.
     pub(super) fn absent(&self) -> Vec<Owner> {
-        let is_absent = |line: &&Arc<Line>| {
+        let is_absent = |connection: &&Arc<EngineConnection>| {
             !matches!(
-                line.membership.is(),
+                connection.membership.is(),
                 EngineState::Here | EngineState::Coming
             )
         };
-        let lines = self.lines();
-        let absent = lines.iter().filter(is_absent);
-        absent.map(|line| line.here).collect()
+        let connections = self.connections();
+        let absent = connections.iter().filter(is_absent);
+        absent.map(|connection| connection.here).collect()
     }
 
-    fn lines(&self) -> Vec<Arc<Line>> {
-        lock(&self.lines).iter().filter_map(Weak::upgrade).collect()
+    fn connections(&self) -> Vec<Arc<EngineConnection>> {
+        lock(&self.connections)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
     }
 
-    fn named(&self, engine: &str) -> Result<Arc<Line>, MembershipError> {
-        let lines = self.lines();
-        let line = lines.iter().find(|line| line.name == engine);
-        line.cloned().ok_or_else(|| MembershipError::Unknown {
+    fn named(&self, engine: &str) -> Result<Arc<EngineConnection>, MembershipError> {
+        let connections = self.connections();
+        let connection = connections
+            .iter()
+            .find(|connection| connection.name == engine);
+        connection.cloned().ok_or_else(|| MembershipError::Unknown {
             name: engine.to_owned(),
-            names: lines.iter().map(|line| line.name.clone()).collect(),
+            names: connections
+                .iter()
+                .map(|connection| connection.name.clone())
+                .collect(),
         })
     }
 }

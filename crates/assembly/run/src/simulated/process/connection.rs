@@ -30,7 +30,7 @@ use crate::experiment::civil_now;
 use crate::network_signals::NetworkObservation;
 
 /// Connection to an engine, whichever process it has.
-pub(super) struct Line {
+pub(super) struct EngineConnection {
     pub(super) name: String,
     pub(super) here: Owner,
     generation: Mutex<Generation>,
@@ -38,7 +38,7 @@ pub(super) struct Line {
     pub(super) membership: EngineMembership,
     /// True once the end of the process does not count as a failure.
     is_over: AtomicBool,
-    pub(super) past: Mutex<Past>,
+    pub(super) history: Mutex<EngineHistory>,
     /// The engine's interfaces, which exist for the whole run and survive each process.
     pub(super) ports: Mutex<Vec<Box<dyn Port>>>,
 }
@@ -52,7 +52,7 @@ pub(super) struct Generation {
 
 /// Information about earlier processes of the engine.
 #[derive(Default)]
-pub(super) struct Past {
+pub(super) struct EngineHistory {
     pub(super) absences: Vec<Absence>,
     /// Counters of the earlier processes, from the report or the last sample of each.
     pub(super) counted: NetworkObservation,
@@ -64,7 +64,7 @@ pub(super) struct Past {
     left_with: Option<u64>,
 }
 
-impl Past {
+impl EngineHistory {
     /// Records that the engine left at `from`. Until then the kernel had dropped `dropped` frames.
     pub(super) fn left(&mut self, from: Instant<Virtual>, dropped: u64) {
         let absence = Absence {
@@ -119,7 +119,7 @@ impl Absence {
     }
 }
 
-impl Line {
+impl EngineConnection {
     pub(super) fn new(start: &Start, generation: Generation, ports: Vec<Box<dyn Port>>) -> Self {
         Self {
             name: start.name.clone(),
@@ -127,7 +127,7 @@ impl Line {
             generation: Mutex::new(generation),
             membership: EngineMembership::default(),
             is_over: AtomicBool::new(false),
-            past: Mutex::default(),
+            history: Mutex::default(),
             ports: Mutex::new(ports),
         }
     }
@@ -215,29 +215,34 @@ impl Seed {
     }
 
     /// Sends the engine's definition to its first process.
-    pub(super) fn introduce(&self, line: &Line) -> io::Result<()> {
-        let mut generation = lock(&line.generation);
-        self.tell(&mut generation, line, false)
+    pub(super) fn introduce(&self, connection: &EngineConnection) -> io::Result<()> {
+        let mut generation = lock(&connection.generation);
+        self.tell(&mut generation, connection, false)
     }
 
-    /// Connects the line to a new process, and sends the definition to it.
-    pub(super) fn replace(&self, line: &Line, mut generation: Generation) {
+    /// Replaces the process of the connection, and sends the definition to it.
+    pub(super) fn replace(&self, connection: &EngineConnection, mut generation: Generation) {
         // The epoch must increase even if civil time was set back.
-        generation.epoch = generation.epoch.max(lock(&line.generation).epoch + 2);
+        generation.epoch = generation.epoch.max(lock(&connection.generation).epoch + 2);
         // If sending fails, the listener finds out that the process is dead.
-        let _ = self.tell(&mut generation, line, true);
-        *lock(&line.generation) = generation;
+        let _ = self.tell(&mut generation, connection, true);
+        *lock(&connection.generation) = generation;
         // The clock may have changed since the definition was sent.
         if let Some(clock) = self.clock.upgrade() {
-            let _ = line.say(&ToEngine::Clock(ClockNow::of(clock.map_and_stop())));
+            let _ = connection.say(&ToEngine::Clock(ClockNow::of(clock.map_and_stop())));
         }
-        if line.is_over() {
-            line.hang_up();
+        if connection.is_over() {
+            connection.hang_up();
         }
     }
 
     /// Sends the engine's definition and the file descriptors. `late` is true if other engines run.
-    fn tell(&self, generation: &mut Generation, line: &Line, late: bool) -> io::Result<()> {
+    fn tell(
+        &self,
+        generation: &mut Generation,
+        connection: &EngineConnection,
+        late: bool,
+    ) -> io::Result<()> {
         let clock = self.clock.upgrade();
         let clock = clock.ok_or_else(|| io::Error::other("the session is over"))?;
         let start = Start {
@@ -251,7 +256,7 @@ impl Seed {
             ..self.start.clone()
         };
         generation.say.say(&ToEngine::Start(Box::new(start)))?;
-        let ports = lock(&line.ports);
+        let ports = lock(&connection.ports);
         let descriptors = ports.iter().map(|port| port.descriptor());
         let sockets = self.sockets.iter().map(|(_, socket)| socket.as_fd());
         for descriptor in descriptors.chain(sockets) {
