@@ -25,7 +25,7 @@ use crate::error::RunError;
 use crate::kernel_timers::KernelTimers;
 use crate::names::Identities;
 use crate::outputs::Logs;
-use crate::placed::{Together, conduct};
+use crate::placed::{AgentMembership, conduct};
 use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
 use crate::record::RunRecorder;
 use crate::simulated::Network;
@@ -107,11 +107,11 @@ pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
     }
 }
 
-/// Performs the run of [`run`] on this machine, which may be one of several (`together`).
+/// Performs the run of [`run`] on this machine, which may be one of several (`membership`).
 pub(crate) fn run_here(
     plan: &Plan,
     options: Options,
-    together: Option<&Together>,
+    membership: Option<&AgentMembership>,
 ) -> Result<Summary, RunError> {
     let directory = match options.replace {
         true => RunDirectory::replace(&options.directory)?,
@@ -131,7 +131,7 @@ pub(crate) fn run_here(
     let begun = match python::provide(plan, &directory, &options.interrupted) {
         Ok(plan) => {
             provided = plan;
-            Run::prepare(&provided, together, &options, &directory, &mut manifest)
+            Run::prepare(&provided, membership, &options, &directory, &mut manifest)
         }
         Err(error) => Err(error),
     };
@@ -187,7 +187,7 @@ fn inherited(plan: &Plan) -> Vec<String> {
 /// Fields are dropped in this order: clients before their servers, and the session last.
 struct Run<'a> {
     plan: &'a Plan,
-    together: Option<&'a Together>,
+    membership: Option<&'a AgentMembership>,
     directory: &'a RunDirectory,
     logs: Logs<'a>,
     devices: Vec<timeloom_plant::modbus::ModbusDevice>,
@@ -218,7 +218,9 @@ impl<'a> Run<'a> {
         let over = AtomicBool::new(false);
         let reporter = self.verdict.reporter();
         let own = ReadyBoard::default();
-        let ready = self.together.map_or(&own, |together| &*together.ready);
+        let ready = self
+            .membership
+            .map_or(&own, |membership| &*membership.ready);
         let attention = Attention::default();
         let planned_end = Instant::<Virtual>::ZERO + self.plan.time.duration;
         let stage = Stage {
@@ -248,7 +250,7 @@ impl<'a> Run<'a> {
             self.schedule(scope, &stage);
             let clock = self.session.clock();
             let (began, paused_before) = (clock.wall(), clock.paused_total());
-            if self.together.is_none() {
+            if self.membership.is_none() {
                 self.run_recorder.clock_edge(ClockAction::Start);
             }
             if self.plan.time.skips() {
@@ -262,8 +264,8 @@ impl<'a> Run<'a> {
                     attention.is_free() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
                 });
             }
-            let go = || match self.together {
-                Some(together) => together
+            let go = || match self.membership {
+                Some(membership) => membership
                     .begin(&self.session, &self.run_recorder, &options.interrupted)
                     .map_err(HoldError::other),
                 None => self.session.resume().map_err(HoldError::from),
@@ -304,7 +306,7 @@ impl<'a> Run<'a> {
                     Some(Lookout::GaveUp(text)) => reporter.failed("granter", text),
                     Some(Lookout::Fine) | None => {}
                 }
-                if let Some(why) = self.together.and_then(|it| it.line.halted()) {
+                if let Some(why) = self.membership.and_then(|it| it.bus.halted()) {
                     reporter.failed("pause bus", why.to_string());
                 }
                 if let Some(trouble) = self.fabric.trouble() {

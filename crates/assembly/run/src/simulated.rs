@@ -30,7 +30,7 @@ use timeloom_time::{ClockMap, Instant, Utc, Virtual, Wall};
 use crate::error::RunError;
 use crate::network;
 use crate::network_signals::{self, Speaker};
-use crate::placed::Together;
+use crate::placed::AgentMembership;
 use crate::placed::secret::draw;
 use crate::record::RunRecorder;
 use crate::verdict::Reporter;
@@ -106,7 +106,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) interrupted: &'a Arc<AtomicBool>,
     /// State shared with the other agents if this run is one agent's share, in which case it has
     /// one engine of the whole network. `None` on a single machine.
-    pub(crate) together: Option<&'a Together>,
+    pub(crate) membership: Option<&'a AgentMembership>,
     /// CUBIC of the hosts' kernels, which follows the network's time.
     pub(crate) cubic: Option<&'a Arc<VirtualCubic>>,
 }
@@ -119,7 +119,9 @@ impl Network {
         simulated: Simulated,
         around: &Surroundings<'_>,
     ) -> Result<Self, RunError> {
-        let own = around.together.map(|together| place(&simulated, together));
+        let own = around
+            .membership
+            .map(|membership| place(&simulated, membership));
         let own = own.transpose()?;
         let run_recorder = around.run_recorder;
         let captures = Captures::start(
@@ -166,7 +168,7 @@ impl Network {
         captures: &Captures,
         around: &Surroundings<'_>,
     ) -> Result<(), RunError> {
-        let several = self.parts.as_ref().filter(|_| around.together.is_none());
+        let several = self.parts.as_ref().filter(|_| around.membership.is_none());
         let lines = several.map(Lines::of_rings).transpose();
         let mut lines = lines.map_err(no_line)?;
         let follow = SessionClock {
@@ -200,9 +202,9 @@ impl Network {
                     Err(error) => return Err(failed(error)),
                 }
             }
-            let ways = match (around.together, self.parts.as_ref()) {
-                (Some(together), Some(parts)) => {
-                    Some(engines::ways_to_agents(engine, parts, together, around)?)
+            let ways = match (around.membership, self.parts.as_ref()) {
+                (Some(membership), Some(parts)) => {
+                    Some(engines::ways_to_agents(engine, parts, membership, around)?)
                 }
                 _ => lines.as_mut().map(|lines| engines::ways(lines.of(here))),
             };
@@ -421,11 +423,11 @@ fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
 }
 
 /// Returns the number of this agent's engine.
-fn place(simulated: &Simulated, together: &Together) -> Result<Owner, RunError> {
+fn place(simulated: &Simulated, membership: &AgentMembership) -> Result<Owner, RunError> {
     let names = simulated.parts.as_ref().map_or(&[][..], |it| &it.names);
-    let own = (0..).zip(names).find(|(_, name)| **name == together.name);
+    let own = (0..).zip(names).find(|(_, name)| **name == membership.name);
     own.map(|(here, _)| here)
-        .ok_or_else(|| RunError::Plan(format!("agent {} has no engine", together.name)))
+        .ok_or_else(|| RunError::Plan(format!("agent {} has no engine", membership.name)))
 }
 
 /// Returns the topology of a plan's simulated network; `None` if it has none.

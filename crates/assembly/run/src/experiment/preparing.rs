@@ -15,7 +15,7 @@ use crate::containers::{Containers, is_inside};
 use crate::error::RunError;
 use crate::kernel_timers::{self, KernelTimers};
 use crate::outputs::Logs;
-use crate::placed::Together;
+use crate::placed::AgentMembership;
 use crate::record::{LOCAL, RunRecorder};
 use crate::simulated::{Network, Surroundings, built};
 use crate::testbed::{ControlEndpoint, ExecContext};
@@ -31,7 +31,7 @@ impl<'a> Run<'a> {
     /// Returns an error if a part cannot be created. The parts created before are then removed.
     pub(super) fn prepare(
         plan: &'a Plan,
-        together: Option<&'a Together>,
+        membership: Option<&'a AgentMembership>,
         options: &Options,
         directory: &'a RunDirectory,
         manifest: &mut Manifest,
@@ -65,7 +65,7 @@ impl<'a> Run<'a> {
             }
         }
         machines::give_timelines(plan, &keepers, &options.timeloom, &mut machines);
-        if together.is_none() {
+        if membership.is_none() {
             // In a run over several agents, the machine that started the run stores the inputs.
             inputs::keep(plan, directory, manifest)?;
         }
@@ -80,7 +80,7 @@ impl<'a> Run<'a> {
             Arc::clone(&recorder),
             Arc::clone(session.clock()),
             verdict.reporter(),
-            together.map_or(LOCAL, |together| &together.name),
+            membership.map_or(LOCAL, |membership| &membership.name),
         );
         session.clock().on_host_change(run_recorder.host_sink());
         let bus = pause_bus::build(
@@ -89,22 +89,22 @@ impl<'a> Run<'a> {
             &run_recorder,
             verdict.reporter(),
             &options.warn,
-            together,
+            membership,
         );
         // Opened early: a session whose control socket does not answer counts as dead, and
         // `timeloom clean` would remove its cgroup.
         let control_endpoint = Arc::new(ControlEndpoint::new(
             Arc::clone(&session),
-            (bus.clone(), together.is_some()),
+            (bus.clone(), membership.is_some()),
             plan.time.skips(),
             grants(plan, &session),
             &options.directory,
         ));
         serve(&control_endpoint)?;
-        let whole = together.map_or(plan, |together| &together.whole);
-        let ends = together.map_or(&[][..], |together| &together.ends);
+        let whole = membership.map_or(plan, |membership| &membership.whole);
+        let ends = membership.map_or(&[][..], |membership| &membership.ends);
         let mut spec = network::specification(plan, ends);
-        if together.is_some() {
+        if membership.is_some() {
             // Two machines must not assign the same address to two stations.
             let macs = network::macs(whole);
             for station in &mut spec.stations {
@@ -140,7 +140,7 @@ impl<'a> Run<'a> {
             reporter: &reporter,
             timeloom: &options.timeloom,
             interrupted: &options.interrupted,
-            together,
+            membership,
             cubic: cubic.as_ref(),
         };
         let network = simulated.map(|simulated| Network::start(whole, simulated, &around));
@@ -157,8 +157,8 @@ impl<'a> Run<'a> {
             &reporter,
         )?;
         manifest.degraded_modes.extend(kernel_timers.lacks());
-        let tunnels = match together {
-            Some(together) => together.lay_tunnels(&fabric, clock)?,
+        let tunnels = match membership {
+            Some(membership) => membership.lay_tunnels(&fabric, clock)?,
             None => None,
         };
         let writers = devices::writers(whole);
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
         )?;
         Ok(Self {
             plan,
-            together,
+            membership,
             directory,
             logs,
             devices,

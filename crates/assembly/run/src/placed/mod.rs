@@ -3,7 +3,7 @@
 //! The process that starts the run ([`mod@conduct`]) sends each agent ([`serve`]) the plan and the
 //! files that the agent's programs name. The agent takes its share of the plan
 //! ([`timeloom_scenario::Part`]) and runs it like a plan of its own, in a run directory of its own.
-//! [`Together`] has the differences: the pause bus includes the other agents, time begins when all
+//! [`AgentMembership`] has the differences: the pause bus includes the other agents, time begins when all
 //! agents are present, and links to other agents are tunnels. A program that waits for a program of
 //! another agent is notified when that program is ready. At the end the agents send back their run
 //! directories, which are merged ([`merge`]).
@@ -18,6 +18,7 @@ mod describe;
 mod error;
 pub mod fuzzing;
 mod guests;
+mod membership;
 mod merge;
 mod message;
 mod outcome;
@@ -26,11 +27,10 @@ mod rewrite;
 mod scratch;
 pub(crate) mod secret;
 mod serve;
-mod together;
 
 pub(crate) use conduct::conduct;
 pub use describe::{Described, Description, describe};
 pub use error::{AgentError, SpreadError};
+pub(crate) use membership::{AgentMembership, tell};
 pub use secret::{KeyFileError, Secret, read_key};
 pub use serve::{Serve, WhichTimeline};
-pub(crate) use together::{Together, tell};

@@ -22,13 +22,13 @@ use timeloom_scenario::{Plan, ScenarioErrors};
 use timeloom_time::Duration;
 
 use super::guests::{Guest, Guests};
+use super::membership::{AgentBus, AgentMembership, EngineLine, Ways};
 use super::message::{Ended, FromAgent, Prepare, ToAgent, Whereabouts};
 use super::outcome::{ended, entry, gather, lengths, send};
 use super::parcel::{MOST_BYTES_IN_ALL, new_below, receive};
 use super::rewrite::{Mirror, lacking};
 use super::scratch::{Scratch, sweep};
 use super::secret::Secret;
-use super::together::{EngineLine, Line, Together, Ways};
 use crate::channel::{Receiver, Sender, Side, greet};
 use crate::experiment::{Options, run_here};
 use crate::programs::ReadyBoard;
@@ -164,7 +164,7 @@ struct Agent {
 /// Share of a run, whose plan and files have arrived.
 pub(super) struct Ready {
     pub(super) plan: Plan,
-    together: Together,
+    membership: AgentMembership,
 }
 
 /// Sockets at which the other agents reach this one.
@@ -258,7 +258,7 @@ impl Agent {
             address: other.bus,
             late: false,
         };
-        *lock(&ready.together.ways) = Some(Ways {
+        *lock(&ready.membership.ways) = Some(Ways {
             bound,
             pins,
             peers: others().map(peer).collect(),
@@ -317,7 +317,7 @@ impl Agent {
         let (key, tunnel_key, engine_key) = self.serve.secret.of_run(&nonce);
         let plan = timeloom_scenario::parse(&prepare.plan, "the plan", &[])?;
         let any = SocketAddr::new(self.serve.address.ip(), 0);
-        let settings = Together::settings(&plan);
+        let settings = AgentMembership::settings(&plan);
         let bound = Bound::listen(any, key, self.serve.timeline.open(), settings)?;
         let bound = match &plan.placement.group {
             None => bound,
@@ -352,7 +352,7 @@ impl Agent {
         interrupted: Arc<AtomicBool>,
     ) -> io::Result<()> {
         let sender = Arc::new(Mutex::new(sender));
-        let board = Arc::clone(&ready.together.ready);
+        let board = Arc::clone(&ready.membership.ready);
         let out = Arc::clone(&sender);
         board.tell(move |program| {
             let program = program.to_owned();
@@ -373,8 +373,8 @@ impl Agent {
             }
         });
         let results = scratch.join("results");
-        let options = self.options(&ready.together.name, &results, &sender, &interrupted);
-        let ran = run_here(&ready.plan, options, Some(&ready.together));
+        let options = self.options(&ready.membership.name, &results, &sender, &interrupted);
+        let ran = run_here(&ready.plan, options, Some(&ready.membership));
         let mut parcel = gather(&results);
         let ended = Ended {
             results: parcel.iter().map(entry).collect(),
@@ -392,7 +392,7 @@ impl Agent {
         while told.is_ok() && !listener.is_finished() && StdInstant::now() < given_up {
             thread::sleep(LOOK_EVERY);
         }
-        ready.together.line.end();
+        ready.membership.bus.end();
         let _ = hung_up.shutdown(std::net::Shutdown::Both);
         let _ = listener.join();
         told
@@ -495,11 +495,11 @@ pub(super) fn ready(prepare: &Prepare, files: &Path) -> Result<Ready, Unready> {
     }
     Ok(Ready {
         plan: part.plan,
-        together: Together {
+        membership: AgentMembership {
             name: prepare.agent.clone(),
             whole,
             ends: part.tunnels,
-            line: Arc::new(Line::default()),
+            bus: Arc::new(AgentBus::default()),
             ready: Arc::new(ReadyBoard::default()),
             ways: Mutex::new(None),
         },

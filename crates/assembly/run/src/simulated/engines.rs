@@ -19,7 +19,7 @@ use super::Surroundings;
 use super::engine::{Engine, Ways};
 use crate::error::RunError;
 use crate::experiment::civil_now;
-use crate::placed::Together;
+use crate::placed::AgentMembership;
 use crate::record::RunRecorder;
 use crate::verdict::Reporter;
 
@@ -95,10 +95,10 @@ pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
 pub(super) fn ways_to_agents(
     engine: Engine<'_>,
     parts: &Parts,
-    together: &Together,
+    membership: &AgentMembership,
     around: &Surroundings<'_>,
 ) -> Result<Ways, RunError> {
-    let (mut lines, key) = together.engine_lines();
+    let (mut lines, key) = membership.engine_lines();
     let encrypts = engine.settings().is_some_and(|settings| settings.encrypt);
     let adjacent = parts.adjacent().into_iter();
     let mut ends = Vec::new();

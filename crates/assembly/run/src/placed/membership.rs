@@ -27,7 +27,7 @@ use crate::programs::ReadyBoard;
 use crate::record::RunRecorder;
 
 /// State that an agent's run has in addition to its share of the plan.
-pub(crate) struct Together {
+pub(crate) struct AgentMembership {
     /// Name of this agent in the run.
     pub(crate) name: String,
     /// Whole plan, of which this agent runs a share.
@@ -35,7 +35,7 @@ pub(crate) struct Together {
     /// This agent's ends of the links to other agents.
     pub(crate) ends: Vec<TunnelEnd>,
     /// Pause bus of the agents. It outlives the run, because other agents may still need an answer.
-    pub(crate) line: Arc<Line>,
+    pub(crate) bus: Arc<AgentBus>,
     /// Board of the programs that are ready, on all agents.
     pub(crate) ready: Arc<ReadyBoard>,
     /// Connections to the other agents; taken by the part of the run that uses them.
@@ -83,13 +83,13 @@ pub(crate) enum NoStart {
 
 /// Pause bus of an agent's run. It can be used once all agents are present.
 #[derive(Default)]
-pub(crate) struct Line {
+pub(crate) struct AgentBus {
     wire: OnceLock<Arc<dyn MachineWire>>,
     /// True if the run ends before time has begun. No hold then waits for other agents any more.
     given_up: AtomicBool,
 }
 
-impl Line {
+impl AgentBus {
     /// Returns the reason why the run has stopped for good; `None` if it has not.
     pub(crate) fn halted(&self) -> Option<Halted> {
         self.wire.get()?.halted()
@@ -103,7 +103,7 @@ impl Line {
     }
 }
 
-impl Wire for Line {
+impl Wire for AgentBus {
     fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
         let is_open = !self.given_up.load(Ordering::SeqCst);
         match self.wire.get().filter(|_| is_open) {
@@ -135,7 +135,7 @@ impl Follow for SessionClock {
     }
 }
 
-impl Together {
+impl AgentMembership {
     /// Returns the settings of the pause bus for the agents of a plan.
     pub(super) fn settings(plan: &Plan) -> Settings {
         let placement = &plan.placement;
@@ -238,12 +238,12 @@ impl Together {
             }
         };
         // This method is called only once.
-        let _ = self.line.wire.set(Arc::clone(&wire));
+        let _ = self.bus.wire.set(Arc::clone(&wire));
         let give_up = || interrupted.load(Ordering::SeqCst);
         match wire.wait_for_start_or(&give_up)? {
             true => Ok(()),
             false => {
-                self.line.given_up.store(true, Ordering::SeqCst);
+                self.bus.given_up.store(true, Ordering::SeqCst);
                 Err(NoStart::Interrupted)
             }
         }
