@@ -202,11 +202,13 @@ impl Network {
                     Err(error) => return Err(failed(error)),
                 }
             }
-            let ways = match (around.membership, self.parts.as_ref()) {
+            let engine_links = match (around.membership, self.parts.as_ref()) {
                 (Some(membership), Some(parts)) => {
                     Some(engines::ways_to_agents(engine, parts, membership, around)?)
                 }
-                _ => lines.as_mut().map(|lines| engines::ways(lines.of(here))),
+                _ => lines
+                    .as_mut()
+                    .map(|lines| engines::engine_links(lines.of(here))),
             };
             let group = self.group.as_ref();
             let pacing = Pacing {
@@ -226,7 +228,7 @@ impl Network {
                 died: engines::died(engine, around.run_recorder, around.reporter),
                 cubic: around.cubic.cloned(),
             };
-            let running = engine.start(portals, ways, pacing, outlets)?;
+            let running = engine.start(portals, engine_links, pacing, outlets)?;
             around.clock.on_change(running.emulation.waker());
             self.seats.push((here, Seat::Thread(Box::new(running))));
         }

@@ -39,11 +39,11 @@ pub(crate) struct AgentMembership {
     /// Board of the programs that are ready, on all agents.
     pub(crate) ready: Arc<ReadyBoard>,
     /// Connections to the other agents; taken by the part of the run that uses them.
-    pub(crate) ways: Mutex<Option<Ways>>,
+    pub(crate) peer_links: Mutex<Option<PeerLinks>>,
 }
 
 /// Connections to the other agents.
-pub(crate) struct Ways {
+pub(crate) struct PeerLinks {
     pub(crate) bound: Bound,
     /// GPIO pins of this agent on the wire between the machines; `None` if the plan gives it none.
     pub(crate) pins: Option<GpioPins>,
@@ -148,8 +148,11 @@ impl AgentMembership {
         fabric: &Fabric,
         clock: &Arc<Clock>,
     ) -> Result<Option<Tunnels>, RunError> {
-        let ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(ways) = ways.as_ref().filter(|_| !self.ends.is_empty()) else {
+        let peer_links = self
+            .peer_links
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some(peer_links) = peer_links.as_ref().filter(|_| !self.ends.is_empty()) else {
             return Ok(None);
         };
         let failed = |error| RunError::Start(format!("a link to another agent: {error}"));
@@ -162,7 +165,7 @@ impl AgentMembership {
                 offloads: false,
                 ..PacketOptions::default()
             };
-            let peer = ways.tunnels.get(&end.agent).copied();
+            let peer = peer_links.tunnels.get(&end.agent).copied();
             let is_host = self
                 .whole
                 .system
@@ -185,11 +188,12 @@ impl AgentMembership {
                 name: format!("{}-{}", end.node, end.peer),
             });
         }
-        let socket = ways.socket.try_clone().map_err(|error| {
+        let socket = peer_links.socket.try_clone().map_err(|error| {
             RunError::Start(format!("the socket for links to other agents: {error}"))
         })?;
         let clock_of = Box::new(SessionClock(Arc::clone(clock)));
-        let tunnels = Tunnels::start(socket, ways.key.clone(), ends, clock_of).map_err(failed)?;
+        let tunnels =
+            Tunnels::start(socket, peer_links.key.clone(), ends, clock_of).map_err(failed)?;
         clock.on_change(tunnels.waker());
         Ok(Some(tunnels))
     }
@@ -197,10 +201,13 @@ impl AgentMembership {
     /// Takes the connections of this agent's engine to those of the other agents, by agent, and
     /// their common key. Must be called at most once.
     pub(crate) fn engine_lines(&self) -> (BTreeMap<String, EngineLine>, [u8; 32]) {
-        let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = ways.as_mut().map(|ways| {
-            let engines = std::mem::take(&mut ways.engines);
-            (engines, ways.engine_key)
+        let mut peer_links = self
+            .peer_links
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let lines = peer_links.as_mut().map(|peer_links| {
+            let engines = std::mem::take(&mut peer_links.engines);
+            (engines, peer_links.engine_key)
         });
         lines.unwrap_or_default()
     }
@@ -216,17 +223,20 @@ impl AgentMembership {
         run_recorder: &RunRecorder,
         interrupted: &AtomicBool,
     ) -> Result<(), NoStart> {
-        let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        let ways = ways.take().ok_or(NoStart::Twice)?;
+        let mut peer_links = self
+            .peer_links
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let peer_links = peer_links.take().ok_or(NoStart::Twice)?;
         let told = run_recorder.clone();
         let told = Box::new(move |pause: &_| told.agreed_pause(pause));
-        let timeline = Some(ways.bound.timeline());
+        let timeline = Some(peer_links.bound.timeline());
         let testbed = AgreedSession::new(Arc::clone(session), timeline, Some(told));
-        let udp = ways
+        let udp = peer_links
             .bound
-            .start(&self.name, false, &ways.peers, Arc::new(testbed));
+            .start(&self.name, false, &peer_links.peers, Arc::new(testbed));
         let udp = udp?;
-        let wire: Arc<dyn MachineWire> = match ways.pins {
+        let wire: Arc<dyn MachineWire> = match peer_links.pins {
             None => Arc::new(udp),
             Some(pins) => {
                 let (run_recorder, name) = (run_recorder.clone(), self.name.clone());

@@ -22,7 +22,7 @@ use timeloom_scenario::{Plan, ScenarioErrors};
 use timeloom_time::Duration;
 
 use super::guests::{Guest, Guests};
-use super::membership::{AgentBus, AgentMembership, EngineLine, Ways};
+use super::membership::{AgentBus, AgentMembership, EngineLine, PeerLinks};
 use super::message::{Ended, FromAgent, Prepare, ToAgent, Whereabouts};
 use super::outcome::{ended, entry, gather, lengths, send};
 use super::parcel::{MOST_BYTES_IN_ALL, new_below, receive};
@@ -258,7 +258,7 @@ impl Agent {
             address: other.bus,
             late: false,
         };
-        *lock(&ready.membership.ways) = Some(Ways {
+        *lock(&ready.membership.peer_links) = Some(PeerLinks {
             bound,
             pins,
             peers: others().map(peer).collect(),
@@ -501,7 +501,7 @@ pub(super) fn ready(prepare: &Prepare, files: &Path) -> Result<Ready, Unready> {
             ends: part.tunnels,
             bus: Arc::new(AgentBus::default()),
             ready: Arc::new(ReadyBoard::default()),
-            ways: Mutex::new(None),
+            peer_links: Mutex::new(None),
         },
     })
 }

@@ -21,7 +21,7 @@ use timeloom_sys::descriptor;
 use timeloom_sys::schedule::{Policy, set_policy};
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
 
-use super::engine::{Engine, Outlets, Pacing, Running, Ways};
+use super::engine::{Engine, EngineLinks, Outlets, Pacing, Running};
 use super::message::{Captured, ClockNow, FromEngine, Piece, Sort, Start, ToEngine};
 use super::process::UNKEYED;
 use super::{built, captures, digest, engines};
@@ -141,7 +141,7 @@ fn serve(
         here: start.here,
     };
     let portals = joined(engine, start, portals)?;
-    let ways = Ways {
+    let engine_links = EngineLinks {
         ends: ends(start, sockets)?,
         key: match start.encrypts {
             true => Key::encrypting(start.key),
@@ -159,7 +159,7 @@ fn serve(
         member: None,
         civil_start: Instant::from_ns(start.civil_start_ns),
     };
-    let running = engine.start(portals, Some(ways), pacing, outlets(engine, mouth))?;
+    let running = engine.start(portals, Some(engine_links), pacing, outlets(engine, mouth))?;
     let _ = mouth.send(Said::Message(FromEngine::Ready));
     // With real-time priority, the engine notices a stop of the clock even if other processes are
     // busy. If the kernel refuses the priority, the engine may notice it later.

@@ -60,7 +60,7 @@ pub(super) struct Pacing {
 }
 
 /// Connections to the other engines.
-pub(super) struct Ways {
+pub(super) struct EngineLinks {
     pub(super) ends: Vec<(Owner, Endpoint, PeerConfig)>,
     pub(super) key: Key,
     /// Number of this start; higher for each later process of the same engine.
@@ -92,14 +92,16 @@ impl Engine<'_> {
     pub(super) fn start(
         &self,
         portals: Portals,
-        ways: Option<Ways>,
+        engine_links: Option<EngineLinks>,
         pacing: Pacing,
         outlets: Outlets,
     ) -> Result<Running, RunError> {
         let failed = |error| RunError::Start(format!("the simulated network: {error}"));
         let (plan, simulated) = (self.plan, self.simulated);
         let mut world = self.part();
-        let is_late = ways.as_ref().is_some_and(|ways| ways.late);
+        let is_late = engine_links
+            .as_ref()
+            .is_some_and(|engine_links| engine_links.late);
         let begins = match is_late {
             true => present(&*pacing.clock),
             false => Instant::ZERO,
@@ -138,12 +140,12 @@ impl Engine<'_> {
         if let Some(name) = self.name() {
             options.name = format!("engine {name}");
         }
-        if let Some(ways) = ways {
-            options.patience = ways.patience;
-            options.absent.clone_from(&ways.absent);
-            options.give_up.clone_from(&ways.give_up);
-            options.late = ways.late;
-            options.peers = self.peers(&mut world, ways);
+        if let Some(engine_links) = engine_links {
+            options.patience = engine_links.patience;
+            options.absent.clone_from(&engine_links.absent);
+            options.give_up.clone_from(&engine_links.give_up);
+            options.late = engine_links.late;
+            options.peers = self.peers(&mut world, engine_links);
             options.moderation = self.moderation(options.moderation);
         }
         let timing = Timing::Follow(pacing.clock);
@@ -173,7 +175,7 @@ impl Engine<'_> {
     }
 
     /// Creates the portal through which `world` exchanges packets with the other engines.
-    fn peers(&self, world: &mut World, ways: Ways) -> Option<PeeringPortal> {
+    fn peers(&self, world: &mut World, engine_links: EngineLinks) -> Option<PeeringPortal> {
         let settings = self.settings()?;
         let cut = self.simulated.parts.as_ref()?.cut().clone();
         let limit = Limit {
@@ -181,11 +183,18 @@ impl Engine<'_> {
             late_ppm: settings.late_ppm(),
             ..Limit::default()
         };
-        let mut portal = PeeringPortal::new(world, cut, self.here, ways.key, ways.epoch, limit);
+        let mut portal = PeeringPortal::new(
+            world,
+            cut,
+            self.here,
+            engine_links.key,
+            engine_links.epoch,
+            limit,
+        );
         if settings.mode == EngineMode::Exact {
             portal.wait_for_others();
         }
-        for (there, end, config) in ways.ends {
+        for (there, end, config) in engine_links.ends {
             portal.add(world, there, end, config);
         }
         Some(portal)

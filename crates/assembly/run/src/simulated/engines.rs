@@ -16,7 +16,7 @@ use timeloom_sys::wall_now;
 use timeloom_time::Duration;
 
 use super::Surroundings;
-use super::engine::{Engine, Ways};
+use super::engine::{Engine, EngineLinks};
 use crate::error::RunError;
 use crate::experiment::civil_now;
 use crate::placed::AgentMembership;
@@ -74,10 +74,10 @@ impl Lines<UdpSocket> {
 }
 
 /// Returns the settings of an engine that is a thread and exchanges packets with other threads.
-pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
+pub(super) fn engine_links(ends: Vec<(Owner, Ring)>) -> EngineLinks {
     let config = patient(Duration::from_s(3_600));
     let end = |(to, ring)| (to, Endpoint::Ring(ring), config);
-    Ways {
+    EngineLinks {
         ends: ends.into_iter().map(end).collect(),
         // Frames between threads need no authentication, and an engine in a thread is never
         // restarted.
@@ -97,7 +97,7 @@ pub(super) fn ways_to_agents(
     parts: &Parts,
     membership: &AgentMembership,
     around: &Surroundings<'_>,
-) -> Result<Ways, RunError> {
+) -> Result<EngineLinks, RunError> {
     let (mut lines, key) = membership.engine_lines();
     let encrypts = engine.settings().is_some_and(|settings| settings.encrypt);
     let adjacent = parts.adjacent().into_iter();
@@ -124,7 +124,7 @@ pub(super) fn ways_to_agents(
         })?;
         ends.push((there, Endpoint::Udp(socket), config));
     }
-    Ok(Ways {
+    Ok(EngineLinks {
         ends,
         key: match encrypts {
             true => Key::encrypting(key),
