@@ -19,7 +19,7 @@ use timeloom_time::{Duration, Instant};
 use super::calls::Calls;
 use super::error::{AgentError, SpreadError};
 use super::merge::{MergeError, merge};
-use super::message::{Ended, FromAgent, How, Lengths, Prepare, ToAgent, Whereabouts};
+use super::message::{AgentEndpoints, Ended, FromAgent, How, Lengths, Prepare, ToAgent};
 use super::parcel::{pack, receive, send};
 use super::secret::{Secret, draw, read_key};
 use super::serve::WhichTimeline;
@@ -118,7 +118,7 @@ struct Agent {
     name: String,
     sender: Sender,
     receiver: Option<Receiver>,
-    found: Whereabouts,
+    found: AgentEndpoints,
     timeline: WhichTimeline,
     lengths: Lengths,
     /// Result of the agent; `None` until its share has ended or the agent is lost.
@@ -216,7 +216,7 @@ impl<'a> Conductor<'a> {
 
     /// Lets all agents begin, and returns when all have ended or are given up.
     fn go(mut self, mut options: Options, places: Places) -> (Vec<Agent>, End) {
-        let members: Vec<Whereabouts> = self.agents.iter().map(|it| it.found.clone()).collect();
+        let members: Vec<AgentEndpoints> = self.agents.iter().map(|it| it.found.clone()).collect();
         let (events, inbox) = mpsc::channel();
         let mut threads = Vec::new();
         for (index, agent) in self.agents.iter_mut().enumerate() {
@@ -443,7 +443,7 @@ fn prepare(
             clock_error_ns,
         } => Ok(Agent {
             name: name.to_owned(),
-            found: Whereabouts {
+            found: AgentEndpoints {
                 name: name.to_owned(),
                 bus: at(bus),
                 tunnels: at(tunnels),

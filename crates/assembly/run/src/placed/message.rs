@@ -17,7 +17,7 @@ pub(super) enum ToAgent {
     /// Assigns the agent its share of a run. The content of the announced files follows.
     Prepare(Box<Prepare>),
     /// Announces that all agents are prepared, with the addresses of all of them.
-    Begin { members: Vec<Whereabouts> },
+    Begin { members: Vec<AgentEndpoints> },
     /// Announces that a program of another agent is ready.
     Ready { program: String },
     /// Requests that the agent end its share.
@@ -52,7 +52,7 @@ pub(super) struct Entry {
 
 /// Addresses at which other agents reach one agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Whereabouts {
+pub(super) struct AgentEndpoints {
     pub(super) name: String,
     pub(super) bus: SocketAddr,
     pub(super) tunnels: SocketAddr,

@@ -23,7 +23,7 @@ use timeloom_time::Duration;
 
 use super::guests::{Guest, Guests};
 use super::membership::{AgentBus, AgentMembership, EngineLine, PeerLinks};
-use super::message::{Ended, FromAgent, Prepare, ToAgent, Whereabouts};
+use super::message::{AgentEndpoints, Ended, FromAgent, Prepare, ToAgent};
 use super::outcome::{ended, entry, gather, lengths, send};
 use super::parcel::{MOST_BYTES_IN_ALL, new_below, receive};
 use super::rewrite::{Mirror, lacking};
@@ -253,7 +253,7 @@ impl Agent {
         };
         (self.serve.say)(format!("{from}: runs `{}`", ready.plan.name));
         let others = || members.iter().filter(|it| it.name != prepare.agent);
-        let peer = |other: &Whereabouts| Peer {
+        let peer = |other: &AgentEndpoints| Peer {
             name: other.name.clone(),
             address: other.bus,
             late: false,
