@@ -19,7 +19,6 @@ use timeloom_scenario::{OpenFlow, Places, Plan, Program};
 use timeloom_sys::environment;
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
-use crate::attention::Attention;
 use crate::containers::Containers;
 use crate::error::RunError;
 use crate::kernel_timers::KernelTimers;
@@ -27,6 +26,7 @@ use crate::names::Identities;
 use crate::outputs::Logs;
 use crate::placed::{AgentMembership, conduct};
 use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
+use crate::quiescence::Quiescence;
 use crate::record::RunRecorder;
 use crate::simulated::Network;
 use crate::testbed::ControlEndpoint;
@@ -221,7 +221,7 @@ impl<'a> Run<'a> {
         let ready = self
             .membership
             .map_or(&own, |membership| &*membership.ready);
-        let attention = Attention::default();
+        let quiescence = Quiescence::default();
         let planned_end = Instant::<Virtual>::ZERO + self.plan.time.duration;
         let stage = Stage {
             session: &self.session,
@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
             reporter: &reporter,
             over: &over,
             ready,
-            attention: &attention,
+            quiescence: &quiescence,
             busy: Busy::default(),
             planned_end,
         };
@@ -257,11 +257,11 @@ impl<'a> Run<'a> {
                 if let Some(ahead) = self.network.as_ref().and_then(Network::ahead) {
                     self.session.let_go_ahead(ahead);
                 }
-                let attention = attention.clone();
+                let quiescence = quiescence.clone();
                 let idle = self.network.as_ref().map(Network::quiet);
                 self.session.skip_while_waiting(move || {
                     let idle = idle.as_ref();
-                    attention.is_free() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
+                    quiescence.is_free() && idle.is_none_or(|idle| idle.load(Ordering::SeqCst))
                 });
             }
             let go = || match self.membership {

@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
-mod attention;
 mod channel;
 pub mod compare;
 mod containers;
@@ -37,6 +36,7 @@ mod plants;
 mod programs;
 mod ptp_clocks;
 mod python;
+mod quiescence;
 mod readiness;
 mod record;
 pub mod report;

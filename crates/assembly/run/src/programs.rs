@@ -14,12 +14,12 @@ use timeloom_scenario::{OpenFlow, Plan, Program};
 use timeloom_sys::environment;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::attention::Attention;
 use crate::containers::{Containers, TIMELINES};
 use crate::error::RunError;
 use crate::hosts::Hosts;
 use crate::names::Identities;
 use crate::outputs::{Log, Logs};
+use crate::quiescence::Quiescence;
 use crate::readiness::Condition;
 use crate::record::RunRecorder;
 use crate::rights;
@@ -42,7 +42,7 @@ pub(crate) struct Stage<'a> {
     /// Set when the run is over. Exits of programs are then not failures.
     pub(crate) over: &'a AtomicBool,
     pub(crate) ready: &'a ReadyBoard,
-    pub(crate) attention: &'a Attention,
+    pub(crate) quiescence: &'a Quiescence,
     /// Number of threads that start or watch programs.
     pub(crate) busy: Busy,
     /// Virtual instant at which the run ends.
@@ -137,7 +137,7 @@ impl<'a> Stage<'a> {
         'a: 's,
     {
         // Time must not skip until the program runs, because its first events are not known before.
-        let _work = self.attention.work();
+        let _work = self.quiescence.work();
         let station = self.network_of(host);
         let (log, output) = Log::open(
             self.logs,
@@ -145,14 +145,14 @@ impl<'a> Stage<'a> {
             self.session.clock(),
             self.reporter,
         )?;
-        self.attention.watch_output(log.output());
+        self.quiescence.watch_output(log.output());
         let condition = program.ready.as_ref().map(|ready| {
             Condition::new(ready, station, log.output())
                 .map_err(|error| RunError::Start(format!("sockets of {host}: {error}")))
         });
         let condition = condition.transpose()?.map(Arc::new);
         if let Some(condition) = &condition {
-            self.attention.watch_condition(condition);
+            self.quiescence.watch_condition(condition);
         }
         let network = station
             .as_fd()
