@@ -160,8 +160,8 @@ pub(crate) fn run_here(
     }
 }
 
-/// Returns the variables of this process that programs and plants inherit by default, and the search
-/// path of Python.
+/// Returns the variables of this process that programs and plants inherit by default, and the
+/// search path of Python.
 fn usual_environment() -> BTreeMap<String, String> {
     let text = |it: OsString| it.to_string_lossy().into_owned();
     let path = std::env::var_os(python::VARIABLE);

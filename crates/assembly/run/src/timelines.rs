@@ -138,8 +138,8 @@ pub(crate) fn record(
             })
         })
         .collect();
-    // No sample at the end of the run either: whether it were taken before the end would be a matter
-    // of chance.
+    // No sample at the end of the run either: whether it were taken before the end would be a
+    // matter of chance.
     let end = Instant::ZERO + plan.time.duration;
     while let Some(next) = watched.iter().map(|timeline| timeline.next).min() {
         let until = match next < end {

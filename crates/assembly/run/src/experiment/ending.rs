@@ -262,7 +262,8 @@ fn paced_otherwise(calls: &[UnhandledCall]) -> Option<Caveat> {
     })
 }
 
-/// Names, in the table of calls, of those that limit how long the kernel waits for acknowledgements.
+/// Names, in the table of calls, of those that limit how long the kernel waits for
+/// acknowledgements.
 const LIMITS: [&str; 2] = ["setsockopt(TCP_USER_TIMEOUT)", "setsockopt(TCP_SYNCNT)"];
 
 fn told_cut(cut: &CutRows) -> Caveat {

@@ -3,10 +3,10 @@
 //! The process that starts the run ([`mod@conduct`]) sends each agent ([`serve`]) the plan and the
 //! files that the agent's programs name. The agent takes its share of the plan
 //! ([`timeloom_scenario::Part`]) and runs it like a plan of its own, in a run directory of its own.
-//! [`AgentMembership`] has the differences: the pause bus includes the other agents, time begins when all
-//! agents are present, and links to other agents are tunnels. A program that waits for a program of
-//! another agent is notified when that program is ready. At the end the agents send back their run
-//! directories, which are merged ([`merge`]).
+//! [`AgentMembership`] has the differences: the pause bus includes the other agents, time begins
+//! when all agents are present, and links to other agents are tunnels. A program that waits for a
+//! program of another agent is notified when that program is ready. At the end the agents send back
+//! their run directories, which are merged ([`merge`]).
 //!
 //! Run and agents exchange [`message`]s in a [channel](crate::channel) that is authenticated with
 //! the agents' key. Pauses and frames never pass through this channel: agents exchange them

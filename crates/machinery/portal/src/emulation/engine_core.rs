@@ -1,7 +1,7 @@
 //! Engine with its portals, and the steps of which an iteration consists.
 //!
-//! The engine's thread ([`super::worker`]) holds the lock of this state while it is awake. While all
-//! threads of a network sleep, the owner of a stopped clock may run the engines ahead of it
+//! The engine's thread ([`super::worker`]) holds the lock of this state while it is awake. While
+//! all threads of a network sleep, the owner of a stopped clock may run the engines ahead of it
 //! ([`super::ahead`]).
 
 use std::any::Any;

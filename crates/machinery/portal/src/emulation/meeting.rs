@@ -92,8 +92,8 @@ impl Meeting {
         wished.map_or(speak, |wished| wished.min(speak))
     }
 
-    /// Makes input wake the sleeping thread again after [`Meeting::wake`]; returns false if there is
-    /// some already.
+    /// Makes input wake the sleeping thread again after [`Meeting::wake`]; returns false if there
+    /// is some already.
     pub(super) fn listen(&self) -> bool {
         self.portal.doze()
     }
