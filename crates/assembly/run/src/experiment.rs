@@ -24,7 +24,7 @@ use crate::error::RunError;
 use crate::kernel_timers::KernelTimers;
 use crate::names::Identities;
 use crate::outputs::Logs;
-use crate::placed::{AgentMembership, conduct};
+use crate::placed::{AgentMembership, coordinate};
 use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
 use crate::quiescence::Quiescence;
 use crate::record::RunRecorder;
@@ -102,7 +102,7 @@ impl Summary {
 /// results, with all data recorded until then.
 pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
     match plan.placement.is_spread() {
-        true => conduct(plan, options),
+        true => coordinate(plan, options),
         false => run_here(plan, options, None),
     }
 }

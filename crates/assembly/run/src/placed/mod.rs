@@ -1,7 +1,7 @@
 //! Runs that are distributed over agents, each on a machine of its own.
 //!
-//! The process that starts the run ([`mod@conduct`]) sends each agent ([`serve`]) the plan and the
-//! files that the agent's programs name. The agent takes its share of the plan
+//! The process that starts the run ([`mod@coordinate`]) sends each agent ([`serve`]) the plan and
+//! the files that the agent's programs name. The agent takes its share of the plan
 //! ([`timeloom_scenario::Part`]) and runs it like a plan of its own, in a run directory of its own.
 //! [`AgentMembership`] has the differences: the pause bus includes the other agents, time begins
 //! when all agents are present, and links to other agents are tunnels. A program that waits for a
@@ -13,7 +13,7 @@
 //! directly.
 
 mod calls;
-mod conduct;
+mod coordinate;
 mod describe;
 mod error;
 pub mod fuzzing;
@@ -28,7 +28,7 @@ mod scratch;
 pub(crate) mod secret;
 mod serve;
 
-pub(crate) use conduct::conduct;
+pub(crate) use coordinate::coordinate;
 pub use describe::{Described, Description, describe};
 pub use error::{AgentError, SpreadError};
 pub(crate) use membership::{AgentMembership, tell};

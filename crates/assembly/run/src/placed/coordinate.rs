@@ -35,7 +35,7 @@ use crate::{inputs, simulated};
 /// # Errors
 /// Returns an error if the run could not start. Later failures are in the summary and in the
 /// results.
-pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError> {
+pub(crate) fn coordinate(plan: &Plan, options: Options) -> Result<Summary, RunError> {
     let mut plan = plan.clone();
     // The civil time at virtual zero is fixed here, so that all agents show the same.
     plan.time.start.get_or_insert_with(civil_now);
@@ -52,9 +52,9 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
     directory.write_manifest(&manifest)?;
     // From here on, the manifest records how the run ended, even if a later step fails.
     let interrupted = Arc::clone(&options.interrupted);
-    let conducted = prepare_all(&plan, &options, &directory, &mut manifest)
-        .map(|(conductor, incoming)| conductor.go(options, incoming));
-    let (agents, end) = match conducted {
+    let coordinated = prepare_all(&plan, &options, &directory, &mut manifest)
+        .map(|(coordinator, incoming)| coordinator.go(options, incoming));
+    let (agents, end) = match coordinated {
         Ok(done) => done,
         Err(error) => {
             manifest.outcome = match interrupted.load(Ordering::SeqCst) {
@@ -80,7 +80,7 @@ fn prepare_all<'a>(
     options: &Options,
     directory: &RunDirectory,
     manifest: &mut Manifest,
-) -> Result<(Conductor<'a>, Places), RunError> {
+) -> Result<(Coordinator<'a>, Places), RunError> {
     let names = plan.placement.agents.keys();
     let places: Result<Places, _> = names
         .map(|name| Ok((name.clone(), Arc::new(directory.make_incoming(name)?))))
@@ -91,10 +91,10 @@ fn prepare_all<'a>(
             directory.write_topology(&topology)?;
         }
         directory.write_manifest(manifest)?;
-        Conductor::gather(plan, options).map_err(|error| RunError::Start(error.to_string()))
+        Coordinator::gather(plan, options).map_err(|error| RunError::Start(error.to_string()))
     });
     match prepared {
-        Ok(conductor) => Ok((conductor, places)),
+        Ok(coordinator) => Ok((coordinator, places)),
         Err(error) => {
             for place in places.values() {
                 let _ = place.remove();
@@ -108,7 +108,7 @@ fn prepare_all<'a>(
 type Places = BTreeMap<String, Arc<Incoming>>;
 
 /// The agents of a run, all of which are prepared.
-struct Conductor<'a> {
+struct Coordinator<'a> {
     plan: &'a Plan,
     agents: Vec<Agent>,
 }
@@ -135,7 +135,7 @@ pub(super) enum AgentEvent {
     Gone(String),
 }
 
-impl<'a> Conductor<'a> {
+impl<'a> Coordinator<'a> {
     /// Connects to all agents, gives them their shares, and checks that they share one clock.
     fn gather(plan: &'a Plan, options: &Options) -> Result<Self, SpreadError> {
         let file = plan.placement.key_file.as_deref();
