@@ -20,9 +20,9 @@ use super::calls::Calls;
 use super::error::{AgentError, SpreadError};
 use super::merge::{MergeError, merge};
 use super::message::{AgentEndpoints, Ended, FromAgent, How, Lengths, Prepare, ToAgent};
-use super::parcel::{pack, receive, send};
 use super::secret::{Secret, draw, read_key};
 use super::serve::WhichTimeline;
+use super::transfer::{pack, receive, send};
 use crate::channel::{Receiver, Sender, Side, greet};
 use crate::error::RunError;
 use crate::experiment::{Options, Progress, Summary, civil_now};
@@ -416,7 +416,7 @@ fn prepare(
     calls: &Calls,
 ) -> Result<Agent, AgentError> {
     let address: SocketAddr = address.parse().map_err(|_| AgentError::NoAddress)?;
-    let parcel = pack(&plan.part(name).plan, &plan.placement.files)?;
+    let files = pack(&plan.part(name).plan, &plan.placement.files)?;
     let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     calls.add(&stream)?;
     let (mut sender, mut receiver) = greet(stream, Side::Run, secret, PATIENCE)?;
@@ -424,12 +424,12 @@ fn prepare(
         agent: name.to_owned(),
         nonce: nonce.to_owned(),
         plan: plan.to_toml(),
-        files: parcel.iter().map(|sent| sent.entry.clone()).collect(),
+        files: files.iter().map(|sent| sent.entry.clone()).collect(),
     };
     // Sending may fail: a busy agent answers that it is busy, and stops reading.
     let sent = sender
         .say(&ToAgent::Prepare(Box::new(prepare)))
-        .and_then(|()| send(&mut sender, &parcel));
+        .and_then(|()| send(&mut sender, &files));
     receiver.patience(Some(PREPARED_WITHIN))?;
     let answer = receiver.hear::<FromAgent>();
     let answer = answer.map_err(|error| sent.err().unwrap_or(error))?;

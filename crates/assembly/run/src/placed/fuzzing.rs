@@ -12,8 +12,8 @@ use timeloom_results::{Incoming, is_result};
 
 use super::coordinate::{AgentEvent, listen};
 use super::message::{Entry, ToAgent};
-use super::parcel::{MOST_BYTES_IN_ALL, new_below, receive};
 use super::serve::ready;
+use super::transfer::{MOST_BYTES_IN_ALL, new_below, receive};
 use crate::channel::{Receiver, Sender};
 
 /// Feeds the bytes of a peer without the key to a channel, which must not accept any of them.

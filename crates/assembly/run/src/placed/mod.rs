@@ -22,11 +22,11 @@ mod membership;
 mod merge;
 mod message;
 mod outcome;
-mod parcel;
 mod rewrite;
 mod scratch;
 pub(crate) mod secret;
 mod serve;
+mod transfer;
 
 pub(crate) use coordinate::coordinate;
 pub use describe::{Described, Description, describe};

@@ -25,10 +25,10 @@ use super::guests::{Guest, Guests};
 use super::membership::{AgentBus, AgentMembership, EngineLine, PeerLinks};
 use super::message::{AgentEndpoints, Ended, FromAgent, Prepare, ToAgent};
 use super::outcome::{ended, entry, gather, lengths, send};
-use super::parcel::{MOST_BYTES_IN_ALL, new_below, receive};
 use super::rewrite::{Mirror, lacking};
 use super::scratch::{Scratch, sweep};
 use super::secret::Secret;
+use super::transfer::{MOST_BYTES_IN_ALL, new_below, receive};
 use crate::channel::{Receiver, Sender, Side, greet};
 use crate::experiment::{Options, run_here};
 use crate::programs::ReadyBoard;
@@ -375,16 +375,16 @@ impl Agent {
         let results = scratch.join("results");
         let options = self.options(&ready.membership.name, &results, &sender, &interrupted);
         let ran = run_here(&ready.plan, options, Some(&ready.membership));
-        let mut parcel = gather(&results);
+        let mut files = gather(&results);
         let ended = Ended {
-            results: parcel.iter().map(entry).collect(),
+            results: files.iter().map(entry).collect(),
             ..ended(ran)
         };
         let told = {
             let mut sender = lock(&sender);
             sender
                 .say(&FromAgent::Ended(Box::new(ended)))
-                .and_then(|()| send(&mut sender, &mut parcel))
+                .and_then(|()| send(&mut sender, &mut files))
         };
         // The other agents may not have reached the end yet, and still need this one on the pause
         // bus.
