@@ -330,7 +330,7 @@ impl<'a> Run<'a> {
         progress.virtual_time = reckoning.virtual_time;
         progress.wall = reckoning.wall;
         progress.paused = reckoning.paused;
-        self.put_away(ended, &reckoning, progress, manifest)
+        self.finalize(ended, &reckoning, progress, manifest)
     }
 
     /// Records the enabled attacks and starts the programs that are due at virtual zero and have no

@@ -101,7 +101,7 @@ fn keeper(
 
 /// Removes the sockets, locks and journals of daemons that have ended. The pages are kept, because
 /// they are results.
-pub(crate) fn put_away(run: &RunDirectory, keepers: &[TimelineDaemon]) {
+pub(crate) fn finalize(run: &RunDirectory, keepers: &[TimelineDaemon]) {
     for keeper in keepers {
         run.remove_timeline_leftovers(&keeper.host);
     }

@@ -88,7 +88,7 @@ impl Run<'_> {
         Ended { end, hold, doubts }
     }
 
-    pub(super) fn put_away(
+    pub(super) fn finalize(
         self,
         ended: Ended,
         reckoning: &Reckoning,
@@ -179,7 +179,7 @@ impl Run<'_> {
                 waited: tally.waited,
             }
         });
-        timelines::put_away(self.directory, &self.keepers);
+        timelines::finalize(self.directory, &self.keepers);
         drop(hold);
         drop((
             self.control_endpoint,

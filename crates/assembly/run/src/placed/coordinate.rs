@@ -70,7 +70,7 @@ pub(crate) fn coordinate(plan: &Plan, options: Options) -> Result<Summary, RunEr
             return Err(error);
         }
     };
-    put_away(&plan, &directory, agents, end, manifest)
+    finalize(&plan, &directory, agents, end, manifest)
 }
 
 /// Stores the inputs of the run, creates the folders for the agents' results, and prepares all
@@ -493,7 +493,7 @@ pub(super) fn listen<S: Read>(
 
 /// Merges the results of all agents into one run directory, evaluates the checks and closes the
 /// manifest.
-fn put_away(
+fn finalize(
     plan: &Plan,
     directory: &RunDirectory,
     agents: Vec<Agent>,
