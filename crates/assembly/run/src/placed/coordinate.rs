@@ -19,7 +19,7 @@ use timeloom_time::{Duration, Instant};
 use super::calls::Calls;
 use super::error::{AgentError, SpreadError};
 use super::merge::{MergeError, merge};
-use super::message::{AgentEndpoints, Ended, FromAgent, How, Lengths, Prepare, ToAgent};
+use super::message::{AgentEndpoints, Ended, FromAgent, Lengths, Prepare, ShareEnd, ToAgent};
 use super::secret::{Secret, draw, read_key};
 use super::serve::WhichTimeline;
 use super::transfer::{pack, receive, send};
@@ -345,10 +345,10 @@ impl<'a> Coordinator<'a> {
                 let how = ended.how.clone();
                 self.agents[index].ended = Some(ended);
                 return match how {
-                    How::Reached => None,
-                    How::Interrupted => failed("its run was stopped there".to_owned()),
-                    How::NotBegun(why) => failed(why),
-                    How::Failed(failure) => Some(End::Failed(Failure {
+                    ShareEnd::Reached => None,
+                    ShareEnd::Interrupted => failed("its run was stopped there".to_owned()),
+                    ShareEnd::NotBegun(why) => failed(why),
+                    ShareEnd::Failed(failure) => Some(End::Failed(Failure {
                         culprit: failure.culprit.clone(),
                         what: format!("{} (on agent {name})", failure.what),
                         ..failure
@@ -358,7 +358,7 @@ impl<'a> Coordinator<'a> {
             AgentEvent::Gone(why) => {
                 let place = &self.plan.placement.agents[&name].address;
                 self.agents[index].ended.get_or_insert(Ended {
-                    how: How::NotBegun(why.clone()),
+                    how: ShareEnd::NotBegun(why.clone()),
                     lengths: Lengths::default(),
                     unhandled: Vec::new(),
                     results: Vec::new(),

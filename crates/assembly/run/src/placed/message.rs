@@ -102,7 +102,7 @@ pub(super) struct Lengths {
 /// Result of a share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Ended {
-    pub(super) how: How,
+    pub(super) how: ShareEnd,
     pub(super) lengths: Lengths,
     /// Descriptions of system calls that carried time and were not virtualised.
     pub(super) unhandled: Vec<String>,
@@ -111,7 +111,7 @@ pub(super) struct Ended {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum How {
+pub(super) enum ShareEnd {
     Reached,
     Interrupted,
     Failed(Failure),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use timeloom_results::{OutgoingFile, RunDirectory};
 
-use super::message::{Ended, Entry, How, Lengths};
+use super::message::{Ended, Entry, Lengths, ShareEnd};
 use crate::channel::Sender;
 use crate::experiment::{Progress, Summary};
 use crate::verdict::End;
@@ -25,9 +25,9 @@ pub(super) fn ended(ran: Result<Summary, crate::RunError>) -> Ended {
     let (how, lengths, unhandled) = match ran {
         Ok(summary) => {
             let how = match summary.end {
-                End::Reached => How::Reached,
-                End::Interrupted => How::Interrupted,
-                End::Failed(failure) => How::Failed(failure),
+                End::Reached => ShareEnd::Reached,
+                End::Interrupted => ShareEnd::Interrupted,
+                End::Failed(failure) => ShareEnd::Failed(failure),
             };
             let call = |call: &timeloom_guest::UnhandledCall| {
                 format!(
@@ -39,7 +39,7 @@ pub(super) fn ended(ran: Result<Summary, crate::RunError>) -> Ended {
             (how, lengths(&summary.progress), unhandled)
         }
         Err(error) => (
-            How::NotBegun(error.to_string()),
+            ShareEnd::NotBegun(error.to_string()),
             Lengths::default(),
             Vec::new(),
         ),
