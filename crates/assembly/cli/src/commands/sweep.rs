@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use timeloom_exit::{Failure, UNTRUSTED, note, say};
 use timeloom_run::sweep::{
-    Axis, Ended, Point, Row, SweepError, SweepRequest, Swept, by_values, default_jobs, not_passed,
-    points, processors, sweep,
+    Axis, Point, Row, ShareResult, SweepError, SweepRequest, Swept, by_values, default_jobs,
+    not_passed, points, processors, sweep,
 };
 use timeloom_scenario::{Mode, Plan};
 
@@ -132,10 +132,14 @@ impl Sweep {
 /// Returns the exit code. A failed run takes precedence over an untrusted one.
 fn code(rows: &[Row]) -> u8 {
     let any = |ended| rows.iter().any(|row| row.ended == ended);
-    if any(Ended::Failed) || any(Ended::NotDone) {
+    if any(ShareResult::Failed) || any(ShareResult::NotDone) {
         return 1;
     }
-    if any(Ended::Untrusted) { UNTRUSTED } else { 0 }
+    if any(ShareResult::Untrusted) {
+        UNTRUSTED
+    } else {
+        0
+    }
 }
 
 fn progress(row: &Row, done: usize, total: usize) {
@@ -200,7 +204,7 @@ fn to_json(swept: &Swept) -> serde_json::Value {
         })
     };
     serde_json::json!({
-        "passed": swept.rows.iter().all(|row| row.ended == Ended::Passed),
+        "passed": swept.rows.iter().all(|row| row.ended == ShareResult::Passed),
         "runs": swept.rows.iter().map(run).collect::<Vec<_>>(),
         "kept": swept.kept,
         "table": swept.table,

@@ -19,7 +19,7 @@ use timeloom_time::{Duration, Instant};
 use super::calls::Calls;
 use super::error::{AgentError, SpreadError};
 use super::merge::{MergeError, merge};
-use super::message::{AgentEndpoints, Ended, FromAgent, Lengths, Prepare, ShareEnd, ToAgent};
+use super::message::{AgentEndpoints, FromAgent, Lengths, Prepare, ShareEnd, ShareResult, ToAgent};
 use super::secret::{Secret, draw, read_key};
 use super::serve::WhichTimeline;
 use super::transfer::{pack, receive, send};
@@ -122,7 +122,7 @@ struct Agent {
     timeline: WhichTimeline,
     lengths: Lengths,
     /// Result of the agent; `None` until its share has ended or the agent is lost.
-    ended: Option<Ended>,
+    ended: Option<ShareResult>,
     /// Folder for the agent's results; `None` until the run has begun.
     results: Option<Arc<Incoming>>,
 }
@@ -131,7 +131,7 @@ struct Agent {
 pub(super) enum AgentEvent {
     Message(FromAgent),
     /// The agent has ended, and its results have arrived.
-    Ended(Ended),
+    Ended(ShareResult),
     Gone(String),
 }
 
@@ -357,7 +357,7 @@ impl<'a> Coordinator<'a> {
             }
             AgentEvent::Gone(why) => {
                 let place = &self.plan.placement.agents[&name].address;
-                self.agents[index].ended.get_or_insert(Ended {
+                self.agents[index].ended.get_or_insert(ShareResult {
                     how: ShareEnd::NotBegun(why.clone()),
                     lengths: Lengths::default(),
                     unhandled: Vec::new(),

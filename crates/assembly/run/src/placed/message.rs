@@ -88,7 +88,7 @@ pub(super) enum FromAgent {
     /// Announces that a program of this agent is ready.
     Ready { program: String },
     /// Announces that the share has ended. The content of the result files follows.
-    Ended(Box<Ended>),
+    Ended(Box<ShareResult>),
 }
 
 /// Progress of a run, in nanoseconds.
@@ -101,7 +101,7 @@ pub(super) struct Lengths {
 
 /// Result of a share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Ended {
+pub(super) struct ShareResult {
     pub(super) how: ShareEnd,
     pub(super) lengths: Lengths,
     /// Descriptions of system calls that carried time and were not virtualised.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use timeloom_results::{OutgoingFile, RunDirectory};
 
-use super::message::{Ended, Entry, Lengths, ShareEnd};
+use super::message::{Entry, Lengths, ShareEnd, ShareResult};
 use crate::channel::Sender;
 use crate::experiment::{Progress, Summary};
 use crate::verdict::End;
@@ -21,7 +21,7 @@ pub(super) fn lengths(progress: &Progress) -> Lengths {
 }
 
 /// Converts the outcome of an agent's share to a message, which does not list the files yet.
-pub(super) fn ended(ran: Result<Summary, crate::RunError>) -> Ended {
+pub(super) fn ended(ran: Result<Summary, crate::RunError>) -> ShareResult {
     let (how, lengths, unhandled) = match ran {
         Ok(summary) => {
             let how = match summary.end {
@@ -44,7 +44,7 @@ pub(super) fn ended(ran: Result<Summary, crate::RunError>) -> Ended {
             Vec::new(),
         ),
     };
-    Ended {
+    ShareResult {
         how,
         lengths,
         unhandled,

@@ -23,7 +23,7 @@ use timeloom_time::Duration;
 
 use super::guests::{Guest, Guests};
 use super::membership::{AgentBus, AgentMembership, EngineLine, PeerLinks};
-use super::message::{AgentEndpoints, Ended, FromAgent, Prepare, ToAgent};
+use super::message::{AgentEndpoints, FromAgent, Prepare, ShareResult, ToAgent};
 use super::outcome::{ended, entry, gather, lengths, send};
 use super::rewrite::{Mirror, lacking};
 use super::scratch::{Scratch, sweep};
@@ -376,7 +376,7 @@ impl Agent {
         let options = self.options(&ready.membership.name, &results, &sender, &interrupted);
         let ran = run_here(&ready.plan, options, Some(&ready.membership));
         let mut files = gather(&results);
-        let ended = Ended {
+        let ended = ShareResult {
             results: files.iter().map(entry).collect(),
             ..ended(ran)
         };
