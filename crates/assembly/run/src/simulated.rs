@@ -37,7 +37,7 @@ use crate::verdict::Reporter;
 pub use alone::{EngineError, serve_engine};
 use captures::Captures;
 use ending::Closing;
-use engine::{Ended, Engine, Outlets, Pacing, Running};
+use engine::{Engine, EngineReport, Outlets, Pacing, Running};
 use engines::Lines;
 use message::{ClockNow, Sort, Start};
 pub(crate) use process::EngineConnections;
@@ -338,7 +338,7 @@ impl Network {
             _ => "thread",
         };
         let seats = self.seats.drain(..);
-        let ended: Vec<(Owner, (Ended, Known))> = seats
+        let ended: Vec<(Owner, (EngineReport, Known))> = seats
             .map(|(here, seat)| match seat {
                 Seat::Thread(running) => (here, (running.finish(), Known::default())),
                 Seat::Process(process) => (here, process.finish()),

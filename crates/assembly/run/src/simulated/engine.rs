@@ -227,7 +227,7 @@ pub(super) struct Running {
 
 /// Final report of an engine.
 #[derive(Default, Serialize, Deserialize)]
-pub(super) struct Ended {
+pub(super) struct EngineReport {
     /// Statistics of the flows, as counted by this engine, in the form of [`Numbers`]. Empty if the
     /// engine has died.
     flows: Vec<u64>,
@@ -248,7 +248,7 @@ pub(super) struct Leaving {
     seen: Vec<u64>,
 }
 
-impl Ended {
+impl EngineReport {
     /// Returns the virtual instant at which the engine left, and its counters at that instant;
     /// `None` if the engine did not leave.
     pub(super) fn left(&self) -> Option<(Instant<Virtual>, NetworkObservation)> {
@@ -266,12 +266,12 @@ impl Ended {
 
 impl Running {
     /// Ends the engine at the end of the run.
-    pub(super) fn finish(self) -> Ended {
+    pub(super) fn finish(self) -> EngineReport {
         self.end_with(|_, _| None)
     }
 
     /// Ends this engine while the others continue. `view` selects the counters that it reports.
-    pub(super) fn leave(self, view: &View) -> Ended {
+    pub(super) fn leave(self, view: &View) -> EngineReport {
         self.emulation.leave();
         self.end_with(|world, report| {
             let mut seen = Vec::new();
@@ -284,7 +284,10 @@ impl Running {
         })
     }
 
-    fn end_with(mut self, leave: impl FnOnce(&mut World, &Report) -> Option<Leaving>) -> Ended {
+    fn end_with(
+        mut self,
+        leave: impl FnOnce(&mut World, &Report) -> Option<Leaving>,
+    ) -> EngineReport {
         let (clocks, servers, parts) = (self.clocks.nodes(), self.servers, self.parts);
         let (traffic, here) = (self.traffic, self.here);
         let ended = self.emulation.stop_with(|engine, report| {
@@ -299,7 +302,7 @@ impl Running {
             let servers = servers.iter().filter_map(|(name, node)| {
                 Some(("served".to_owned(), servers::tell(world, name, *node)?))
             });
-            Ended {
+            EngineReport {
                 flows,
                 told: clocks.chain(servers).collect(),
                 closing: Some(Closing::of(report, parts.as_ref(), here)),

@@ -25,7 +25,7 @@ use timeloom_portal::{Capture, Died, Port};
 use timeloom_results::Caveat;
 use timeloom_sys::schedule::{Policy, set_policy};
 
-use super::engine::Ended;
+use super::engine::EngineReport;
 use super::message::{ClockNow, Start, ToEngine};
 use crate::error::RunError;
 use crate::network_signals::{NetworkObservation, Speaker};
@@ -39,7 +39,7 @@ pub(crate) use membership::EngineConnections;
 pub(super) struct Process {
     connection: Arc<EngineConnection>,
     ready: Inbox<Result<(), Broken>>,
-    ended: Inbox<Ended>,
+    ended: Inbox<EngineReport>,
     listener: Option<JoinHandle<()>>,
 }
 
@@ -183,7 +183,7 @@ impl Process {
     }
 
     /// Returns the engine's final report, and the facts that the run knows about the engine.
-    pub(super) fn finish(mut self) -> (Ended, Known) {
+    pub(super) fn finish(mut self) -> (EngineReport, Known) {
         let ended = self.ended.recv_timeout(TO_END).unwrap_or_default();
         let dropped = self.connection.dropped();
         self.hang_up();

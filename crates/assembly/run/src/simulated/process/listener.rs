@@ -8,7 +8,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use timeloom_time::{Instant, Virtual};
 
-use super::super::engine::Ended;
+use super::super::engine::EngineReport;
 use super::super::message::{FromEngine, Piece};
 use super::Sinks;
 use super::connection::{Absence, EngineConnection, Seed, lock};
@@ -35,7 +35,7 @@ pub(super) struct Listener {
     pub(super) seed: Arc<Seed>,
     pub(super) sinks: Sinks,
     pub(super) ready: mpsc::Sender<Result<(), Broken>>,
-    pub(super) ended: mpsc::Sender<Ended>,
+    pub(super) ended: mpsc::Sender<EngineReport>,
     /// The last complete sample, to which the counters of earlier processes have been added.
     pub(super) seen: NetworkObservation,
 }
@@ -88,7 +88,10 @@ impl Listener {
 
     /// Receives from one process until it ends. Returns its final report. The error is the reason
     /// for an irregular end, or `None` if the reason is not known.
-    fn hear_out(&mut self, hear: &mut Receiver<UnixStream>) -> Result<Ended, Option<Broken>> {
+    fn hear_out(
+        &mut self,
+        hear: &mut Receiver<UnixStream>,
+    ) -> Result<EngineReport, Option<Broken>> {
         let mut sample = Vec::new();
         loop {
             if let Some(ended) = self.take(hear.any(), &mut sample)? {
@@ -98,7 +101,7 @@ impl Listener {
     }
 
     /// Records that the engine left on request at `at`, with the counters `counted`.
-    fn left(&mut self, ended: Ended, at: Instant<Virtual>, mut counted: NetworkObservation) {
+    fn left(&mut self, ended: EngineReport, at: Instant<Virtual>, mut counted: NetworkObservation) {
         // The other engines have received a farewell, unless it was lost on the way.
         self.sinks.engine_connections.lost(&self.connection);
         for (kind, text) in &ended.told {
@@ -223,7 +226,7 @@ impl Listener {
         &mut self,
         heard: io::Result<Content>,
         sample: &mut Vec<u64>,
-    ) -> Result<Option<Ended>, Option<Broken>> {
+    ) -> Result<Option<EngineReport>, Option<Broken>> {
         let nonsense = || Some(Broken::Nonsense);
         match heard {
             // The process closed the connection.
