@@ -25,7 +25,7 @@ use crate::timelines;
 use crate::verdict::{End, Reporter};
 
 /// Run whose clock has stopped for good.
-pub(super) struct Ended {
+pub(super) struct StoppedRun {
     end: End,
     /// Hold that keeps the session paused for good.
     hold: Option<timeloom_bus::Hold>,
@@ -43,7 +43,7 @@ impl Run<'_> {
         mut end: End,
         over: &AtomicBool,
         reporter: &Reporter,
-    ) -> Ended {
+    ) -> StoppedRun {
         let hold = self.bus.hold("timeloom", "the end of the run").ok();
         // In real-time mode the bus stops nothing, so the session is paused here.
         let at = match self.session.pause() {
@@ -85,17 +85,17 @@ impl Run<'_> {
                 }
             }
         }
-        Ended { end, hold, doubts }
+        StoppedRun { end, hold, doubts }
     }
 
     pub(super) fn finalize(
         self,
-        ended: Ended,
+        ended: StoppedRun,
         reckoning: &Reckoning,
         progress: Progress,
         mut manifest: Manifest,
     ) -> Result<Summary, RunError> {
-        let Ended {
+        let StoppedRun {
             mut end,
             hold,
             doubts,
