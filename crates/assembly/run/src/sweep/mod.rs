@@ -19,7 +19,7 @@ use timeloom_results::{ResultsError, SweepDirectory, sha256_file};
 pub use jobs::{default_jobs, processors};
 pub use page::{by_values, not_passed};
 pub use points::{Axis, NoAxis, Point, points};
-pub use table::{Ended, Row};
+pub use table::{Row, RunEnd};
 
 /// Parameters of a sweep.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ pub fn sweep(
         .iter()
         .map(|point| Row::read(point, directory))
         .collect();
-    let kept = |row: &&Row| row.is_done() && !(request.retry_failed && row.ended != Ended::Passed);
+    let kept = |row: &&Row| row.is_done() && !(request.retry_failed && row.ended != RunEnd::Passed);
     let count = before.iter().filter(kept).count();
     let left: Vec<Point> = before
         .iter()
