@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use timeloom_exit::{Failure, UNTRUSTED, note, say};
 use timeloom_run::sweep::{
-    Axis, Point, Row, ShareResult, SweepError, SweepRequest, Swept, by_values, default_jobs,
+    Axis, Point, Row, ShareResult, SweepError, SweepRequest, SweepResult, by_values, default_jobs,
     not_passed, points, processors, sweep,
 };
 use timeloom_scenario::{Mode, Plan};
@@ -157,7 +157,7 @@ fn progress(row: &Row, done: usize, total: usize) {
     );
 }
 
-fn to_text(swept: &Swept) -> String {
+fn to_text(swept: &SweepResult) -> String {
     let (columns, rows) = by_values(&swept.rows);
     let mut parts = vec![table::text(&columns, &rows)];
     let others: Vec<Vec<String>> = not_passed(&swept.rows)
@@ -186,7 +186,7 @@ fn to_text(swept: &Swept) -> String {
     parts.join("\n")
 }
 
-fn to_json(swept: &Swept) -> serde_json::Value {
+fn to_json(swept: &SweepResult) -> serde_json::Value {
     let run = |row: &Row| {
         let values: serde_json::Map<String, serde_json::Value> = row
             .point

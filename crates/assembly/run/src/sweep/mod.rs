@@ -42,7 +42,7 @@ pub struct SweepRequest {
 
 /// Result of a call of [`sweep`].
 #[derive(Clone, Debug)]
-pub struct Swept {
+pub struct SweepResult {
     /// A row for each run, in the order of the points.
     pub rows: Vec<Row>,
     /// Number of rows whose runs were finished by earlier calls.
@@ -95,7 +95,7 @@ pub fn sweep(
     request: &SweepRequest,
     interrupted: &AtomicBool,
     done: impl Fn(&Row, usize, usize) + Sync,
-) -> Result<Swept, SweepError> {
+) -> Result<SweepResult, SweepError> {
     let directory = &claim(request)?;
     let before: Vec<Row> = request
         .points
@@ -133,7 +133,7 @@ pub fn sweep(
         .iter()
         .map(|point| Row::read(point, directory))
         .collect();
-    Ok(Swept {
+    Ok(SweepResult {
         table: directory.write_table(&table::columns(&rows))?,
         page: directory.write_page(&page::page(&request.name, directory, &rows))?,
         rows,
