@@ -55,7 +55,7 @@ pub use experiment::{Options, Progress, Summary, run};
 #[doc(hidden)]
 pub use placed::fuzzing;
 pub use plants::signals_of;
-pub use python::{Lent, PythonCommand};
+pub use python::{ProvidedPackage, PythonCommand};
 pub use simulated::{EngineError, serve_engine};
 pub use testbed::PausedTestbed;
 pub use verdict::End;

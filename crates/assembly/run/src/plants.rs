@@ -18,7 +18,7 @@ use timeloom_time::Instant;
 
 use crate::error::RunError;
 use crate::outputs::{Log, Logs};
-use crate::python::{Lent, PythonCommand, VARIABLE};
+use crate::python::{ProvidedPackage, PythonCommand, VARIABLE};
 use crate::record::RunRecorder;
 use crate::rights;
 use crate::seeds;
@@ -142,7 +142,7 @@ pub fn signals_of(
     // The plant is not told which signals to record, because it may lack some of them.
     let log = PlantLog::file(log).map_err(|error| failed("its log", &error))?;
     let mut spec = spec(plan, (name, plant), log)?;
-    let package = Lent::to(PythonCommand::of_plant(plant), interrupted)
+    let package = ProvidedPackage::to(PythonCommand::of_plant(plant), interrupted)
         .map_err(|error| failed("the package `timeloom` for it", &error))?;
     let path = package.path.as_ref();
     spec.env
