@@ -4,8 +4,8 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use crate::placed::{
-    AgentError, Described, Description, KeyFileError, Secret, Serve, SpreadError, WhichTimeline,
-    describe, read_key,
+    AgentDescription, AgentError, Description, KeyFileError, Secret, Serve, SpreadError,
+    WhichTimeline, describe, read_key,
 };
 pub use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};

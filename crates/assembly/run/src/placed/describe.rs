@@ -41,7 +41,7 @@ pub(crate) type Answer = (Description, [Instant<timeloom_clock::Timeline>; 2]);
 
 /// An agent of a plan with its description, or the reason for its absence.
 #[derive(Debug)]
-pub struct Described {
+pub struct AgentDescription {
     /// Name in the plan.
     pub name: String,
     /// Address in the plan.
@@ -54,7 +54,7 @@ pub struct Described {
 ///
 /// # Errors
 /// Returns an error if there are no agents or the key cannot be read.
-pub fn describe(plan: &Plan) -> Result<Vec<Described>, SpreadError> {
+pub fn describe(plan: &Plan) -> Result<Vec<AgentDescription>, SpreadError> {
     let placement = &plan.placement;
     if !placement.is_spread() {
         return Err(SpreadError::NoAgents);
@@ -65,7 +65,7 @@ pub fn describe(plan: &Plan) -> Result<Vec<Described>, SpreadError> {
         let ask = |(name, place): (&String, &timeloom_scenario::AgentPlace)| {
             let (name, address) = (name.clone(), place.address.clone());
             let secret = &secret;
-            scope.spawn(move || Described {
+            scope.spawn(move || AgentDescription {
                 answer: ask(&address, secret),
                 name,
                 address,

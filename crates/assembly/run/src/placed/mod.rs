@@ -29,7 +29,7 @@ mod serve;
 mod transfer;
 
 pub(crate) use coordinate::coordinate;
-pub use describe::{Described, Description, describe};
+pub use describe::{AgentDescription, Description, describe};
 pub use error::{AgentError, SpreadError};
 pub(crate) use membership::{AgentMembership, tell};
 pub use secret::{KeyFileError, Secret, read_key};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use timeloom_exit::{Failure, say};
-use timeloom_run::agent::{Described, Description, WhichTimeline, describe};
+use timeloom_run::agent::{AgentDescription, Description, WhichTimeline, describe};
 use timeloom_time::{Duration, Instant};
 
 use super::{Finding, Need, State, code, print, verdict};
@@ -44,8 +44,8 @@ pub(super) fn run(scenario: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     Ok(code(worst.unwrap_or(State::Missing)))
 }
 
-fn report(agent: Described) -> Report {
-    let Described {
+fn report(agent: AgentDescription) -> Report {
+    let AgentDescription {
         name,
         address,
         answer,
