@@ -47,7 +47,7 @@ pub struct AgreedPause {
 }
 
 /// Callback that receives the record of each pause when the pause ends.
-pub type HearPause = Box<dyn FnMut(&AgreedPause) + Send>;
+pub type PauseCallback = Box<dyn FnMut(&AgreedPause) + Send>;
 
 /// Virtual instant at which a machine's clock stops in a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub enum Anchor {
 }
 
 /// Returns a callback that writes each pause to `log` as one line of JSON.
-pub fn json_lines(mut log: Box<dyn Write + Send>, anchor: Anchor) -> HearPause {
+pub fn json_lines(mut log: Box<dyn Write + Send>, anchor: Anchor) -> PauseCallback {
     let anchor = match anchor {
         Anchor::Agreed => "agreed",
         Anchor::OwnEdge => "own edge",
@@ -105,7 +105,7 @@ pub struct AgreedSession {
 }
 
 struct State {
-    hear: Option<HearPause>,
+    hear: Option<PauseCallback>,
     pauses: u64,
     /// Latest common resumption of all machines' clocks; `None` before the first.
     began: Option<Began>,
@@ -143,7 +143,7 @@ impl AgreedSession {
     pub fn new(
         session: Arc<Session>,
         timeline: Option<Arc<dyn CommonTimeline>>,
-        hear: Option<HearPause>,
+        hear: Option<PauseCallback>,
     ) -> Self {
         Self {
             session,
