@@ -4,8 +4,8 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use crate::placed::{
-    AgentDescription, AgentError, Description, KeyFileError, Secret, Serve, SpreadError,
-    WhichTimeline, describe, read_key,
+    AgentDescription, AgentError, AgentTimeline, Description, KeyFileError, Secret, Serve,
+    SpreadError, describe, read_key,
 };
 pub use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};

@@ -15,9 +15,9 @@ use clap::{Args, ValueEnum};
 use timeloom_exit::{Failure, note};
 use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, parse_span, serve};
 use timeloom_run::agent::{
-    AgreedControl, AgreedSession, Anchor, Bound, Bus, CommonTimeline, GpioPins, Key,
+    AgentTimeline, AgreedControl, AgreedSession, Anchor, Bound, Bus, CommonTimeline, GpioPins, Key,
     MachineTimeline, MachineWire, OnSilence, Peer, PinNames, Secret, Serve, Settings,
-    SystemTimeline, WhichTimeline, json_lines, prove, read_key, settings,
+    SystemTimeline, json_lines, prove, read_key, settings,
 };
 use timeloom_time::{Duration, Instant, Utc};
 
@@ -296,8 +296,8 @@ impl Agent {
             secret: self.key_of(Secret::from_hex)?,
             directory: self.directory,
             timeline: match self.timeline {
-                TimelineChoice::Machine => WhichTimeline::Machine,
-                TimelineChoice::System => WhichTimeline::System,
+                TimelineChoice::Machine => AgentTimeline::Machine,
+                TimelineChoice::System => AgentTimeline::System,
             },
             session: self.name,
             timeloom: std::env::current_exe()

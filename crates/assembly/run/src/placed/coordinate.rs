@@ -21,7 +21,7 @@ use super::error::{AgentError, SpreadError};
 use super::merge::{MergeError, merge};
 use super::message::{AgentEndpoints, FromAgent, Lengths, Prepare, ShareEnd, ShareResult, ToAgent};
 use super::secret::{Secret, draw, read_key};
-use super::serve::WhichTimeline;
+use super::serve::AgentTimeline;
 use super::transfer::{pack, receive, send};
 use crate::channel::{Receiver, Sender, Side, greet};
 use crate::error::RunError;
@@ -119,7 +119,7 @@ struct Agent {
     sender: Sender,
     receiver: Option<Receiver>,
     found: AgentEndpoints,
-    timeline: WhichTimeline,
+    timeline: AgentTimeline,
     lengths: Lengths,
     /// Result of the agent; `None` until its share has ended or the agent is lost.
     ended: Option<ShareResult>,

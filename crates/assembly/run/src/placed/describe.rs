@@ -16,7 +16,7 @@ use timeloom_time::{Duration, Instant};
 use super::error::{AgentError, SpreadError};
 use super::message::{FromAgent, ToAgent};
 use super::secret::{Secret, read_key};
-use super::serve::{Serve, WhichTimeline};
+use super::serve::{AgentTimeline, Serve};
 use crate::channel::{Side, greet};
 
 /// Description of an agent, as reported by the agent.
@@ -27,7 +27,7 @@ pub struct Description {
     /// True if the agent is running a share.
     pub busy: bool,
     /// Clock that the agent shares with others.
-    pub timeline: WhichTimeline,
+    pub timeline: AgentTimeline,
     /// Reading of the shared clock when the agent answered, in nanoseconds.
     pub shows_ns: i64,
     /// Error bound of that clock according to the agent's kernel, in nanoseconds.

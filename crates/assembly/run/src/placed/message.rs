@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use timeloom_results::Failure;
 
 use super::describe::Description;
-use super::serve::WhichTimeline;
+use super::serve::AgentTimeline;
 
 /// Message to an agent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ pub(super) enum FromAgent {
         /// Ports of the engine's sockets, if the network is simulated; the keys are the names of
         /// the agents that use them.
         engines: BTreeMap<String, u16>,
-        timeline: WhichTimeline,
+        timeline: AgentTimeline,
         /// Error bound of the agent's clock, in nanoseconds.
         clock_error_ns: i64,
     },

@@ -33,4 +33,4 @@ pub use describe::{AgentDescription, Description, describe};
 pub use error::{AgentError, SpreadError};
 pub(crate) use membership::{AgentMembership, tell};
 pub use secret::{KeyFileError, Secret, read_key};
-pub use serve::{Serve, WhichTimeline};
+pub use serve::{AgentTimeline, Serve};

@@ -35,14 +35,14 @@ use crate::programs::ReadyBoard;
 
 /// Clock that agents share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WhichTimeline {
+pub enum AgentTimeline {
     /// Clock of the kernel, for agents in namespaces of one machine.
     Machine,
     /// Civil time, as accurate as this machine keeps it.
     System,
 }
 
-impl WhichTimeline {
+impl AgentTimeline {
     pub(super) fn open(self) -> Arc<dyn CommonTimeline> {
         match self {
             Self::Machine => Arc::new(MachineTimeline),
@@ -60,7 +60,7 @@ pub struct Serve {
     /// Directory for all files of the agent. Other users must not be able to write there.
     pub directory: PathBuf,
     /// Clock shared with other agents.
-    pub timeline: WhichTimeline,
+    pub timeline: AgentTimeline,
     /// Name of the agent's sessions. `None` uses the name that the run gives the agent.
     pub session: Option<String>,
     /// Path of the program `timeloom` on this machine.
