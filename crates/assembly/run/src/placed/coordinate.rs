@@ -110,11 +110,11 @@ type Places = BTreeMap<String, Arc<Incoming>>;
 /// The agents of a run, all of which are prepared.
 struct Coordinator<'a> {
     plan: &'a Plan,
-    agents: Vec<Agent>,
+    agents: Vec<AgentState>,
 }
 
 /// State of one agent.
-struct Agent {
+struct AgentState {
     name: String,
     sender: Sender,
     receiver: Option<Receiver>,
@@ -159,7 +159,7 @@ impl<'a> Coordinator<'a> {
         secret: &Secret,
         nonce: &str,
         options: &Options,
-    ) -> Result<Vec<Agent>, SpreadError> {
+    ) -> Result<Vec<AgentState>, SpreadError> {
         let calls = Arc::new(Calls::default());
         let (done, inbox) = mpsc::channel();
         let mut waiting = BTreeMap::new();
@@ -215,7 +215,7 @@ impl<'a> Coordinator<'a> {
     }
 
     /// Lets all agents begin, and returns when all have ended or are given up.
-    fn go(mut self, mut options: Options, places: Places) -> (Vec<Agent>, End) {
+    fn go(mut self, mut options: Options, places: Places) -> (Vec<AgentState>, End) {
         let members: Vec<AgentEndpoints> = self.agents.iter().map(|it| it.found.clone()).collect();
         let (events, inbox) = mpsc::channel();
         let mut threads = Vec::new();
@@ -281,7 +281,7 @@ impl<'a> Coordinator<'a> {
                 (options.progress)(&progress(self.plan, slowest));
             }
             // An agent reports wall time once its virtual time has begun.
-            let late = |agent: &&Agent| agent.lengths.wall_ns == 0;
+            let late = |agent: &&AgentState| agent.lengths.wall_ns == 0;
             if stopped.is_none() && self.agents.iter().any(|agent| late(&agent)) && notice.is_due()
             {
                 let late = named(self.agents.iter().filter(late));
@@ -378,7 +378,7 @@ impl<'a> Coordinator<'a> {
 }
 
 /// Formats the names of agents for a message.
-fn named<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
+fn named<'a>(agents: impl Iterator<Item = &'a AgentState>) -> String {
     let names = agents.map(|agent| format!("agent {}", agent.name));
     names.collect::<Vec<_>>().join(", ")
 }
@@ -414,7 +414,7 @@ fn prepare(
     secret: &Secret,
     nonce: &str,
     calls: &Calls,
-) -> Result<Agent, AgentError> {
+) -> Result<AgentState, AgentError> {
     let address: SocketAddr = address.parse().map_err(|_| AgentError::NoAddress)?;
     let files = pack(&plan.part(name).plan, &plan.placement.files)?;
     let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -441,7 +441,7 @@ fn prepare(
             engines,
             timeline,
             clock_error_ns,
-        } => Ok(Agent {
+        } => Ok(AgentState {
             name: name.to_owned(),
             found: AgentEndpoints {
                 name: name.to_owned(),
@@ -496,7 +496,7 @@ pub(super) fn listen<S: Read>(
 fn finalize(
     plan: &Plan,
     directory: &RunDirectory,
-    agents: Vec<Agent>,
+    agents: Vec<AgentState>,
     mut end: End,
     mut manifest: Manifest,
 ) -> Result<Summary, RunError> {

@@ -91,7 +91,7 @@ impl Serve {
             self.address,
             self.directory.display()
         ));
-        let agent = Arc::new(Agent {
+        let agent = Arc::new(AgentServer {
             serve: self,
             busy: Mutex::new(()),
             guests: Arc::default(),
@@ -153,7 +153,7 @@ fn own_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-struct Agent {
+struct AgentServer {
     serve: Serve,
     busy: Mutex<()>,
     guests: Arc<Guests>,
@@ -178,7 +178,7 @@ struct Sockets {
     engine_key: [u8; 32],
 }
 
-impl Agent {
+impl AgentServer {
     fn converse(&self, stream: TcpStream, from: SocketAddr, guest: &Guest) -> io::Result<()> {
         stream.set_nonblocking(false)?;
         let greeted = greet(stream, Side::Agent, &self.serve.secret, PATIENCE);
