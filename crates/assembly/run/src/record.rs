@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use timeloom_bus::{Action, Record, Sink};
-use timeloom_guest::{ChangeKind, Clock, HostChange, HostTime};
+use timeloom_guest::{ChangeKind, Clock, HostChange, HostTimeState};
 use timeloom_plant::Sample;
 use timeloom_results::{ClockAction, ClockRow, EventRow, LabelRow, Recorder, SignalRow};
 use timeloom_scenario::{Attack, NETWORK};
@@ -244,8 +244,9 @@ impl RunRecorder {
     /// differ.
     pub(crate) fn host_times(&self, at: Instant<timeloom_time::Virtual>) {
         let (_, times) = self.clock.host_times();
-        let off =
-            |time: &&HostTime| time.held || time.dilation != 1.0 || time.behind != Duration::ZERO;
+        let off = |time: &&HostTimeState| {
+            time.held || time.dilation != 1.0 || time.behind != Duration::ZERO
+        };
         for time in times.iter().filter(off) {
             self.check(self.recorder.signal(&behind(time, at, self.clock.wall())));
         }
@@ -352,7 +353,7 @@ fn kind_of(change: ChangeKind) -> &'static str {
     }
 }
 
-fn told(time: &HostTime) -> String {
+fn told(time: &HostTimeState) -> String {
     let lived = Duration::from_ns(time.lived.as_ns());
     format!(
         "at {lived} of its own time, {} behind the session, dilation {}",
@@ -361,7 +362,7 @@ fn told(time: &HostTime) -> String {
 }
 
 fn behind(
-    time: &HostTime,
+    time: &HostTimeState,
     t_virtual: Instant<timeloom_time::Virtual>,
     t_wall: Instant<timeloom_time::Wall>,
 ) -> SignalRow {

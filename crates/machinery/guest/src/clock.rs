@@ -45,7 +45,7 @@ use history::History;
 pub use history::Reckoning;
 pub use host::{Belief, Host, HostOptions, HostReading};
 use host_control::HostListener;
-pub use host_control::{HostChange, HostTime};
+pub use host_control::{HostChange, HostTimeState};
 pub(crate) use host_instant::{HostDeadline, HostInstant};
 use host_state::HostState;
 pub use options::{ClockOptions, Compute, FileTimes, ProcFiles, Tsc};

@@ -43,7 +43,7 @@ mod timers;
 
 pub use clock::{
     Belief, ChangeKind, Clock, ClockOptions, Compute, FileTimes, Host, HostChange, HostOptions,
-    HostReading, HostTime, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
+    HostReading, HostTimeState, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
 };
 pub use control::{
     ControlError, Controlled, Entry, Grants, Held, HoldError, HoldText, HostRequest, HostRights,

@@ -16,7 +16,7 @@ use crate::error::GuestError;
 
 /// State of a host's own time, compared with the session's.
 #[derive(Clone, Debug)]
-pub struct HostTime {
+pub struct HostTimeState {
     /// Host of the state.
     pub host: Arc<Host>,
     /// The host's own time: the virtual time that has passed for it since the session began.
@@ -29,7 +29,7 @@ pub struct HostTime {
     pub dilation: f64,
 }
 
-impl HostTime {
+impl HostTimeState {
     /// Returns true if the host's own time differs from the session's.
     pub(crate) fn is_off(&self) -> bool {
         self.held || self.behind != Duration::ZERO || self.dilation != 1.0
@@ -46,7 +46,7 @@ pub struct HostChange {
     /// Wall time of the change.
     pub wall: Instant<Wall>,
     /// State of the host after the change.
-    pub host: HostTime,
+    pub host: HostTimeState,
 }
 
 /// Instant of its own time at which a host is to stop.
@@ -198,7 +198,7 @@ impl Clock {
 
     /// Returns the state of each host's own time, and the session time at which all these states
     /// were taken.
-    pub fn host_times(&self) -> (Instant<Virtual>, Vec<HostTime>) {
+    pub fn host_times(&self) -> (Instant<Virtual>, Vec<HostTimeState>) {
         let state = self.lock();
         let now = self.now();
         let all = 0..state.hosts.len();
@@ -264,9 +264,9 @@ impl Clock {
 }
 
 impl State {
-    fn host_time(&self, index: usize, now: Instant<Virtual>) -> HostTime {
+    fn host_time(&self, index: usize, now: Instant<Virtual>) -> HostTimeState {
         let host = &self.hosts[index];
-        HostTime {
+        HostTimeState {
             host: Arc::clone(&host.host),
             lived: host.course.at(now),
             behind: host.course.behind(now),

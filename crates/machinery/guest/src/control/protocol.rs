@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use timeloom_time::Duration;
 
-use crate::clock::HostTime;
+use crate::clock::HostTimeState;
 use crate::control::error::Refusal;
 use crate::session::{Process, Status};
 
@@ -317,7 +317,7 @@ impl From<Status> for StatusText {
 impl StatusText {
     /// Converts a status, leaving out the hosts whose own time equals the session's.
     pub(crate) fn brief(mut status: Status) -> Self {
-        status.hosts.retain(HostTime::is_off);
+        status.hosts.retain(HostTimeState::is_off);
         status.into()
     }
 }
@@ -367,8 +367,8 @@ pub struct HostText {
     pub dilation: f64,
 }
 
-impl From<HostTime> for HostText {
-    fn from(time: HostTime) -> Self {
+impl From<HostTimeState> for HostText {
+    fn from(time: HostTimeState) -> Self {
         Self {
             name: time.host.name().to_owned(),
             virtual_ns: time.lived.as_ns(),
