@@ -8,7 +8,7 @@
 
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 
-use crate::scale::Lived;
+use crate::scale::HostTime;
 
 /// Host time as a map from session time. By default, host time equals session time.
 ///
@@ -16,13 +16,13 @@ use crate::scale::Lived;
 #[derive(Clone, Debug)]
 pub struct Course {
     /// Map in force; it does not include the stop at `end`.
-    map: ClockMap<Virtual, Lived>,
+    map: ClockMap<Virtual, HostTime>,
     /// Rate while the host is not held: host time per session time.
     running: Rate,
     factor: f64,
     held: bool,
     /// Host time at which the host stops by itself; [`Instant::FAR_FUTURE`] for never.
-    end: Instant<Lived>,
+    end: Instant<HostTime>,
 }
 
 impl Default for Course {
@@ -39,7 +39,7 @@ impl Default for Course {
 
 impl Course {
     /// Returns the host's time at session time `now`.
-    pub fn at(&self, now: Instant<Virtual>) -> Instant<Lived> {
+    pub fn at(&self, now: Instant<Virtual>) -> Instant<HostTime> {
         self.map.at(now).min(self.end)
     }
 
@@ -51,7 +51,7 @@ impl Course {
 
     /// Returns the session time at which the host's time reaches `at`, at the current rate. Returns
     /// `None` if it never does, because the host is held or stops before `at`.
-    pub fn first_reaching(&self, at: Instant<Lived>) -> Option<Instant<Virtual>> {
+    pub fn first_reaching(&self, at: Instant<HostTime>) -> Option<Instant<Virtual>> {
         if at > self.end {
             return None;
         }
@@ -81,7 +81,7 @@ impl Course {
     }
 
     /// Returns the host time at which the host stops by itself; [`Instant::FAR_FUTURE`] for never.
-    pub fn end(&self) -> Instant<Lived> {
+    pub fn end(&self) -> Instant<HostTime> {
         self.end
     }
 
@@ -113,7 +113,7 @@ impl Course {
 
     /// Sets the host time at which the host stops by itself. Returns false, without a change, if
     /// `end` is not in the host's future. [`Self::forget_end`] removes the end.
-    pub fn end_at(&mut self, now: Instant<Virtual>, end: Instant<Lived>) -> bool {
+    pub fn end_at(&mut self, now: Instant<Virtual>, end: Instant<HostTime>) -> bool {
         let ahead = self.at(now) < end;
         if ahead {
             self.end = end;
@@ -152,7 +152,7 @@ mod tests {
         Instant::from_ns(ms * 1_000_000)
     }
 
-    fn lived_ms(ms: i64) -> Instant<Lived> {
+    fn lived_ms(ms: i64) -> Instant<HostTime> {
         Instant::from_ns(ms * 1_000_000)
     }
 

@@ -13,7 +13,7 @@ use crate::RateError;
 use crate::counter::{CycleOptions, DrivenClock, Frequency};
 use crate::kernel::{Adjusted, Errno, KernelClock, KernelClockOptions, Timex};
 use crate::oscillator::TemperatureCycle;
-use crate::scale::{Lived, Monotonic, Oscillation};
+use crate::scale::{HostTime, Monotonic, Oscillation};
 use timeloom_random::Random;
 
 /// A host's oscillator with all its error terms. The default has no error.
@@ -70,9 +70,9 @@ pub struct HostClockOptions {
 #[derive(Clone, Copy, Debug)]
 pub struct HostLine {
     /// Map from host time to CLOCK_MONOTONIC_RAW.
-    pub core: ClockMap<Lived, Core>,
+    pub core: ClockMap<HostTime, Core>,
     /// Map from host time to CLOCK_MONOTONIC.
-    pub monotonic: ClockMap<Lived, Monotonic>,
+    pub monotonic: ClockMap<HostTime, Monotonic>,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
     pub realtime_ahead: Duration,
     /// CLOCK_TAI minus CLOCK_MONOTONIC.
@@ -81,7 +81,7 @@ pub struct HostLine {
 
 impl HostLine {
     /// Returns CLOCK_REALTIME at host time `now`.
-    pub fn realtime(&self, now: Instant<Lived>) -> Instant<Utc> {
+    pub fn realtime(&self, now: Instant<HostTime>) -> Instant<Utc> {
         ClockMap::ahead_by(self.realtime_ahead).at(self.monotonic.at(now))
     }
 }
@@ -93,11 +93,11 @@ pub struct HostClock {
     noise: Random,
     /// Present value of the frequency's random walk, in parts per 10^12.
     walk_ppt: f64,
-    oscillation: ClockMap<Lived, Oscillation>,
+    oscillation: ClockMap<HostTime, Oscillation>,
     cycles: Option<Cycles>,
-    core: ClockMap<Lived, Core>,
+    core: ClockMap<HostTime, Core>,
     /// Host time at which the oscillator's rate next changes; `None` if it never changes.
-    next_step: Option<Instant<Lived>>,
+    next_step: Option<Instant<HostTime>>,
     kernel: KernelClock,
 }
 
@@ -133,7 +133,7 @@ impl HostClock {
     }
 
     /// Returns the maps from host time to the clocks, from `now` until the next change.
-    pub fn line(&mut self, now: Instant<Lived>) -> HostLine {
+    pub fn line(&mut self, now: Instant<HostTime>) -> HostLine {
         self.advance(now);
         let core = self.core.continued(now, self.core.rate);
         let line = self.kernel.line();
@@ -146,7 +146,7 @@ impl HostClock {
     }
 
     /// Returns the host time at which the maps may next change without a call; `None` for never.
-    pub fn next_wake(&mut self) -> Option<Instant<Lived>> {
+    pub fn next_wake(&mut self) -> Option<Instant<HostTime>> {
         let kernel = self
             .kernel
             .next_wake()
@@ -156,7 +156,7 @@ impl HostClock {
     }
 
     /// Returns the host time at which the rate of the core's clock next changes without a call.
-    fn next_change(&mut self) -> Option<Instant<Lived>> {
+    fn next_change(&mut self) -> Option<Instant<HostTime>> {
         let change = self.cycles.as_mut()?.clock.next_change()?;
         self.oscillation.first_reaching(Instant::ZERO + change)
     }
@@ -169,7 +169,7 @@ impl HostClock {
     }
 
     /// Changes the frequency of the core at `now`. Has no effect if the kernel counts no cycles.
-    pub fn handle_frequency(&mut self, now: Instant<Lived>, frequency: Frequency) {
+    pub fn handle_frequency(&mut self, now: Instant<HostTime>, frequency: Frequency) {
         self.advance(now);
         self.count_from(now);
         if let Some(cycles) = &mut self.cycles {
@@ -182,7 +182,7 @@ impl HostClock {
     /// used the old map for a moment after the core had changed its frequency. The clock keeps this
     /// lead, since no reader may see it go back, and then removes the lead slowly. Has no effect if
     /// the kernel counts no cycles.
-    pub fn absorb_raw(&mut self, now: Instant<Lived>, ahead: Duration) {
+    pub fn absorb_raw(&mut self, now: Instant<HostTime>, ahead: Duration) {
         self.advance(now);
         self.count_from(now);
         if let Some(cycles) = &mut self.cycles {
@@ -192,7 +192,7 @@ impl HostClock {
     }
 
     /// Returns the result that `adjtimex` has at `now` if it changes nothing (modes 0).
-    pub fn state(&mut self, now: Instant<Lived>) -> Timex {
+    pub fn state(&mut self, now: Instant<HostTime>) -> Timex {
         let mut timex = Timex::default();
         // A call that only reads needs no privilege and cannot fail.
         let _ = self.adjust(now, &mut timex, false);
@@ -210,7 +210,7 @@ impl HostClock {
     /// Fails with the error of the system call.
     pub fn adjust(
         &mut self,
-        now: Instant<Lived>,
+        now: Instant<HostTime>,
         timex: &mut Timex,
         privileged: bool,
     ) -> Result<Adjusted, Errno> {
@@ -224,7 +224,7 @@ impl HostClock {
     /// Fails with the error of the system call.
     pub fn set(
         &mut self,
-        now: Instant<Lived>,
+        now: Instant<HostTime>,
         s: i64,
         part_ns: i64,
         privileged: bool,
@@ -235,12 +235,12 @@ impl HostClock {
 
     /// Moves CLOCK_MONOTONIC forward by `ahead`, the lead that readers saw because a change of rate
     /// took effect too late. No reader may see the clock go back.
-    pub fn absorb(&mut self, now: Instant<Lived>, ahead: Duration) {
+    pub fn absorb(&mut self, now: Instant<HostTime>, ahead: Duration) {
         self.advance(now);
         self.kernel.absorb(self.core.at(now), ahead);
     }
 
-    fn advance(&mut self, now: Instant<Lived>) {
+    fn advance(&mut self, now: Instant<HostTime>) {
         loop {
             let step = self.next_step.filter(|at| *at <= now);
             let change = self.next_change().filter(|at| *at <= now);
@@ -260,7 +260,7 @@ impl HostClock {
     }
 
     /// Starts a new line of the core clock at `at`, from the oscillator or from the counted cycles.
-    fn count_from(&mut self, at: Instant<Lived>) {
+    fn count_from(&mut self, at: Instant<HostTime>) {
         let (shown, rate) = (self.core.at(at), self.oscillation.rate);
         self.core = match &mut self.cycles {
             None => ClockMap::new(at, shown, rate),
@@ -274,7 +274,7 @@ impl HostClock {
     }
 
     /// Returns the oscillator's rate for the second that begins at `at`.
-    fn rate_at(&mut self, at: Instant<Lived>) -> Rate {
+    fn rate_at(&mut self, at: Instant<HostTime>) -> Rate {
         let crystal = &self.crystal;
         let at_s = (at - Instant::ZERO).as_s_f64();
         let warmth = crystal.temperature.error_ppt(at_s) - crystal.temperature.error_ppt(0.0);
@@ -310,7 +310,7 @@ mod tests {
         }
     }
 
-    fn at_s(s: i64) -> Instant<Lived> {
+    fn at_s(s: i64) -> Instant<HostTime> {
         Instant::from_ns(s * 1_000_000_000)
     }
 

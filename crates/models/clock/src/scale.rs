@@ -13,9 +13,9 @@ use timeloom_time::Scale;
 /// let missed = Instant::<Virtual>::ZERO - Instant::<Lived>::ZERO;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lived {}
+pub enum HostTime {}
 
-impl Scale for Lived {
+impl Scale for HostTime {
     const NAME: &'static str = "lived";
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, MutexGuard};
 
-use timeloom_clock::Lived;
+use timeloom_clock::HostTime;
 use timeloom_clock::course::Course;
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
@@ -20,7 +20,7 @@ pub struct HostTimeState {
     /// Host of the state.
     pub host: Arc<Host>,
     /// The host's own time: the virtual time that has passed for it since the session began.
-    pub lived: Instant<Lived>,
+    pub lived: Instant<HostTime>,
     /// Session time minus the host's own time; negative if the host is ahead.
     pub behind: Duration,
     /// True if the host's time is stopped while the session's may run.
@@ -53,7 +53,7 @@ pub struct HostChange {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostEnd {
     pub(crate) host: usize,
-    at: Instant<Lived>,
+    at: Instant<HostTime>,
     number: u64,
 }
 
@@ -104,7 +104,7 @@ impl Clock {
     /// end.
     pub(crate) fn end_hosts_at(
         &self,
-        targets: &[(usize, Instant<Lived>)],
+        targets: &[(usize, Instant<HostTime>)],
     ) -> Result<Vec<HostEnd>, GuestError> {
         let mut state = self.lock();
         for &(index, _) in targets {
@@ -276,7 +276,7 @@ impl State {
     }
 }
 
-fn shown(at: Instant<Lived>) -> String {
+fn shown(at: Instant<HostTime>) -> String {
     (at - Instant::ZERO).to_string()
 }
 
@@ -308,7 +308,7 @@ mod tests {
         (clock, hosts)
     }
 
-    fn lived(clock: &Clock, index: usize) -> Instant<Lived> {
+    fn lived(clock: &Clock, index: usize) -> Instant<HostTime> {
         clock.host_times().1[index].lived
     }
 

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use timeloom_clock::Lived;
+use timeloom_clock::HostTime;
 use timeloom_clock::counter::Frequency;
 use timeloom_clock::host::HostClock;
 use timeloom_clock::kernel::{Adjusted, Errno, Timex, status};
@@ -105,7 +105,7 @@ impl Clock {
     fn change_host<T>(
         &self,
         host: &Host,
-        change: impl FnOnce(&mut HostClock, Instant<Lived>) -> T,
+        change: impl FnOnce(&mut HostClock, Instant<HostTime>) -> T,
     ) -> T {
         let mut state = self.lock();
         let mut result = None;

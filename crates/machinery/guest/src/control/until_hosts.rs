@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Weak};
 
-use timeloom_clock::Lived;
+use timeloom_clock::HostTime;
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::session::Session;
 #[derive(Clone, Copy, Debug)]
 pub enum HostTarget {
     /// Instant of each host's own time.
-    At(Instant<Lived>),
+    At(Instant<HostTime>),
     /// Span of each host's own time, from its present time.
     After(Duration),
 }
@@ -82,7 +82,7 @@ fn targets(
     session: &Session,
     hosts: &[Arc<Host>],
     target: HostTarget,
-) -> Result<Vec<(usize, Instant<Lived>)>, RunError> {
+) -> Result<Vec<(usize, Instant<HostTime>)>, RunError> {
     let (_, times) = session.clock().host_times();
     let mut targets = Vec::new();
     for host in hosts {
