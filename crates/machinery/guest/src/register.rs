@@ -20,7 +20,7 @@ mod worker;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use timeloom_page::{IMAGE_ADDRESS, Shown};
+use timeloom_page::{IMAGE_ADDRESS, PageTime};
 
 use crate::enter::inject::{Injector, SIGSYS_STAND_IN};
 use crate::enter::kernel_vdso::{KernelVdso, Redirection};
@@ -40,7 +40,7 @@ use worker::{SCRATCH_BYTES, SET_MODE_FILTER, Worker, failed, write_filter};
 /// `image` is a copy of the image for this process and its children.
 pub(crate) fn register(
     injector: &Injector,
-    (page, image): (&PageMapping<Shown>, &File),
+    (page, image): (&PageMapping<PageTime>, &File),
     pid: i32,
     on_listener: impl FnOnce(OwnedFd) -> Result<(), GuestError>,
     adopt: impl FnOnce(i32) -> Result<(), GuestError>,
@@ -149,7 +149,7 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
 /// listener.
 fn prepare(
     injector: &Injector,
-    (page, image): (&PageMapping<Shown>, &File),
+    (page, image): (&PageMapping<PageTime>, &File),
     worker: &mut Worker<'_>,
     scratch: u64,
 ) -> Result<OwnedFd, GuestError> {

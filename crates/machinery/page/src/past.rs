@@ -135,9 +135,9 @@ const MOST_TRIES: u32 = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Shown;
+    use crate::PageTime;
 
-    fn past(lines: &[(i64, i64, Rate)]) -> Past<Shown> {
+    fn past(lines: &[(i64, i64, Rate)]) -> Past<PageTime> {
         let past = Past::default();
         for &(wall, shows, rate) in lines {
             past.record(Instant::from_ns(wall), Instant::from_ns(shows), rate);

@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use timeloom_page::{ENDS_AT_ONCE, NO_DEADLINE, Shown};
+use timeloom_page::{ENDS_AT_ONCE, NO_DEADLINE, PageTime};
 use timeloom_time::{Duration, Instant};
 
 use crate::abi::Timespec;
@@ -17,7 +17,7 @@ pub(crate) enum Deadline {
     /// No deadline. (The call traps only for its signal mask.)
     Never,
     /// Instant of the time on the page.
-    At(Instant<Shown>),
+    At(Instant<PageTime>),
     /// Instant of a settable clock, given by the clock's number, in nanoseconds since its zero. The
     /// corresponding instant of page time is computed anew for each turn.
     OnClock { clock: u32, ns: i64 },
@@ -45,7 +45,7 @@ impl Deadline {
     }
 
     /// Returns the deadline in page time, by the clocks' present offsets.
-    fn at(self) -> Option<Instant<Shown>> {
+    fn at(self) -> Option<Instant<PageTime>> {
         match self {
             Self::Never => None,
             Self::At(at) => Some(at),
@@ -191,7 +191,7 @@ pub(crate) fn for_due_signals() {
 }
 
 /// Returns true if a timer's signal was due by `now` and has not been sent.
-fn is_signal_due(now: Instant<Shown>) -> bool {
+fn is_signal_due(now: Instant<PageTime>) -> bool {
     page().next_signal() <= now
 }
 

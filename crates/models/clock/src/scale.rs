@@ -8,9 +8,9 @@ use timeloom_time::Scale;
 /// [course](crate::course) converts between the two.
 ///
 /// ```compile_fail
-/// use timeloom_clock::Lived;
+/// use timeloom_clock::HostTime;
 /// use timeloom_time::{Instant, Virtual};
-/// let missed = Instant::<Virtual>::ZERO - Instant::<Lived>::ZERO;
+/// let missed = Instant::<Virtual>::ZERO - Instant::<HostTime>::ZERO;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostTime {}

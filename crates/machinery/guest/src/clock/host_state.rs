@@ -11,7 +11,7 @@ use timeloom_clock::Monotonic;
 use timeloom_clock::course::Course;
 use timeloom_clock::host::{HostClock, HostClockOptions, HostLine};
 use timeloom_clock::kernel::KernelClockOptions;
-use timeloom_page::{PageMap, Shown};
+use timeloom_page::{PageMap, PageTime};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Core, Counter, Duration, Instant, Rate, Virtual, Wall};
 
@@ -34,7 +34,7 @@ pub(super) struct HostState {
     /// Latest session time at which the model of the host's clock was evaluated.
     asked: Instant<Virtual>,
     /// Maps counter → page time and counter → CLOCK_MONOTONIC_RAW, as published for readers.
-    published: Option<PageMap<Shown>>,
+    published: Option<PageMap<PageTime>>,
     offsets: Offsets,
     pub(super) raw_history: RawHistory,
     /// Number of steps and leap seconds that were already reported.
@@ -96,7 +96,7 @@ impl HostState {
         }
     }
 
-    pub(super) fn page(&self) -> &PageMapping<Shown> {
+    pub(super) fn page(&self) -> &PageMapping<PageTime> {
         self.host.page()
     }
 
@@ -107,7 +107,7 @@ impl HostState {
     }
 
     /// Returns the map for the host's page from this moment on.
-    pub(super) fn compose(&mut self, moment: &Moment) -> PageMap<Shown> {
+    pub(super) fn compose(&mut self, moment: &Moment) -> PageMap<PageTime> {
         let Moment {
             virtual_map,
             ceiling,
@@ -127,7 +127,7 @@ impl HostState {
             self.line = self.model.line(now);
         }
         let start = self.start();
-        let page = ClockMap::<Monotonic, Shown>::ahead_by(-start);
+        let page = ClockMap::<Monotonic, PageTime>::ahead_by(-start);
         let mut shown = page.at(self.line.monotonic.out0);
         // Readers used the old map until now: it rounds differently, and was perhaps in force for a
         // moment longer than intended. The new map must not be below it.
@@ -202,7 +202,7 @@ impl HostState {
     }
 
     /// Records the map on the page, for queries about past wall instants.
-    pub(super) fn record(&mut self, moment: &Moment, map: &PageMap<Shown>) {
+    pub(super) fn record(&mut self, moment: &Moment, map: &PageMap<PageTime>) {
         let past = &self.host.page().page().past;
         past.record(moment.wall, map.map.out0, self.shown_per_wall(moment));
         self.note_dates(moment);
@@ -233,7 +233,7 @@ impl HostState {
     /// Returns `None` if the deadline does not come.
     pub(super) fn when(&self, deadline: HostDeadline) -> Option<Instant<Virtual>> {
         match deadline {
-            HostDeadline::Shown(deadline) => self.first_showing(deadline.at),
+            HostDeadline::PageTime(deadline) => self.first_showing(deadline.at),
             HostDeadline::Realtime(deadline) => self.first_showing(deadline.at),
             HostDeadline::Tai(deadline) => self.first_showing(deadline.at),
         }

@@ -7,7 +7,7 @@
 //! own time: it may be held or dilated while the session continues ([`super::host_control`]).
 //!
 //! The page of a host shows CLOCK_MONOTONIC minus its value at the beginning of the session
-//! ([`Shown`]). Deadlines of its guests are on that scale.
+//! ([`PageTime`]). Deadlines of its guests are on that scale.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use timeloom_clock::HostTime;
 use timeloom_clock::counter::Frequency;
 use timeloom_clock::host::HostClock;
 use timeloom_clock::kernel::{Adjusted, Errno, Timex, status};
-use timeloom_page::{PageMap, Shown};
+use timeloom_page::{PageMap, PageTime};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 
@@ -31,7 +31,7 @@ impl Clock {
     pub(crate) fn add_host(
         &self,
         name: &str,
-        page: PageMapping<Shown>,
+        page: PageMapping<PageTime>,
         options: &HostOptions,
     ) -> Arc<Host> {
         let mut state = self.lock();
@@ -212,7 +212,7 @@ impl Clock {
     }
 
     /// Initialises `page`, which is zeroed, for programs of `host` that are released now.
-    pub(crate) fn release(&self, host: &Host, page: &PageMapping<Shown>) {
+    pub(crate) fn release(&self, host: &Host, page: &PageMapping<PageTime>) {
         let state = self.lock();
         let calibration = state.calibration.map();
         let (ticks, now) = (self.counter.ticks(), host.now());

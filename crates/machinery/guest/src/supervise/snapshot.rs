@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::ops::RangeInclusive;
 
-use timeloom_page::Shown;
+use timeloom_page::PageTime;
 
 use crate::clock::HostInstant;
 use crate::linux::processes;
@@ -30,7 +30,7 @@ pub(crate) struct Snapshot {
 pub(crate) struct Waiter {
     pub(crate) pid: i32,
     pub(crate) thread: i32,
-    pub(crate) deadline: Option<HostInstant<Shown>>,
+    pub(crate) deadline: Option<HostInstant<PageTime>>,
 }
 
 /// Reason why there is no snapshot: this guest thread does not sleep.

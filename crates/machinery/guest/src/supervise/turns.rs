@@ -20,7 +20,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use timeloom_page::Shown;
+use timeloom_page::PageTime;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::HostInstant;
@@ -50,7 +50,7 @@ pub struct Order {
 /// State of the scheduling: the thread that had the last turn, and statistics at that time.
 #[derive(Default)]
 pub(crate) struct Turns {
-    woken: Option<(i32, HostInstant<Shown>)>,
+    woken: Option<(i32, HostInstant<PageTime>)>,
     /// Additional time beyond its deadline that the thread needs, since its host's clock rounds
     /// differently.
     longer: Duration,

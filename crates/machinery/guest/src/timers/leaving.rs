@@ -165,7 +165,7 @@ impl Timer {
         let (absolute, value_ns) = match self.due {
             None => (false, 0),
             // The value is at least one, since zero would disarm the timer.
-            Some(due @ HostDeadline::Shown(_)) => (false, due.left(&self.host).as_ns().max(1)),
+            Some(due @ HostDeadline::PageTime(_)) => (false, due.left(&self.host).as_ns().max(1)),
             Some(HostDeadline::Realtime(due)) => (true, due.at.as_ns().max(1)),
             Some(HostDeadline::Tai(due)) => (true, due.at.as_ns().max(1)),
         };
