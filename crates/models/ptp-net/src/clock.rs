@@ -2,8 +2,8 @@
 //! resolution, and the adjustments of a servo.
 
 use timeloom_clock::Core;
-use timeloom_clock::course::Course;
 use timeloom_clock::host::{Crystal, HostClock, HostClockOptions};
+use timeloom_clock::host_time_map::HostTimeMap;
 use timeloom_clock::kernel::KernelClockOptions;
 use timeloom_ptp::{Hardware, Stamp};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual};
@@ -40,7 +40,7 @@ impl Default for ClockOptions {
 #[derive(Clone, Debug)]
 pub struct NodeClock {
     /// Host time of the node, which equals the simulation's time.
-    course: Course,
+    time_map: HostTimeMap,
     crystal: HostClock,
     shown: ClockMap<Core, Hardware>,
     /// Map from virtual time to the time of a correct clock (true time).
@@ -69,7 +69,7 @@ impl NodeClock {
         });
         let right = CIVIL.at(options.epoch);
         Self {
-            course: Course::default(),
+            time_map: HostTimeMap::default(),
             crystal,
             shown: ClockMap::new(Instant::ZERO, right + options.offset, Rate::ONE),
             right: ClockMap::new(Instant::ZERO, right, Rate::ONE),
@@ -79,8 +79,8 @@ impl NodeClock {
 
     /// Returns the clock's reading at `at`, which is `now` or slightly before.
     pub fn read(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Stamp {
-        let core = self.crystal.line(self.course.at(now)).core;
-        self.shown.at(core.at(self.course.at(at)))
+        let core = self.crystal.line(self.time_map.at(now)).core;
+        self.shown.at(core.at(self.time_map.at(at)))
     }
 
     /// Returns the clock's reading at `at`, rounded down to the resolution, as in a timestamp.
@@ -102,7 +102,7 @@ impl NodeClock {
 
     /// Sets the frequency adjustment from `now` on, in parts per 10^9 relative to the oscillator.
     pub fn steer(&mut self, now: Instant<Virtual>, ppb: f64) {
-        let core = self.crystal.line(self.course.at(now)).core.out0;
+        let core = self.crystal.line(self.time_map.at(now)).core.out0;
         // A servo's output is far from −100 %, which would stop the clock.
         let rate = Rate::from_f64(1.0 + ppb * 1e-9).unwrap_or(Rate::ONE);
         self.shown = self.shown.continued(core, rate);

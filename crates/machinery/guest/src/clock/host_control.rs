@@ -1,12 +1,13 @@
 //! Holding, dilating and releasing single hosts while the session continues.
 //!
-//! The state changed here is a host's [`Course`]: the map from the session's virtual time to the
-//! host's own time. Only the pages of the hosts concerned are published anew, all at one instant.
+//! The state changed here is a host's [`HostTimeMap`]: the map from the session's virtual time to
+//! the host's own time. Only the pages of the hosts concerned are published anew, all at one
+//! instant.
 
 use std::sync::{Arc, MutexGuard};
 
 use timeloom_clock::HostTime;
-use timeloom_clock::course::Course;
+use timeloom_clock::host_time_map::HostTimeMap;
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -64,18 +65,18 @@ impl Clock {
     /// Stops the time of these hosts, given by number. Has no effect on hosts that are held
     /// already.
     pub(crate) fn hold_hosts(&self, which: &[usize]) {
-        self.change_courses(ChangeKind::Pause, which, |course, now| {
-            let changes = !course.is_held();
-            course.hold(now);
+        self.change_time_maps(ChangeKind::Pause, which, |time_map, now| {
+            let changes = !time_map.is_held();
+            time_map.hold(now);
             changes
         });
     }
 
     /// Resumes the time of these hosts, given by number, from where it was stopped.
     pub(crate) fn release_hosts(&self, which: &[usize]) {
-        self.change_courses(ChangeKind::Resume, which, |course, now| {
-            let changes = course.is_held();
-            course.release(now);
+        self.change_time_maps(ChangeKind::Resume, which, |time_map, now| {
+            let changes = time_map.is_held();
+            time_map.release(now);
             changes
         });
     }
@@ -85,13 +86,13 @@ impl Clock {
     /// # Errors
     /// Fails if `factor` is not within 0.001 … 1000.
     pub(crate) fn dilate_hosts(&self, which: &[usize], factor: f64) -> Result<(), GuestError> {
-        if !Course::default().dilate(Instant::ZERO, factor) {
+        if !HostTimeMap::default().dilate(Instant::ZERO, factor) {
             return Err(GuestError::Usage(format!(
                 "a host's dilation of {factor} is not possible; give the session's seconds per second of the host, from 0.001 to 1000"
             )));
         }
-        self.change_courses(ChangeKind::Dilate, which, |course, now| {
-            course.dilate(now, factor)
+        self.change_time_maps(ChangeKind::Dilate, which, |time_map, now| {
+            time_map.dilate(now, factor)
         });
         Ok(())
     }
@@ -109,11 +110,11 @@ impl Clock {
         let mut state = self.lock();
         for &(index, _) in targets {
             let host = &state.hosts[index];
-            if host.course.end() != Instant::FAR_FUTURE {
+            if host.time_map.end() != Instant::FAR_FUTURE {
                 return Err(GuestError::Usage(format!(
                     "host {} runs until {} of its own time already (`timeloom pause --host` ends that)",
                     host.host.name(),
-                    shown(host.course.end())
+                    shown(host.time_map.end())
                 )));
             }
         }
@@ -124,7 +125,7 @@ impl Clock {
             let Some(&(index, at)) = rest.next() else {
                 return;
             };
-            if host.course.end_at(now, at) {
+            if host.time_map.end_at(now, at) {
                 let number = host.end;
                 ends.push(HostEnd {
                     host: index,
@@ -132,12 +133,12 @@ impl Clock {
                     number,
                 });
             } else {
-                past.get_or_insert((index, at, host.course.at(now)));
+                past.get_or_insert((index, at, host.time_map.at(now)));
             }
         });
         if let Some((index, at, lived)) = past {
             let made: Vec<usize> = ends.iter().map(|end| end.host).collect();
-            self.publish_hosts(&mut state, &made, |host, now| host.course.forget_end(now));
+            self.publish_hosts(&mut state, &made, |host, now| host.time_map.forget_end(now));
             return Err(GuestError::Usage(format!(
                 "{} is in the past: the own time of host {} is {}",
                 shown(at),
@@ -153,11 +154,11 @@ impl Clock {
     /// Removes the end of the host with this number, so that its time does not stop by itself.
     pub(crate) fn forget_host_end(&self, index: usize) {
         let mut state = self.lock();
-        if state.hosts[index].course.end() == Instant::FAR_FUTURE {
+        if state.hosts[index].time_map.end() == Instant::FAR_FUTURE {
             return;
         }
         self.publish_hosts(&mut state, &[index], |host, now| {
-            host.course.forget_end(now);
+            host.time_map.forget_end(now);
             host.end += 1;
         });
         drop(state);
@@ -178,7 +179,7 @@ impl Clock {
             .collect();
         let is_over = |state: &State, end: &HostEnd| {
             let host = &state.hosts[end.host];
-            host.end != end.number || host.course.at(self.now()) >= end.at
+            host.end != end.number || host.time_map.at(self.now()) >= end.at
         };
         self.wait_for(&awaited, |state| {
             give_up() || ends.iter().any(|end| is_over(state, end))
@@ -188,7 +189,7 @@ impl Clock {
         over.map(|end| {
             let host = &state.hosts[end.host];
             let reached = (host.end == end.number)
-                .then(|| host.course.first_reaching(end.at))
+                .then(|| host.time_map.first_reaching(end.at))
                 .flatten()
                 .and_then(|at| state.map.first_reaching(at));
             (*end, reached)
@@ -207,14 +208,14 @@ impl Clock {
 
     /// Returns true if the host with this number is held.
     pub(crate) fn is_held(&self, index: usize) -> bool {
-        self.lock().hosts[index].course.is_held()
+        self.lock().hosts[index].time_map.is_held()
     }
 
     /// Returns the wall seconds per second of the host with this number, while neither host nor
     /// session is held.
     pub(crate) fn dilation_on(&self, index: usize) -> f64 {
         let state = self.lock();
-        state.dilation * state.hosts[index].course.factor()
+        state.dilation * state.hosts[index].time_map.factor()
     }
 
     /// Registers `listener`, which is called after every change of the rate of a host's own time.
@@ -226,16 +227,16 @@ impl Clock {
     /// Applies `change` to the courses of these hosts, all at one instant, and publishes their
     /// pages. Calls the listeners for those hosts for which `change` returns true: it has changed
     /// the course.
-    fn change_courses(
+    fn change_time_maps(
         &self,
         kind: ChangeKind,
         which: &[usize],
-        change: impl Fn(&mut Course, Instant<Virtual>) -> bool,
+        change: impl Fn(&mut HostTimeMap, Instant<Virtual>) -> bool,
     ) {
         let mut state = self.lock();
         let mut changed = Vec::new();
         self.publish_hosts(&mut state, which, |host, now| {
-            if change(&mut host.course, now) {
+            if change(&mut host.time_map, now) {
                 changed.push((host.host.index(), now));
             }
         });
@@ -268,10 +269,10 @@ impl State {
         let host = &self.hosts[index];
         HostTimeState {
             host: Arc::clone(&host.host),
-            lived: host.course.at(now),
-            behind: host.course.behind(now),
-            held: host.course.is_held(),
-            dilation: host.course.factor(),
+            lived: host.time_map.at(now),
+            behind: host.time_map.behind(now),
+            held: host.time_map.is_held(),
+            dilation: host.time_map.factor(),
         }
     }
 }

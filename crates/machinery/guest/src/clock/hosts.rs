@@ -112,7 +112,7 @@ impl Clock {
         let mut change = Some(change);
         self.publish_hosts(&mut state, &[host.index], |host, now| {
             if let Some(change) = change.take() {
-                result = Some(change(&mut host.model, host.course.at(now)));
+                result = Some(change(&mut host.model, host.time_map.at(now)));
             }
         });
         result.expect("publishing calls it")
@@ -191,10 +191,10 @@ impl Clock {
         let now = hosts.fold(self.now(), |now, host| host.not_before_asked(now));
         let truth = state.civil().at(now);
         let read = |host: &mut HostState| {
-            let own = host.course.at(now);
+            let own = host.time_map.at(now);
             let line = host.model.line(own);
             let belief = host.model.state(own);
-            let rate = host.course.rate().times(line.monotonic.rate);
+            let rate = host.time_map.rate().times(line.monotonic.rate);
             let synchronised = belief.status & status::UNSYNC == 0;
             HostReading {
                 host: Arc::clone(&host.host),

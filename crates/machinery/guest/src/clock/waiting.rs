@@ -39,7 +39,7 @@ impl State {
     fn when(&self, awaited: Awaited) -> Option<Instant<Virtual>> {
         match awaited {
             Awaited::Session(at) | Awaited::Background(at) => Some(at),
-            Awaited::Host(host, at) => self.hosts.get(host)?.course.first_reaching(at),
+            Awaited::Host(host, at) => self.hosts.get(host)?.time_map.first_reaching(at),
         }
     }
 
