@@ -5,7 +5,7 @@ use timeloom_time::Scale;
 /// Host time: the part of the session's time that has passed for a host since the session began.
 ///
 /// Host time equals session time, unless the host was suspended or slowed down. Only the host's
-/// [course](crate::course) converts between the two.
+/// [map](crate::host_time_map) converts between the two.
 ///
 /// ```compile_fail
 /// use timeloom_clock::HostTime;

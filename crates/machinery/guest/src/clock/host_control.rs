@@ -224,9 +224,9 @@ impl Clock {
         listeners.push(Box::new(listener));
     }
 
-    /// Applies `change` to the courses of these hosts, all at one instant, and publishes their
+    /// Applies `change` to the time maps of these hosts, all at one instant, and publishes their
     /// pages. Calls the listeners for those hosts for which `change` returns true: it has changed
-    /// the course.
+    /// the map.
     fn change_time_maps(
         &self,
         kind: ChangeKind,
