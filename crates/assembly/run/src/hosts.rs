@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use timeloom_clock::host::Crystal;
+use timeloom_clock::host::HostOscillator;
 use timeloom_clock::oscillator::TemperatureCycle;
 use timeloom_guest::{Clock, GuestError, Host, HostOptions, HostReading, Session};
 use timeloom_scenario::{ClockSpec, Cycles, Plan};
@@ -34,7 +34,7 @@ fn options_of(clock: &ClockSpec, seed: u64) -> Result<HostOptions, GuestError> {
     let cycles =
         cycles.map_err(|fault| GuestError::Usage(format!("{}; {}", fault.message, fault.help)))?;
     Ok(HostOptions {
-        crystal: crystal_of(clock),
+        oscillator: oscillator_of(clock),
         cycles,
         seed,
         offset: clock.offset,
@@ -42,7 +42,7 @@ fn options_of(clock: &ClockSpec, seed: u64) -> Result<HostOptions, GuestError> {
 }
 
 /// Returns the oscillator that the scenario describes for a host.
-pub(crate) fn crystal_of(clock: &ClockSpec) -> Crystal {
+pub(crate) fn oscillator_of(clock: &ClockSpec) -> HostOscillator {
     let temperature = clock
         .temperature
         .as_ref()
@@ -51,7 +51,7 @@ pub(crate) fn crystal_of(clock: &ClockSpec) -> Crystal {
             period_s: temperature.period.as_s_f64(),
             above_turnover_k: temperature.above_turnover_k,
         });
-    Crystal {
+    HostOscillator {
         frequency: clock.frequency,
         drift_per_day: clock.drift_per_day,
         wander: clock.wander,

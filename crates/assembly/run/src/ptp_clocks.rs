@@ -19,7 +19,7 @@ use timeloom_wire::tlv::Suite;
 use timeloom_wire::{ClockIdentity, TimeInterval};
 
 use crate::error::RunError;
-use crate::hosts::{crystal_of, seed_of};
+use crate::hosts::{oscillator_of, seed_of};
 use crate::record::Note;
 
 /// Running PTP clocks, and the thread that records their measurements.
@@ -240,7 +240,7 @@ fn options_of(
     NodeOptions {
         transport: ptp.unwrap_or_default().transport,
         clock: ClockOptions {
-            crystal: described.map(crystal_of).unwrap_or_default(),
+            oscillator: described.map(oscillator_of).unwrap_or_default(),
             seed: seed_of(plan.seed, name),
             epoch: start,
             offset: described.map_or(Duration::ZERO, |clock| clock.offset),

@@ -1,11 +1,11 @@
 //! Clocks of a host: host time, counted by an oscillator, and converted by a kernel.
 //!
 //! An experiment defines how much time has passed for a host, but the host cannot read that time.
-//! It counts an oscillator ([`Crystal`]) that is slightly fast or slow, and its kernel derives
-//! clocks from the count ([`KernelClock`]), which a daemon may steer. [`HostClock`] is the chain of
-//! maps: host time → core clock (CLOCK_MONOTONIC_RAW) → CLOCK_MONOTONIC, with CLOCK_REALTIME at an
-//! offset. A host that counts the cycles of a processor core has one more map: the oscillator
-//! drives the core, and the kernel counts the core's RVEC clock ([`DrivenClock`]).
+//! It counts an oscillator ([`HostOscillator`]) that is slightly fast or slow, and its kernel
+//! derives clocks from the count ([`KernelClock`]), which a daemon may steer. [`HostClock`] is the
+//! chain of maps: host time → core clock (CLOCK_MONOTONIC_RAW) → CLOCK_MONOTONIC, with
+//! CLOCK_REALTIME at an offset. A host that counts the cycles of a processor core has one more map:
+//! the oscillator drives the core, and the kernel counts the core's RVEC clock ([`DrivenClock`]).
 
 use timeloom_time::{ClockMap, Core, Duration, Instant, Rate, Utc};
 
@@ -18,7 +18,7 @@ use timeloom_random::Random;
 
 /// A host's oscillator with all its error terms. The default has no error.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Crystal {
+pub struct HostOscillator {
     /// Frequency error at host time zero.
     pub frequency: RateError,
     /// Ageing: change of the frequency error per day.
@@ -32,7 +32,7 @@ pub struct Crystal {
     pub temperature: TemperatureCycle,
 }
 
-impl Default for Crystal {
+impl Default for HostOscillator {
     fn default() -> Self {
         Self {
             frequency: RateError::ZERO,
@@ -44,7 +44,7 @@ impl Default for Crystal {
     }
 }
 
-impl Crystal {
+impl HostOscillator {
     /// Returns true if the oscillator's rate never changes.
     fn is_constant(&self) -> bool {
         let still = [self.drift_per_day, self.wander, self.jitter];
@@ -58,7 +58,7 @@ pub struct HostClockOptions {
     /// Initial values of the kernel's clocks.
     pub kernel: KernelClockOptions,
     /// Oscillator that the kernel counts.
-    pub crystal: Crystal,
+    pub oscillator: HostOscillator,
     /// Core that the oscillator drives, if the kernel counts its cycles; `None` if the kernel
     /// counts the oscillator itself.
     pub cycles: Option<CycleOptions>,
@@ -89,7 +89,7 @@ impl HostLine {
 /// Clocks of one host. The argument `now` of every method is host time and must never decrease.
 #[derive(Clone, Debug)]
 pub struct HostClock {
-    crystal: Crystal,
+    oscillator: HostOscillator,
     noise: Random,
     /// Present value of the frequency's random walk, in parts per 10^12.
     walk_ppt: f64,
@@ -113,7 +113,7 @@ impl HostClock {
     /// Returns the clocks at host time zero.
     pub fn new(options: &HostClockOptions) -> Self {
         let mut clock = Self {
-            crystal: options.crystal,
+            oscillator: options.oscillator,
             noise: Random::new(options.seed, 0),
             walk_ppt: 0.0,
             oscillation: ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::ONE),
@@ -124,7 +124,7 @@ impl HostClock {
                 raw: options.kernel.raw,
             }),
             core: ClockMap::new(Instant::ZERO, options.kernel.raw, Rate::ONE),
-            next_step: (!options.crystal.is_constant()).then_some(Instant::ZERO + STEP),
+            next_step: (!options.oscillator.is_constant()).then_some(Instant::ZERO + STEP),
             kernel: KernelClock::new(&options.kernel),
         };
         clock.oscillation.rate = clock.rate_at(Instant::ZERO);
@@ -249,7 +249,7 @@ impl HostClock {
             };
             self.kernel.advance(self.core.at(at));
             if step == Some(at) {
-                self.walk_ppt += self.noise.normal() * self.crystal.wander.as_ppt() as f64;
+                self.walk_ppt += self.noise.normal() * self.oscillator.wander.as_ppt() as f64;
                 let rate = self.rate_at(at);
                 self.oscillation = self.oscillation.continued(at, rate);
                 self.next_step = Some(at + STEP);
@@ -275,14 +275,14 @@ impl HostClock {
 
     /// Returns the oscillator's rate for the second that begins at `at`.
     fn rate_at(&mut self, at: Instant<HostTime>) -> Rate {
-        let crystal = &self.crystal;
+        let oscillator = &self.oscillator;
         let at_s = (at - Instant::ZERO).as_s_f64();
-        let warmth = crystal.temperature.error_ppt(at_s) - crystal.temperature.error_ppt(0.0);
-        let error_ppt = crystal.frequency.as_ppt() as f64
-            + crystal.drift_per_day.as_ppt() as f64 * at_s / 86_400.0
+        let warmth = oscillator.temperature.error_ppt(at_s) - oscillator.temperature.error_ppt(0.0);
+        let error_ppt = oscillator.frequency.as_ppt() as f64
+            + oscillator.drift_per_day.as_ppt() as f64 * at_s / 86_400.0
             + warmth
             + self.walk_ppt
-            + self.noise.normal() * crystal.jitter.as_ppt() as f64;
+            + self.noise.normal() * oscillator.jitter.as_ppt() as f64;
         // An oscillator is never off by a tenth; a larger error is a mistake in the scenario.
         RateError::from_ppt(error_ppt.clamp(-1e11, 1e11) as i64).to_rate()
     }
@@ -295,7 +295,7 @@ const STEP: Duration = Duration::from_s(1);
 mod tests {
     use super::*;
 
-    fn options(crystal: Crystal) -> HostClockOptions {
+    fn options(oscillator: HostOscillator) -> HostClockOptions {
         HostClockOptions {
             kernel: KernelClockOptions {
                 raw: Instant::from_ns(1_000_000_000),
@@ -304,7 +304,7 @@ mod tests {
                 tai_s: 37,
                 ticks_per_s: 250,
             },
-            crystal,
+            oscillator,
             cycles: None,
             seed: 5,
         }
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn an_ideal_host_shows_its_own_time_and_never_wakes() {
-        let mut clock = HostClock::new(&options(Crystal::default()));
+        let mut clock = HostClock::new(&options(HostOscillator::default()));
         assert_eq!(clock.next_wake(), None);
         let line = clock.line(at_s(1_000));
         assert_eq!(line.monotonic.out0.as_ns(), 1_001_000_000_000);
@@ -329,9 +329,9 @@ mod tests {
 
     #[test]
     fn fifty_ppm_fast_is_fifty_microseconds_a_second_until_it_is_steered() {
-        let mut clock = HostClock::new(&options(Crystal {
+        let mut clock = HostClock::new(&options(HostOscillator {
             frequency: RateError::from_ppb(50_000),
-            ..Crystal::default()
+            ..HostOscillator::default()
         }));
         let before = clock.line(at_s(100)).monotonic.out0.as_ns() - 101_000_000_000;
         assert!((before - 5_000_000).abs() <= 2, "{before}");
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_seed_defines_one_wander_for_any_number_of_readings() {
-        let crystal = Crystal {
+        let oscillator = HostOscillator {
             frequency: RateError::from_ppb(-20_000),
             drift_per_day: RateError::from_ppb(100),
             wander: RateError::from_ppb(2),
@@ -365,8 +365,8 @@ mod tests {
             },
         };
         let (mut often, mut seldom) = (
-            HostClock::new(&options(crystal)),
-            HostClock::new(&options(crystal)),
+            HostClock::new(&options(oscillator)),
+            HostClock::new(&options(oscillator)),
         );
         let mut last = Instant::from_ns(0);
         for ms in (0..1_800_000).step_by(370) {
@@ -381,11 +381,11 @@ mod tests {
         assert_eq!(a.monotonic, b.monotonic);
         // After a quarter of the cycle, the temperature has risen by 4 K to 6 K above turnover. The
         // oscillator is slower by 40 ppb/K² * (36 - 4) K² = 1.28 ppm.
-        let mut clock = HostClock::new(&options(Crystal {
+        let mut clock = HostClock::new(&options(HostOscillator {
             wander: RateError::ZERO,
             jitter: RateError::ZERO,
             drift_per_day: RateError::ZERO,
-            ..crystal
+            ..oscillator
         }));
         let rate = clock.line(at_s(900)).core.rate.as_f64() - 1.0;
         assert!((rate * 1e9 + 21_280.0).abs() < 1.0, "{rate}");
@@ -396,12 +396,12 @@ mod tests {
     #[test]
     fn a_host_that_counts_cycles_lags_its_oscillator_by_the_hidden_time() {
         use crate::counter::FrequencySource;
-        let crystal = Crystal {
+        let oscillator = HostOscillator {
             frequency: RateError::from_ppb(50_000),
-            ..Crystal::default()
+            ..HostOscillator::default()
         };
         let trace = "0 s 800 MHz\n10 s 400 MHz\n20 s 800 MHz".parse();
-        let mut options = options(crystal);
+        let mut options = options(oscillator);
         options.cycles = Some(CycleOptions {
             source: FrequencySource::Trace(trace.expect("a list")),
             switch: Duration::from_us(50),
@@ -435,7 +435,7 @@ mod tests {
     fn a_clock_whose_changes_are_noticed_late_gives_back_its_excess() {
         use crate::counter::FrequencySource;
         let trace = "0 s 800 MHz\n1 s 400 MHz\n2 s 800 MHz".parse();
-        let mut options = options(Crystal::default());
+        let mut options = options(HostOscillator::default());
         options.cycles = Some(CycleOptions {
             source: FrequencySource::Trace(trace.expect("a list")),
             switch: Duration::from_us(50),

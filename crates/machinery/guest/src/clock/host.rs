@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use timeloom_clock::counter::CycleOptions;
-use timeloom_clock::host::Crystal;
+use timeloom_clock::host::HostOscillator;
 use timeloom_page::PageTime;
 use timeloom_time::{ClockMap, Core, Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::linux::memory::PageMapping;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostOptions {
     /// Oscillator by which the host's kernel keeps time.
-    pub crystal: Crystal,
+    pub oscillator: HostOscillator,
     /// Options of the processor core whose cycles the host's kernel counts. `None` if the kernel
     /// counts the oscillator directly.
     pub cycles: Option<CycleOptions>,

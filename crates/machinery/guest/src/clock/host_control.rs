@@ -286,26 +286,26 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use timeloom_clock::RateError;
-    use timeloom_clock::host::Crystal;
+    use timeloom_clock::host::HostOscillator;
 
     use super::*;
     use crate::clock::{ClockOptions, HostOptions};
     use crate::linux::memory::PageMapping;
     use timeloom_random::Random;
 
-    fn clock_with_hosts(crystals: &[Crystal]) -> (Clock, Vec<Arc<Host>>) {
+    fn clock_with_hosts(oscillators: &[HostOscillator]) -> (Clock, Vec<Arc<Host>>) {
         let name = c"test-of-courses";
         let page = Arc::new(PageMapping::new(name).expect("a page"));
         let clock = Clock::new(page, &ClockOptions::default()).expect("a clock");
-        let add = |crystal: &Crystal| {
+        let add = |oscillator: &HostOscillator| {
             let options = HostOptions {
-                crystal: *crystal,
+                oscillator: *oscillator,
                 ..HostOptions::default()
             };
             let page = PageMapping::new(name).expect("a page");
             clock.add_host("one", page, &options)
         };
-        let hosts = crystals.iter().map(add).collect();
+        let hosts = oscillators.iter().map(add).collect();
         (clock, hosts)
     }
 
@@ -318,11 +318,15 @@ mod tests {
     #[test]
     fn no_reader_sees_a_host_go_back_or_another_one_change() {
         let seed = 20_260_807;
-        let wandering = Crystal {
+        let wandering = HostOscillator {
             frequency: RateError::from_ppb(-40_000_000),
-            ..Crystal::default()
+            ..HostOscillator::default()
         };
-        let (clock, hosts) = clock_with_hosts(&[Crystal::default(), wandering, Crystal::default()]);
+        let (clock, hosts) = clock_with_hosts(&[
+            HostOscillator::default(),
+            wandering,
+            HostOscillator::default(),
+        ]);
         let raw = |index: usize| {
             let page = hosts[index].page().page();
             page.read_raw(|| clock.counter.ticks())
@@ -394,7 +398,8 @@ mod tests {
     /// readers have seen that the host's clock stands.
     #[test]
     fn a_hosts_clock_ends_at_its_instant_before_the_stop() {
-        let (clock, hosts) = clock_with_hosts(&[Crystal::default(), Crystal::default()]);
+        let (clock, hosts) =
+            clock_with_hosts(&[HostOscillator::default(), HostOscillator::default()]);
         clock.hold_hosts(&[0]);
         let target = lived(&clock, 0) + Duration::from_ns(3_000_001);
         let ends = clock.end_hosts_at(&[(0, target)]).expect("it is ahead");

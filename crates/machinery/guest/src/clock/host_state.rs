@@ -75,7 +75,7 @@ impl HostState {
                 tai_s: offsets.tai_s,
                 ticks_per_s: TICKS_PER_S,
             },
-            crystal: options.crystal,
+            oscillator: options.oscillator,
             cycles: options.cycles.clone(),
             seed: options.seed,
         });

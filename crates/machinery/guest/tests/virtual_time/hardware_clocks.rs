@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use timeloom_clock::RateError;
-use timeloom_clock::host::Crystal;
+use timeloom_clock::host::HostOscillator;
 use timeloom_guest::{ClockOptions, HostOptions};
 use timeloom_time::{Duration, Instant};
 
@@ -92,9 +92,9 @@ fn phc2sys_disciplines_the_clock_of_its_host_and_no_other() {
     for dilation in [1.0, 4.0] {
         let world = World::new("phc2sys", dilation);
         let options = HostOptions {
-            crystal: Crystal {
+            oscillator: HostOscillator {
                 frequency: RateError::from_ppb(40_000),
-                ..Crystal::default()
+                ..HostOscillator::default()
             },
             seed: 1,
             offset: Duration::from_ms(30),

@@ -209,8 +209,8 @@ fn engines_that_wait_have_every_packet_at_the_instant_of_one_engine() {
     assert_eq!(sorted(&found), expected);
 }
 
-/// Runs two engines of the network up to `end` by moves of a clock that stands in between: `go` gets
-/// the clock, a function that lets the engines run ahead of it, and their next event.
+/// Runs two engines of the network up to `end` by moves of a clock that stands in between: `go`
+/// gets the clock, a function that lets the engines run ahead of it, and their next event.
 fn by_moves(
     end: Instant<Virtual>,
     go: impl Fn(&Standing, &dyn Fn(Instant<Virtual>) -> Instant<Virtual>, Instant<Virtual>),
@@ -307,7 +307,7 @@ fn clocks(transport: Transport) -> (World, Vec<Owner>) {
             seed: u64::from(node.0),
             ..ClockOptions::default()
         };
-        options.clock.crystal.frequency = RateError::from_ppb(ppb);
+        options.clock.oscillator.frequency = RateError::from_ppb(ppb);
         assert!(PtpNode::attach(&mut world, node, &options));
     }
     let east = [slave, to, s2];

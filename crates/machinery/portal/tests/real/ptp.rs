@@ -77,7 +77,7 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
             seed: u64::from(node.0),
             ..ClockOptions::default()
         };
-        options.clock.crystal.frequency = timeloom_clock::RateError::from_ppb(ppb);
+        options.clock.oscillator.frequency = timeloom_clock::RateError::from_ppb(ppb);
         assert!(PtpNode::attach(&mut world, node, &options));
     };
     attach(gm, Role::Grandmaster, 0);

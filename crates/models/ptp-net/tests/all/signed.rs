@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use timeloom_clock::RateError;
-use timeloom_clock::host::Crystal;
+use timeloom_clock::host::HostOscillator;
 use timeloom_engine::Engine;
 use timeloom_net::{LinkConfig, NetworkBuilder, Node, World};
 use timeloom_ptp::Profile;
@@ -78,9 +78,9 @@ fn run(suite: Option<Suite>, policy: Policy, attack: Option<Attack>) -> Outcome 
     for (place, (node, role)) in roles.iter().enumerate() {
         let mut options = NodeOptions::new(*role, profile);
         options.clock = ClockOptions {
-            crystal: Crystal {
+            oscillator: HostOscillator {
                 frequency: RateError::from_ppb([0, 30_000, -20_000, 9_000, -15_000][place]),
-                ..Crystal::default()
+                ..HostOscillator::default()
             },
             epoch,
             ..ClockOptions::default()

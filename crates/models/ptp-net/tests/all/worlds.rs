@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
 use timeloom_clock::RateError;
-use timeloom_clock::host::Crystal;
+use timeloom_clock::host::HostOscillator;
 use timeloom_engine::Engine;
 use timeloom_net::{
     LinkConfig, NetworkBuilder, Node, Pattern, QueueConfig, Size, TrafficConfig, World,
@@ -63,10 +63,10 @@ impl Case {
         let mut options = NodeOptions::new(role, self.profile);
         options.transport = self.transport;
         options.clock = ClockOptions {
-            crystal: Crystal {
+            oscillator: HostOscillator {
                 frequency: RateError::from_ppb(frequency_ppb),
                 wander: RateError::from_ppt(100),
-                ..Crystal::default()
+                ..HostOscillator::default()
             },
             seed: self.seed ^ number << 8,
             epoch: Instant::from_ns(1_700_000_000_000_000_000),
