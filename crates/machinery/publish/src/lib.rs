@@ -1,5 +1,5 @@
-//! Timelines in shared memory: a keeper publishes time with error bounds, and every program of the
-//! machine can read it.
+//! Timelines in shared memory: an estimator publishes time with error bounds, and every program of
+//! the machine can read it.
 //!
 //! There is one 4 KiB page per timeline ([`TimelinePage`]). Bytes 0–111 are exactly the kernel's
 //! `vmclock_abi` *with its error fields filled*, which no other producer is known to do. From byte

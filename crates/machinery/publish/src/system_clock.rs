@@ -46,7 +46,7 @@ pub enum Unusable {
 
 impl SystemClock {
     /// Reads the clock and its bound at the same instant. The call takes about a microsecond, so it
-    /// is meant for a keeper's poll and not for every reading.
+    /// is meant for an estimator's poll and not for every reading.
     ///
     /// # Errors
     /// Fails with [`Unusable::Failed`].
@@ -61,7 +61,7 @@ impl SystemClock {
         })
     }
 
-    /// Returns the state as an exchange for a keeper. `between` are readings of the core clock
+    /// Returns the state as an exchange for an estimator. `between` are readings of the core clock
     /// before and after the state was read. `from_utc` is the duration to add to UTC: TAI minus UTC
     /// for a timeline of the scale TAI.
     ///

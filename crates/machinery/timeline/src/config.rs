@@ -273,9 +273,9 @@ impl TimelineConfig {
         }
     }
 
-    /// Returns the configuration of the timeline's keeper, for a core clock whose oscillator is
+    /// Returns the configuration of the timeline's estimator, for a core clock whose oscillator is
     /// `oscillator`.
-    pub fn keeper(&self, oscillator: OscillatorSpec) -> Config {
+    pub fn estimator(&self, oscillator: OscillatorSpec) -> Config {
         let mut config = Config::new(self.timeline(), oscillator, self.sources.len());
         config.tolerated_liars = self.tolerated_liars.unwrap_or(config.tolerated_liars);
         Config {

@@ -38,7 +38,7 @@ pub struct Daemon {
 #[derive(Debug)]
 struct ServedTimeline {
     timeline: Timeline,
-    keeper: Option<JoinHandle<()>>,
+    worker: Option<JoinHandle<()>>,
     listener: Arc<OwnedFd>,
     clients: Clients,
 }
@@ -91,7 +91,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
     for timeline_config in &config.timelines {
         let name = &timeline_config.name;
         let started = Timeline::start(timeline_config, &directory, &clock);
-        let (timeline, keeper) = started.map_err(|error| match error {
+        let (timeline, worker) = started.map_err(|error| match error {
             KeepError::Page(WriterError::Taken) => ServeError::Taken {
                 name: name.clone(),
                 directory: directory.path().to_owned(),
@@ -137,7 +137,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
         let idle_for = timeline_config.idle_for;
         let served = ServedTimeline {
             timeline: timeline.clone(),
-            keeper: Some(keeper),
+            worker: Some(worker),
             listener: listener.clone(),
             clients: clients.clone(),
         };
@@ -215,8 +215,8 @@ impl Drop for Daemon {
             let _ = rustix::net::shutdown(&*served.listener, Shutdown::Both);
             served.timeline.end();
             served.clients.end();
-            if let Some(keeper) = served.keeper.take() {
-                let _ = keeper.join();
+            if let Some(worker) = served.worker.take() {
+                let _ = worker.join();
             }
         }
     }

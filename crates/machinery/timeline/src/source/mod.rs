@@ -1,4 +1,4 @@
-//! Sources of time, from which a keeper receives samples.
+//! Sources of time, from which an estimator receives samples.
 //!
 //! An adapter converts the output of another program or device to an [`Exchange`] or a [`Bound`],
 //! which limits the timeline at an instant of the core clock. The error that a source states is

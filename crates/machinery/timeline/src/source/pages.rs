@@ -1,6 +1,6 @@
 //! Pages that other daemons publish: timelines, ClockBound segments and vmclock pages. Each reading
-//! copies the file, which is fast enough because a keeper polls seldom. `page_words` evaluates the
-//! numbers.
+//! copies the file, which is fast enough because an estimator polls seldom. `page_words` evaluates
+//! the numbers.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

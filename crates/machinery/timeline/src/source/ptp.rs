@@ -2,8 +2,9 @@
 //!
 //! The daemon creates a datagram socket and the slave sends to it. The daemon uses a Sync only if
 //! the slave accepted it and checked every signature. The arrival of an unsigned or rejected Sync
-//! is reported to the keeper too, so that the status of a timeline can be `unauthenticated`. Such a
-//! Sync never contributes to an interval, whatever the timeline demands of its other sources.
+//! is reported to the estimator too, so that the status of a timeline can be `unauthenticated`.
+//! Such a Sync never contributes to an interval, whatever the timeline demands of its other
+//! sources.
 //!
 //! The slave's timestamps are of CLOCK_REALTIME, which the slave or other programs may steer
 //! meanwhile.

@@ -8,7 +8,7 @@ use super::{Action, Segment};
 use crate::Core;
 use crate::quality::{Requirement, Stamp};
 
-/// Number of a binding. A keeper never assigns the same number twice.
+/// Number of a binding. An estimator never assigns the same number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingId(pub u64);
 

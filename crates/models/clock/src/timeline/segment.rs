@@ -1,4 +1,4 @@
-//! Segment of a timeline, which a keeper publishes for readers.
+//! Segment of a timeline, which an estimator publishes for readers.
 
 use timeloom_time::{ClockMap, Duration, Instant};
 

@@ -50,7 +50,7 @@ fn the_same_seed_gives_the_same_world() {
         format!(
             "{:?} {:?}",
             world.tally(),
-            world.keeper().map(|keeper| *keeper.segment())
+            world.estimator().map(|estimator| *estimator.segment())
         )
     };
     assert_eq!(run(), run());

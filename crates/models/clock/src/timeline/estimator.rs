@@ -1,4 +1,4 @@
-//! Keeper: the state machine that maintains one timeline on one host.
+//! Estimator: the state machine that maintains one timeline on one host.
 
 mod combining;
 
@@ -19,7 +19,7 @@ use crate::quality::{Requirement, Stamp, Status};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Era(pub u32);
 
-/// Action that the caller of a keeper must carry out.
+/// Action that the caller of an estimator must carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Query a source, and return `era` in the [`Exchange`].
@@ -31,7 +31,7 @@ pub enum Action {
     },
     /// Replace the segment that readers use by this one.
     Publish(Segment),
-    /// Set `alive_until` of the readers' segment to this instant: the keeper is alive.
+    /// Set `alive_until` of the readers' segment to this instant: the estimator is alive.
     Alive(Instant<Core>),
     /// Notify a binding that its requirement is no longer met, or not met yet.
     Violated {
@@ -55,7 +55,7 @@ pub enum Action {
 /// for an answer, or until [`Self::next_wake`], and calls [`Self::handle_exchange`] or
 /// [`Self::handle_tick`].
 #[derive(Clone, Debug)]
-pub struct Keeper {
+pub struct Estimator {
     config: Config,
     era: Era,
     sources: Vec<Source>,
@@ -80,8 +80,8 @@ struct Source {
     next_poll: Instant<Core>,
 }
 
-impl Keeper {
-    /// Returns the keeper of a timeline that has never been synchronised.
+impl Estimator {
+    /// Returns the estimator of a timeline that has never been synchronised.
     pub fn new(config: Config, now: LocalNow) -> Self {
         let source = Source {
             bound: None,
@@ -94,7 +94,7 @@ impl Keeper {
             now,
             config.watch,
         );
-        let mut keeper = Self {
+        let mut estimator = Self {
             era: Era::default(),
             sources: vec![source; config.sources],
             rates: RateBounds::new(config.oscillator),
@@ -110,9 +110,9 @@ impl Keeper {
             actions: VecDeque::new(),
             config,
         };
-        keeper.actions.push_back(Action::Publish(segment));
-        keeper.handle_tick(now);
-        keeper
+        estimator.actions.push_back(Action::Publish(segment));
+        estimator.handle_tick(now);
+        estimator
     }
 
     /// Takes the next action out of the queue; `None` if there is none.
@@ -154,7 +154,7 @@ impl Keeper {
     /// Processes a source's answer. `now` must have been read after the answer was received.
     ///
     /// # Errors
-    /// Fails if the answer is not used. This is not an error of the keeper; callers count such
+    /// Fails if the answer is not used. This is not an error of the estimator; callers count such
     /// answers.
     pub fn handle_exchange(
         &mut self,
