@@ -43,7 +43,7 @@ use calibration::{Calibration, TscLine};
 use file_dates::FileDates;
 use history::History;
 pub use history::Reckoning;
-pub use host::{Belief, Host, HostOptions, HostReading};
+pub use host::{ErrorEstimate, Host, HostOptions, HostReading};
 use host_control::HostListener;
 pub use host_control::{HostChange, HostTimeState};
 pub(crate) use host_instant::{HostDeadline, HostInstant};

@@ -42,8 +42,8 @@ mod time_files;
 mod timers;
 
 pub use clock::{
-    Belief, ChangeKind, Clock, ClockOptions, Compute, FileTimes, Host, HostChange, HostOptions,
-    HostReading, HostTimeState, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
+    ChangeKind, Clock, ClockOptions, Compute, ErrorEstimate, FileTimes, Host, HostChange,
+    HostOptions, HostReading, HostTimeState, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
 };
 pub use control::{
     ControlError, Controlled, Entry, Grants, Held, HoldError, HoldText, HostRequest, HostRights,

@@ -57,12 +57,12 @@ pub struct HostReading {
     pub missing: Option<Duration>,
     /// Error bounds stated by the host's kernel; `None` if the kernel does not consider itself
     /// synchronised.
-    pub believed: Option<Belief>,
+    pub stated_error: Option<ErrorEstimate>,
 }
 
 /// Error bounds of a clock, as a daemon has set them and the kernel states them.
 #[derive(Clone, Copy, Debug)]
-pub struct Belief {
+pub struct ErrorEstimate {
     /// Estimated error: `timex.esterror`.
     pub estimated_error: Duration,
     /// Maximum error: `timex.maxerror`.

@@ -20,7 +20,7 @@ use timeloom_page::{PageMap, PageTime};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 
-use super::host::{Belief, Host, HostOptions, HostReading};
+use super::host::{ErrorEstimate, Host, HostOptions, HostReading};
 use super::host_instant::HostDeadline;
 use super::host_state::HostState;
 use super::{Clock, Compute, State};
@@ -193,17 +193,17 @@ impl Clock {
         let read = |host: &mut HostState| {
             let own = host.time_map.at(now);
             let line = host.model.line(own);
-            let belief = host.model.state(own);
+            let kernel_state = host.model.state(own);
             let rate = host.time_map.rate().times(line.monotonic.rate);
-            let synchronised = belief.status & status::UNSYNC == 0;
+            let synchronised = kernel_state.status & status::UNSYNC == 0;
             HostReading {
                 host: Arc::clone(&host.host),
                 error: line.realtime(own) - truth,
                 frequency_error: rate.as_f64() - 1.0,
                 missing: host.model.missing(),
-                believed: synchronised.then(|| Belief {
-                    estimated_error: Duration::from_us(belief.esterror),
-                    maximum_error: Duration::from_us(belief.maxerror),
+                stated_error: synchronised.then(|| ErrorEstimate {
+                    estimated_error: Duration::from_us(kernel_state.esterror),
+                    maximum_error: Duration::from_us(kernel_state.maxerror),
                 }),
             }
         };
