@@ -12,8 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use super::line::{Fault, LineEvent, LineSettings};
+use super::monitor::{LineListener, LineMonitor};
 use super::pins::Pins;
-use super::pump::{LineListener, Pump};
 use crate::agreed::AgreedTestbed;
 use crate::testbed::TestbedError;
 use crate::wire::{Cause, Halted, MachineWire, Wire, wait_or};
@@ -21,7 +21,7 @@ use crate::wire::{Cause, Halted, MachineWire, Wire, wait_or};
 /// This machine's end of a wired line without a network.
 pub struct Alone {
     shared: Arc<Shared>,
-    pump: Pump,
+    monitor: LineMonitor,
 }
 
 struct Shared {
@@ -75,9 +75,9 @@ impl Alone {
             changed: Condvar::new(),
         });
         let ear: Arc<dyn LineListener> = Arc::clone(&shared) as _;
-        let pump = Pump::start(pins, settings, ear)?;
-        pump.drive(true)?;
-        Ok(Self { shared, pump })
+        let monitor = LineMonitor::start(pins, settings, ear)?;
+        monitor.drive(true)?;
+        Ok(Self { shared, monitor })
     }
 
     /// Releases the line for the first time, so that virtual time may begin.
@@ -86,7 +86,7 @@ impl Alone {
     /// Fails if the output cannot be set.
     pub fn let_go(&self) -> io::Result<()> {
         self.shared.lets_go();
-        self.pump.drive(false)
+        self.monitor.drive(false)
     }
 }
 
@@ -103,9 +103,9 @@ impl MachineWire for Alone {
     }
 
     fn end(&self) {
-        self.pump.end();
+        self.monitor.end();
         // If the line cannot be released now, it is released when the pins are closed.
-        let _ = self.pump.drive(false);
+        let _ = self.monitor.drive(false);
     }
 }
 
@@ -114,11 +114,11 @@ impl Wire for Alone {
     /// unknown.
     fn raise(&self, _: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
         self.shared.lock().drives = true;
-        if let Err(error) = self.pump.drive(true) {
+        if let Err(error) = self.monitor.drive(true) {
             // This machine must not hold the line after a failure. The holds of others end when
             // they release the line.
             self.shared.lets_go();
-            let _ = self.pump.drive(false);
+            let _ = self.monitor.drive(false);
             return Err(failed(error));
         }
         let state = self
@@ -133,7 +133,7 @@ impl Wire for Alone {
 
     fn lower(&self, _: Cause<'_>, _: Instant<Virtual>) -> Result<(), TestbedError> {
         self.shared.lets_go();
-        self.pump.drive(false).map_err(failed)
+        self.monitor.drive(false).map_err(failed)
     }
 }
 

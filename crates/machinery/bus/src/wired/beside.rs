@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use timeloom_time::{Instant, Virtual};
 
 use super::line::{Fault, LineEvent, LineSettings};
+use super::monitor::{Beside, LineListener, LineMonitor};
 use super::pins::Pins;
-use super::pump::{Beside, LineListener, Pump};
 use crate::agreed::Udp;
 use crate::testbed::TestbedError;
 use crate::wire::{Cause, Halted, MachineWire, Wire};
@@ -21,7 +21,7 @@ use crate::wire::{Cause, Halted, MachineWire, Wire};
 /// This machine's end of a wired line that has a network beside it.
 pub struct Wired {
     ear: Arc<Ear>,
-    pump: Pump,
+    monitor: LineMonitor,
     udp: Udp,
 }
 
@@ -60,8 +60,8 @@ impl Wired {
             faults: AtomicU64::new(0),
         });
         let listener: Arc<dyn LineListener> = Arc::clone(&ear) as _;
-        let pump = Pump::start(pins, settings, listener)?;
-        Ok(Self { ear, pump, udp })
+        let monitor = LineMonitor::start(pins, settings, listener)?;
+        Ok(Self { ear, monitor, udp })
     }
 
     /// Returns the number of faults until now.
@@ -80,9 +80,9 @@ impl MachineWire for Wired {
     }
 
     fn end(&self) {
-        self.pump.end();
+        self.monitor.end();
         // If the line cannot be released now, it is released when the pins are closed.
-        let _ = self.pump.drive(false);
+        let _ = self.monitor.drive(false);
         self.udp.end();
     }
 }
@@ -91,14 +91,14 @@ impl Wire for Wired {
     fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
         // The wire is driven first, because it is faster than the network.
         self.udp.will_drive(true);
-        if let Err(error) = self.pump.drive(true) {
+        if let Err(error) = self.monitor.drive(true) {
             self.ear.tell(&format!("cannot set the output: {error}"));
         }
         self.udp.raise(cause)
     }
 
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError> {
-        if let Err(error) = self.pump.drive(false) {
+        if let Err(error) = self.monitor.drive(false) {
             self.ear.tell(&format!("cannot set the output: {error}"));
         }
         self.udp.will_drive(false);

@@ -8,8 +8,8 @@
 mod alone;
 mod beside;
 mod line;
+mod monitor;
 mod pins;
-mod pump;
 
 pub use alone::Alone;
 pub use beside::{Warn, Wired};

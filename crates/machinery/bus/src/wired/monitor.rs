@@ -36,7 +36,7 @@ pub(super) trait LineListener: Send + Sync + 'static {
 }
 
 /// Drives a line and listens to it, until the value is dropped.
-pub(super) struct Pump(Arc<Shared>);
+pub(super) struct LineMonitor(Arc<Shared>);
 
 struct Shared {
     pins: Arc<dyn Pins>,
@@ -44,7 +44,7 @@ struct Shared {
     ended: AtomicBool,
 }
 
-impl Pump {
+impl LineMonitor {
     /// Starts a thread that reports the line's events to `ear`.
     pub(super) fn start(
         pins: Arc<dyn Pins>,
@@ -82,7 +82,7 @@ impl Pump {
     }
 }
 
-impl Drop for Pump {
+impl Drop for LineMonitor {
     fn drop(&mut self) {
         self.end();
     }
