@@ -74,8 +74,8 @@ impl Alone {
             }),
             changed: Condvar::new(),
         });
-        let ear: Arc<dyn LineListener> = Arc::clone(&shared) as _;
-        let monitor = LineMonitor::start(pins, settings, ear)?;
+        let receiver: Arc<dyn LineListener> = Arc::clone(&shared) as _;
+        let monitor = LineMonitor::start(pins, settings, receiver)?;
         monitor.drive(true)?;
         Ok(Self { shared, monitor })
     }

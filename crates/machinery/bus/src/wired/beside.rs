@@ -20,7 +20,7 @@ use crate::wire::{Cause, Halted, MachineWire, Wire};
 
 /// This machine's end of a wired line that has a network beside it.
 pub struct Wired {
-    ear: Arc<Ear>,
+    receiver: Arc<LineReceiver>,
     monitor: LineMonitor,
     udp: Udp,
 }
@@ -28,7 +28,7 @@ pub struct Wired {
 /// Function that receives the description of a fault.
 pub type Warn = Box<dyn Fn(&str) + Send + Sync>;
 
-struct Ear {
+struct LineReceiver {
     udp: Udp,
     warn: Warn,
     state: Mutex<Level>,
@@ -53,20 +53,24 @@ impl Wired {
         settings: LineSettings,
         warn: Warn,
     ) -> io::Result<Self> {
-        let ear = Arc::new(Ear {
+        let receiver = Arc::new(LineReceiver {
             udp: udp.handle(),
             warn,
             state: Mutex::default(),
             faults: AtomicU64::new(0),
         });
-        let listener: Arc<dyn LineListener> = Arc::clone(&ear) as _;
+        let listener: Arc<dyn LineListener> = Arc::clone(&receiver) as _;
         let monitor = LineMonitor::start(pins, settings, listener)?;
-        Ok(Self { ear, monitor, udp })
+        Ok(Self {
+            receiver,
+            monitor,
+            udp,
+        })
     }
 
     /// Returns the number of faults until now.
     pub fn faults(&self) -> u64 {
-        self.ear.faults.load(Ordering::Relaxed)
+        self.receiver.faults.load(Ordering::Relaxed)
     }
 }
 
@@ -92,21 +96,23 @@ impl Wire for Wired {
         // The wire is driven first, because it is faster than the network.
         self.udp.will_drive(true);
         if let Err(error) = self.monitor.drive(true) {
-            self.ear.tell(&format!("cannot set the output: {error}"));
+            self.receiver
+                .tell(&format!("cannot set the output: {error}"));
         }
         self.udp.raise(cause)
     }
 
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError> {
         if let Err(error) = self.monitor.drive(false) {
-            self.ear.tell(&format!("cannot set the output: {error}"));
+            self.receiver
+                .tell(&format!("cannot set the output: {error}"));
         }
         self.udp.will_drive(false);
         self.udp.lower(cause, frozen)
     }
 }
 
-impl Ear {
+impl LineReceiver {
     fn lock(&self) -> MutexGuard<'_, Level> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,7 +123,7 @@ impl Ear {
     }
 }
 
-impl LineListener for Ear {
+impl LineListener for LineReceiver {
     fn handle_event(&self, event: LineEvent) {
         let mut state = self.lock();
         match event {

@@ -45,11 +45,11 @@ struct Shared {
 }
 
 impl LineMonitor {
-    /// Starts a thread that reports the line's events to `ear`.
+    /// Starts a thread that reports the line's events to `receiver`.
     pub(super) fn start(
         pins: Arc<dyn Pins>,
         settings: LineSettings,
-        ear: Arc<dyn LineListener>,
+        receiver: Arc<dyn LineListener>,
     ) -> io::Result<Self> {
         let line = Line::new(settings, pins.levels()?, wall_now());
         let shared = Arc::new(Shared {
@@ -62,8 +62,8 @@ impl LineMonitor {
             .name("bus-line".to_owned())
             .spawn(move || {
                 while !its.ended.load(Ordering::SeqCst) {
-                    if let Err(error) = its.turn(&*ear) {
-                        return ear.broke(error);
+                    if let Err(error) = its.turn(&*receiver) {
+                        return receiver.broke(error);
                     }
                 }
             })?;
@@ -93,14 +93,14 @@ impl Shared {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turn(&self, ear: &dyn LineListener) -> io::Result<()> {
+    fn turn(&self, receiver: &dyn LineListener) -> io::Result<()> {
         let due = self.lock().next_wake();
         let left = (due - wall_now()).as_ns().clamp(0, LONGEST_NS);
         match self.pins.next_edge(StdDuration::from_nanos(left as u64))? {
             Some(edge) => self.lock().edge(edge),
             // A reading is conclusive only if no edge is left unread.
             None if wall_now() >= due => {
-                let beside = ear.beside();
+                let beside = receiver.beside();
                 // The edges of a pause that has ended by now may have arrived meanwhile.
                 while let Some(edge) = self.pins.next_edge(StdDuration::ZERO)? {
                     self.lock().edge(edge);
@@ -120,7 +120,7 @@ impl Shared {
         loop {
             let event = self.lock().poll_event();
             match event {
-                Some(event) => ear.handle_event(event),
+                Some(event) => receiver.handle_event(event),
                 None => return Ok(()),
             }
         }
