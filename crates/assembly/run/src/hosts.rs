@@ -106,13 +106,13 @@ fn sample(plan: &Plan, clock: &Clock, run_recorder: &RunRecorder, over: &impl Fn
             if let Some(missing) = reading.missing {
                 sample("clock.missing", missing.as_s_f64(), "s");
             }
-            if let Some(believed) = reading.believed {
+            if let Some(stated_error) = reading.stated_error {
                 // The kernel's estimated error begins at 16 s, and ptp4l never changes it.
-                let estimated = believed.estimated_error.as_s_f64();
+                let estimated = stated_error.estimated_error.as_s_f64();
                 if estimated < 16.0 {
                     sample("clock.esterror", estimated, "s");
                 }
-                sample("clock.maxerror", believed.maximum_error.as_s_f64(), "s");
+                sample("clock.maxerror", stated_error.maximum_error.as_s_f64(), "s");
             }
         }
         while next <= at {
