@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use timeloom_time::{Instant, Virtual};
 
 use super::line::{Fault, LineEvent, LineSettings};
-use super::monitor::{Beside, LineListener, LineMonitor};
+use super::monitor::{LineListener, LineMonitor, NetworkView};
 use super::pins::Pins;
 use crate::agreed::Udp;
 use crate::testbed::TestbedError;
@@ -158,8 +158,8 @@ impl LineListener for LineReceiver {
         ));
     }
 
-    fn beside(&self) -> Beside {
+    fn network_view(&self) -> NetworkView {
         let (others, ended) = self.udp.of_the_line();
-        Beside { others, ended }
+        NetworkView { others, ended }
     }
 }

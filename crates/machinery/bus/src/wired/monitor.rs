@@ -13,7 +13,7 @@ use super::pins::Pins;
 
 /// State of the wire as known by the network beside it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct NetworkView {
     /// True if another machine reports that it drives the wire; `None` without a network.
     pub(super) others: Option<bool>,
     /// Present if a pause has ended since the last call; true if the wire was driven for that
@@ -30,8 +30,8 @@ pub(super) trait LineListener: Send + Sync + 'static {
     fn broke(&self, error: io::Error);
 
     /// Returns the reports of the network beside the wire.
-    fn beside(&self) -> Beside {
-        Beside::default()
+    fn network_view(&self) -> NetworkView {
+        NetworkView::default()
     }
 }
 
@@ -100,17 +100,17 @@ impl Shared {
             Some(edge) => self.lock().edge(edge),
             // A reading is conclusive only if no edge is left unread.
             None if wall_now() >= due => {
-                let beside = receiver.beside();
+                let view = receiver.network_view();
                 // The edges of a pause that has ended by now may have arrived meanwhile.
                 while let Some(edge) = self.pins.next_edge(StdDuration::ZERO)? {
                     self.lock().edge(edge);
                 }
                 let levels = self.pins.levels()?;
                 let mut line = self.lock();
-                if let Some(others) = beside.others {
+                if let Some(others) = view.others {
                     line.others_drive(others);
                 }
-                if let Some(driven) = beside.ended {
+                if let Some(driven) = view.ended {
                     line.pause_ended(driven);
                 }
                 line.look(levels, wall_now());
