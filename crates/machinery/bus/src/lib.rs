@@ -10,7 +10,7 @@
 //! - [`Testbed`] is what the line pauses and resumes: the supervisor, or a simulated testbed.
 //! - [`Wire`] carries the level to other machines, so that they pause too. [`Local`] ends at this
 //!   machine's testbed. [`Udp`] joins machines, whose testbeds ([`AgreedTestbed`]) all pause at the
-//!   same instant. [`Wired`] and [`Alone`] are ends of a line of GPIO pins, with and without a
+//!   same instant. [`NetworkedWire`] and [`StandaloneWire`] are ends of a line of GPIO pins, with and without a
 //!   network beside it.
 //! - [`Record`]s are passed to a [`Sink`]. They become the rows of `clock.parquet`.
 //!
@@ -42,6 +42,6 @@ pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongStand};
 pub use wire::{Cause, Halted, Local, MachineWire, Wire};
 pub use wired::{
-    Alone, Edge, Fault, GpioPins, Levels, Line, LineEvent, LineSettings, NoPins, PinNames, Pins,
-    Warn, Wired, prove,
+    Edge, Fault, GpioPins, Levels, Line, LineEvent, LineSettings, NetworkedWire, NoPins, PinNames,
+    Pins, StandaloneWire, Warn, prove,
 };

@@ -27,10 +27,11 @@ pub struct Cause<'a> {
 /// `resume`.
 ///
 /// - [`Local`] has no other machines, so driving it commands the testbed.
-/// - [`crate::Alone`] sets its output pin, as in the paper's Figure 5. It commands the testbed at
+/// - [`crate::StandaloneWire`] sets its output pin, as in the paper's Figure 5. It commands the
+///   testbed at
 ///   the edges of its input pins, including those that its own output causes.
 /// - [`crate::Udp`] agrees with its peers on an instant that no clock has passed, and returns when
-///   all are paused at that instant. [`crate::Wired`] has such a line beside its pins.
+///   all are paused at that instant. [`crate::NetworkedWire`] has such a line beside its pins.
 ///
 /// `raise` and `lower` are called in turn, `raise` first, and never at the same time. Calls may
 /// come from any thread. A requester on another machine uses the bus and the wire of that machine,

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_accord::Settings;
 use timeloom_bus::{
-    Bound, Cause, GpioPins, Halted, LineSettings, MachineWire, Peer, TestbedError, UdpError, Wire,
-    Wired,
+    Bound, Cause, GpioPins, Halted, LineSettings, MachineWire, NetworkedWire, Peer, TestbedError,
+    UdpError, Wire,
 };
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Clock, Session};
@@ -243,7 +243,7 @@ impl AgentMembership {
                 let warn = Box::new(move |text: &str| {
                     run_recorder.event("local", &name, "wire", text);
                 });
-                let wired = Wired::start(udp, Arc::new(pins), self.line_settings(), warn);
+                let wired = NetworkedWire::start(udp, Arc::new(pins), self.line_settings(), warn);
                 Arc::new(wired.map_err(NoStart::Wire)?)
             }
         };

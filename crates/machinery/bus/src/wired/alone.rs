@@ -19,7 +19,7 @@ use crate::testbed::TestbedError;
 use crate::wire::{Cause, Halted, MachineWire, Wire, wait_or};
 
 /// This machine's end of a wired line without a network.
-pub struct Alone {
+pub struct StandaloneWire {
     shared: Arc<Shared>,
     monitor: LineMonitor,
 }
@@ -53,7 +53,7 @@ impl State {
     }
 }
 
-impl Alone {
+impl StandaloneWire {
     /// Pauses the testbed at virtual time zero, and drives the line until [`Self::let_go`]. Virtual
     /// time begins on all machines when the last one has released the line.
     ///
@@ -90,7 +90,7 @@ impl Alone {
     }
 }
 
-impl MachineWire for Alone {
+impl MachineWire for StandaloneWire {
     fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted> {
         let over = |state: &State| state.runs.is_some() || state.failed.is_some();
         let shared = &self.shared;
@@ -109,7 +109,7 @@ impl MachineWire for Alone {
     }
 }
 
-impl Wire for Alone {
+impl Wire for StandaloneWire {
     /// Drives the line, and returns when this machine is paused. The state of the other machines is
     /// unknown.
     fn raise(&self, _: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {

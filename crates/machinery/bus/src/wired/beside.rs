@@ -19,7 +19,7 @@ use crate::testbed::TestbedError;
 use crate::wire::{Cause, Halted, MachineWire, Wire};
 
 /// This machine's end of a wired line that has a network beside it.
-pub struct Wired {
+pub struct NetworkedWire {
     receiver: Arc<LineReceiver>,
     monitor: LineMonitor,
     udp: Udp,
@@ -42,7 +42,7 @@ struct Level {
     fault: Option<Fault>,
 }
 
-impl Wired {
+impl NetworkedWire {
     /// Starts to listen to the wire. Faults are reported to `warn`.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Wired {
     }
 }
 
-impl MachineWire for Wired {
+impl MachineWire for NetworkedWire {
     fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted> {
         self.udp.wait_for_start_or(give_up)
     }
@@ -91,7 +91,7 @@ impl MachineWire for Wired {
     }
 }
 
-impl Wire for Wired {
+impl Wire for NetworkedWire {
     fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
         // The wire is driven first, because it is faster than the network.
         self.udp.will_drive(true);
