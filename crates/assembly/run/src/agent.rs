@@ -10,8 +10,8 @@ pub use crate::placed::{
 pub use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
 pub use timeloom_bus::{
-    Bound, Bus, CommonTimeline, GpioPins, Halted, Key, LineSettings, MachineTimeline, MachineWire,
-    NetworkedWire, Peer, PinNames, StandaloneWire, SystemTimeline, Udp, prove,
+    Bound, Bus, CommonTimeline, GpioPins, HaltReason, Key, LineSettings, MachineTimeline,
+    MachineWire, NetworkedWire, Peer, PinNames, StandaloneWire, SystemTimeline, Udp, prove,
 };
 use timeloom_clock::Timeline;
 use timeloom_guest::{Controlled, HoldError, HoldText, Session};

@@ -40,7 +40,7 @@ pub use error::BusError;
 pub use record::{Action, Record, Recorder, Sink};
 pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongStand};
-pub use wire::{Cause, Halted, Local, MachineWire, Wire};
+pub use wire::{Cause, HaltReason, Local, MachineWire, Wire};
 pub use wired::{
     Edge, Fault, GpioPins, Levels, Line, LineEvent, LineSettings, NetworkedWire, NoPins, PinNames,
     Pins, StandaloneWire, Warn, prove,

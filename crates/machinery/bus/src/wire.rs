@@ -55,7 +55,7 @@ pub trait Wire: Send + Sync {
 
 /// Reason why a run on several machines has stopped permanently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Halted {
+pub enum HaltReason {
     /// The machines could not agree any more, or agreed to stop.
     #[error("{words}")]
     Agreement {
@@ -69,8 +69,8 @@ pub enum Halted {
     Line(String),
 }
 
-impl From<Halted> for TestbedError {
-    fn from(halted: Halted) -> Self {
+impl From<HaltReason> for TestbedError {
+    fn from(halted: HaltReason) -> Self {
         Self::new(halted.to_string())
     }
 }
@@ -82,7 +82,7 @@ pub trait MachineWire: Wire {
     ///
     /// # Errors
     /// Fails if the run has stopped permanently before.
-    fn wait_for_start(&self) -> Result<(), Halted> {
+    fn wait_for_start(&self) -> Result<(), HaltReason> {
         self.wait_for_start_or(&|| false).map(drop)
     }
 
@@ -90,10 +90,10 @@ pub trait MachineWire: Wire {
     /// a second. Returns false if the wait was given up.
     /// # Errors
     /// Returns an error if the run has stopped permanently before that.
-    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted>;
+    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason>;
 
     /// Returns the reason if the run has stopped permanently; `None` otherwise.
-    fn halted(&self) -> Option<Halted>;
+    fn halted(&self) -> Option<HaltReason>;
 
     /// Ends this machine's participation in the line.
     fn end(&self);

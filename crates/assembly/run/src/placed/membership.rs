@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_accord::Settings;
 use timeloom_bus::{
-    Bound, Cause, GpioPins, Halted, LineSettings, MachineWire, NetworkedWire, Peer, TestbedError,
-    UdpError, Wire,
+    Bound, Cause, GpioPins, HaltReason, LineSettings, MachineWire, NetworkedWire, Peer,
+    TestbedError, UdpError, Wire,
 };
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Clock, Session};
@@ -76,7 +76,7 @@ pub(crate) enum NoStart {
     #[error("the wire: {0}")]
     Wire(io::Error),
     #[error(transparent)]
-    Halted(#[from] Halted),
+    Halted(#[from] HaltReason),
     #[error("interrupted while waiting for the other agents")]
     Interrupted,
 }
@@ -91,7 +91,7 @@ pub(crate) struct AgentBus {
 
 impl AgentBus {
     /// Returns the reason why the run has stopped for good; `None` if it has not.
-    pub(crate) fn halted(&self) -> Option<Halted> {
+    pub(crate) fn halted(&self) -> Option<HaltReason> {
         self.wire.get()?.halted()
     }
 

@@ -16,7 +16,7 @@ use super::monitor::{LineListener, LineMonitor};
 use super::pins::Pins;
 use crate::agreed::AgreedTestbed;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, Halted, MachineWire, Wire, wait_or};
+use crate::wire::{Cause, HaltReason, MachineWire, Wire, wait_or};
 
 /// This machine's end of a wired line without a network.
 pub struct StandaloneWire {
@@ -48,8 +48,8 @@ struct State {
 }
 
 impl State {
-    fn halted(&self) -> Option<Halted> {
-        self.failed.clone().map(Halted::Line)
+    fn halted(&self) -> Option<HaltReason> {
+        self.failed.clone().map(HaltReason::Line)
     }
 }
 
@@ -91,14 +91,14 @@ impl StandaloneWire {
 }
 
 impl MachineWire for StandaloneWire {
-    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted> {
+    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason> {
         let over = |state: &State| state.runs.is_some() || state.failed.is_some();
         let shared = &self.shared;
         let state = wait_or(&shared.changed, shared.lock(), over, give_up);
         state.halted().map_or(Ok(over(&state)), Err)
     }
 
-    fn halted(&self) -> Option<Halted> {
+    fn halted(&self) -> Option<HaltReason> {
         self.shared.lock().halted()
     }
 

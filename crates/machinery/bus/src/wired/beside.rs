@@ -16,7 +16,7 @@ use super::monitor::{LineListener, LineMonitor, NetworkView};
 use super::pins::Pins;
 use crate::agreed::Udp;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, Halted, MachineWire, Wire};
+use crate::wire::{Cause, HaltReason, MachineWire, Wire};
 
 /// This machine's end of a wired line that has a network beside it.
 pub struct NetworkedWire {
@@ -75,11 +75,11 @@ impl NetworkedWire {
 }
 
 impl MachineWire for NetworkedWire {
-    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted> {
+    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, HaltReason> {
         self.udp.wait_for_start_or(give_up)
     }
 
-    fn halted(&self) -> Option<Halted> {
+    fn halted(&self) -> Option<HaltReason> {
         self.udp.halted()
     }
 

@@ -4,7 +4,7 @@ use timeloom_accord::{Halt, Why};
 use timeloom_time::Duration;
 
 use super::{Shared, State};
-use crate::wire::Halted;
+use crate::wire::HaltReason;
 
 /// Reason why the datagrams of a host were refused.
 #[derive(Clone, Copy)]
@@ -17,8 +17,8 @@ pub(super) enum Refusal {
 }
 
 impl Shared {
-    pub(super) fn halted(&self, state: &State) -> Option<Halted> {
-        state.halted.map(|halt| Halted::Agreement {
+    pub(super) fn halted(&self, state: &State) -> Option<HaltReason> {
+        state.halted.map(|halt| HaltReason::Agreement {
             why: halt.why,
             words: self.words(state, halt),
         })
