@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use timeloom_bus::{Bus, FreeRunning, LongStand, Testbed};
+use timeloom_bus::{Bus, FreeRunning, LongPause, Testbed};
 use timeloom_guest::Session;
 use timeloom_scenario::{Mode, Plan};
 use timeloom_time::Duration;
@@ -37,7 +37,7 @@ pub(crate) fn build(
         bus = bus.host(membership.name.as_str()).wire(move |_, _| wire);
     }
     bus.records(ClockSink(run_recorder.clone()))
-        .watch(LONG_STAND, move |stand: LongStand| {
+        .watch(LONG_STAND, move |stand: LongPause| {
             let holders: Vec<String> = stand
                 .holders
                 .iter()

@@ -10,7 +10,7 @@ use crate::error::BusError;
 use crate::level::{Level, Next};
 use crate::record::{Action, Recorder, Sink};
 use crate::testbed::Testbed;
-use crate::watchdog::{Holder, LongStand, ReportLongStand, Watchdog};
+use crate::watchdog::{Holder, LongPause, ReportLongStand, Watchdog};
 use crate::wire::{Cause, Local, Wire};
 
 /// Pause bus of one machine. Clones are handles of the same bus.
@@ -205,7 +205,7 @@ impl BusBuilder {
     /// for `limit` of wall time without a break, and again after every further `limit`. Overlapping
     /// holds may legally pause the testbed forever; the report names the holders. The pause is
     /// detected at most a quarter of the limit late.
-    pub fn watch(mut self, limit: Duration, report: impl Fn(LongStand) + Send + 'static) -> Self {
+    pub fn watch(mut self, limit: Duration, report: impl Fn(LongPause) + Send + 'static) -> Self {
         self.watch = Some((limit, Box::new(report)));
         self
     }

@@ -39,7 +39,7 @@ pub use bus::{Bus, BusBuilder, Hold};
 pub use error::BusError;
 pub use record::{Action, Record, Recorder, Sink};
 pub use testbed::{FreeRunning, Testbed, TestbedError};
-pub use watchdog::{Holder, LongStand};
+pub use watchdog::{Holder, LongPause};
 pub use wire::{Cause, HaltReason, Local, MachineWire, Wire};
 pub use wired::{
     Edge, Fault, GpioPins, Levels, Line, LineEvent, LineSettings, NetworkedWire, NoPins, PinNames,
