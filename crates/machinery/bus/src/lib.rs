@@ -42,6 +42,6 @@ pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongPause};
 pub use wire::{Cause, HaltReason, Local, MachineWire, Wire};
 pub use wired::{
-    Edge, Fault, GpioPins, Levels, Line, LineEvent, LineSettings, NetworkedWire, NoPins, PinNames,
-    Pins, StandaloneWire, Warn, prove,
+    Edge, Fault, FaultCallback, GpioPins, Levels, Line, LineEvent, LineSettings, NetworkedWire,
+    NoPins, PinNames, Pins, StandaloneWire, prove,
 };

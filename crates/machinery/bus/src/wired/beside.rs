@@ -26,11 +26,11 @@ pub struct NetworkedWire {
 }
 
 /// Function that receives the description of a fault.
-pub type Warn = Box<dyn Fn(&str) + Send + Sync>;
+pub type FaultCallback = Box<dyn Fn(&str) + Send + Sync>;
 
 struct LineReceiver {
     udp: Udp,
-    warn: Warn,
+    warn: FaultCallback,
     state: Mutex<Level>,
     faults: AtomicU64,
 }
@@ -51,7 +51,7 @@ impl NetworkedWire {
         udp: Udp,
         pins: Arc<dyn Pins>,
         settings: LineSettings,
-        warn: Warn,
+        warn: FaultCallback,
     ) -> io::Result<Self> {
         let receiver = Arc::new(LineReceiver {
             udp: udp.handle(),

@@ -12,6 +12,6 @@ mod monitor;
 mod pins;
 
 pub use alone::StandaloneWire;
-pub use beside::{NetworkedWire, Warn};
+pub use beside::{FaultCallback, NetworkedWire};
 pub use line::{Edge, Fault, Levels, Line, LineEvent, LineSettings};
 pub use pins::{GpioPins, NoPins, PinNames, Pins, prove};
