@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use timeloom_accord::Why;
+use timeloom_accord::HaltCause;
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
@@ -60,7 +60,7 @@ pub enum HaltReason {
     #[error("{words}")]
     Agreement {
         /// Reason that one of the machines found.
-        why: Why,
+        why: HaltCause,
         /// Text that states the reason, with the names of the hosts.
         words: String,
     },

@@ -28,7 +28,7 @@ use timeloom_clock::Timeline;
 use timeloom_time::{Instant, Virtual};
 
 use crate::hosts::{HostId, Hosts};
-use crate::record::{Halt, Record, Resumed, Stage, Why};
+use crate::record::{Halt, HaltCause, Record, Resumed, Stage};
 
 /// Reaction of the other hosts when a host falls silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -235,14 +235,14 @@ impl Agreement {
 
     /// Reports that the clock or the processes did not obey an order.
     pub fn failed(&mut self) {
-        self.halt(Why::Failed);
+        self.halt(HaltCause::Failed);
     }
 
-    /// Reports that the wired line beside the network is stuck ([`Why::Line`]). All hosts stop if
-    /// [`OnSilence::Stop`] is configured; otherwise there is no effect.
+    /// Reports that the wired line beside the network is stuck ([`HaltCause::Line`]). All hosts
+    /// stop if [`OnSilence::Stop`] is configured; otherwise there is no effect.
     pub fn line_is_stuck(&mut self) {
         if self.on_silence == OnSilence::Stop {
-            self.halt(Why::Line);
+            self.halt(HaltCause::Line);
         }
     }
 
@@ -270,7 +270,7 @@ impl Agreement {
             _ => {}
         }
         if member && record.members.contains(from) && self.is_left_out_by(&record) {
-            return self.halt(Why::Excluded);
+            return self.halt(HaltCause::Excluded);
         }
         if member {
             self.present = self.present.with(from);
@@ -285,12 +285,12 @@ impl Agreement {
             return;
         }
         match self.on_silence {
-            OnSilence::Stop => self.halt(Why::Silent(host)),
+            OnSilence::Stop => self.halt(HaltCause::Silent(host)),
             OnSilence::Release => {
                 self.silent = self.silent.with(host);
                 self.peers.remove(&host);
                 if self.alive().count() * 2 <= self.members.count() {
-                    return self.halt(Why::Minority);
+                    return self.halt(HaltCause::Minority);
                 }
                 self.advance(soonest);
             }
@@ -299,7 +299,7 @@ impl Agreement {
 
     /// Reports that the other members receive from `host` and this host does not; this host stops.
     pub fn cut_off_from(&mut self, host: HostId) {
-        self.halt(Why::Link(host));
+        self.halt(HaltCause::Link(host));
     }
 
     /// Returns true if this host has stopped for good.
@@ -355,12 +355,12 @@ impl Agreement {
 
     fn restarted(&mut self, host: HostId, soonest: Instant<Timeline>) {
         match self.on_silence {
-            OnSilence::Stop => self.halt(Why::Restarted(host)),
+            OnSilence::Stop => self.halt(HaltCause::Restarted(host)),
             OnSilence::Release => self.lost(host, soonest),
         }
     }
 
-    fn halt(&mut self, why: Why) {
+    fn halt(&mut self, why: HaltCause) {
         self.stop(Halt { by: self.me, why });
     }
 

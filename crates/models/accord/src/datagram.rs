@@ -25,7 +25,7 @@ use timeloom_clock::Timeline;
 use timeloom_time::{Duration, Instant};
 
 use crate::hosts::{HostId, Hosts};
-use crate::record::{Halt, Record, Resumed, Stage, Why};
+use crate::record::{Halt, HaltCause, Record, Resumed, Stage};
 
 /// Message from one host to another, or to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,13 +178,13 @@ fn words(stage: &Stage) -> (u8, [u8; 3], [u64; 3]) {
         }
         Stage::Stopped(Halt { by, why }) => {
             let (why, host) = match why {
-                Why::Silent(host) => (0, host.number()),
-                Why::Link(host) => (1, host.number()),
-                Why::Minority => (2, 0),
-                Why::Excluded => (3, 0),
-                Why::Restarted(host) => (4, host.number()),
-                Why::Failed => (5, 0),
-                Why::Line => (6, 0),
+                HaltCause::Silent(host) => (0, host.number()),
+                HaltCause::Link(host) => (1, host.number()),
+                HaltCause::Minority => (2, 0),
+                HaltCause::Excluded => (3, 0),
+                HaltCause::Restarted(host) => (4, host.number()),
+                HaltCause::Failed => (5, 0),
+                HaltCause::Line => (6, 0),
             };
             (6, [by.number(), why, host], [0; 3])
         }
@@ -222,14 +222,14 @@ fn stage(number: u8, halt: [u8; 3], words: [u64; 3]) -> Option<Stage> {
         _ => {
             let (by, host) = (HostId::new(halt[0])?, HostId::new(halt[2])?);
             let why = match halt[1] {
-                0 => Why::Silent(host),
-                1 => Why::Link(host),
-                4 => Why::Restarted(host),
+                0 => HaltCause::Silent(host),
+                1 => HaltCause::Link(host),
+                4 => HaltCause::Restarted(host),
                 _ if halt[2] != 0 => return None,
-                2 => Why::Minority,
-                3 => Why::Excluded,
-                5 => Why::Failed,
-                6 => Why::Line,
+                2 => HaltCause::Minority,
+                3 => HaltCause::Excluded,
+                5 => HaltCause::Failed,
+                6 => HaltCause::Line,
                 _ => return None,
             };
             Stage::Stopped(Halt { by, why })

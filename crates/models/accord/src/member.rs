@@ -14,7 +14,7 @@ use crate::agreement::{Agreement, OnSilence, Order};
 use crate::datagram::Datagram;
 use crate::hosts::{HostId, Hosts};
 use crate::link::Link;
-use crate::record::{Halt, Record, Stage, Why};
+use crate::record::{Halt, HaltCause, Record, Stage};
 
 /// Settings that are the same for all hosts of a run.
 #[derive(Clone, Copy, Debug)]
@@ -397,7 +397,7 @@ impl Member {
 
     /// Returns the cause of a stop for good, for a message; `None` if the host has not stopped for
     /// good.
-    pub fn why(&self) -> Option<Why> {
+    pub fn why(&self) -> Option<HaltCause> {
         self.halt().map(|halt| halt.why)
     }
 }

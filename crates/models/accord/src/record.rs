@@ -77,12 +77,12 @@ pub struct Halt {
     /// Host that detected the cause.
     pub by: HostId,
     /// Cause of the stop.
-    pub why: Why,
+    pub why: HaltCause,
 }
 
 /// Cause of a stop for good, as detected by one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum HaltCause {
     /// This host has been silent for too long, and hosts are configured to stop in that case.
     Silent(HostId),
     /// No datagrams arrive from this host, while others receive from it: the link between the two

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use timeloom_accord::{
-    Action, Datagram, Halt, HostId, Hosts, Member, Mode, Moment, OnSilence, Order, Resumed,
-    Settings, Why,
+    Action, Datagram, Halt, HaltCause, HostId, Hosts, Member, Mode, Moment, OnSilence, Order,
+    Resumed, Settings,
 };
 use timeloom_clock::Timeline;
 use timeloom_engine::Random;
@@ -540,7 +540,7 @@ fn a_broken_link_stops_all_and_is_named() {
             .filter_map(|it| it.member.halt())
             .collect();
         let names = |halt: &Halt| match halt.why {
-            Why::Silent(other) | Why::Link(other) => {
+            HaltCause::Silent(other) | HaltCause::Link(other) => {
                 [(id(1), id(3)), (id(3), id(1))].contains(&(halt.by, other))
             }
             _ => false,
@@ -561,5 +561,5 @@ fn two_of_four_do_not_go_on_alone() {
         alive.all(|host| host.member.halt().is_some())
     };
     assert!(world.run(Duration::from_s(20), stopped));
-    assert_eq!(world.hosts[0].member.why(), Some(Why::Minority));
+    assert_eq!(world.hosts[0].member.why(), Some(HaltCause::Minority));
 }

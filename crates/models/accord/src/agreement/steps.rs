@@ -5,7 +5,7 @@ use timeloom_time::{Instant, Virtual};
 
 use super::{Agreement, Claim, Order, Own};
 use crate::hosts::Hosts;
-use crate::record::{Record, Resumed, Stage, Why};
+use crate::record::{HaltCause, Record, Resumed, Stage};
 
 impl Agreement {
     /// Moves from Running to Proposing, if this host or another requests the line.
@@ -174,7 +174,7 @@ impl Agreement {
         self.stage = Own::Running;
         self.orders.push_back(Order::Resume(resumed));
         if !members.contains(self.me) {
-            self.halt(Why::Excluded);
+            self.halt(HaltCause::Excluded);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Text that states why a host has stopped permanently.
 
-use timeloom_accord::{Halt, Why};
+use timeloom_accord::{Halt, HaltCause};
 use timeloom_time::Duration;
 
 use super::{Shared, State};
@@ -27,7 +27,7 @@ impl Shared {
     fn words(&self, state: &State, halt: Halt) -> String {
         let by = self.name(halt.by);
         match halt.why {
-            Why::Silent(silent) => {
+            HaltCause::Silent(silent) => {
                 let host = self.name(silent);
                 let refusal = state.refusals.get(&silent);
                 let why = match refusal.filter(|_| halt.by == self.here) {
@@ -48,22 +48,24 @@ impl Shared {
                 };
                 format!("{by} receives nothing from {host}: {why}")
             }
-            Why::Link(host) => {
+            HaltCause::Link(host) => {
                 let host = self.name(host);
                 format!("the link {by}–{host} is broken: other hosts receive from both")
             }
-            Why::Minority => format!("{by} receives datagrams from at most half of the hosts"),
-            Why::Excluded => {
+            HaltCause::Minority => {
+                format!("{by} receives datagrams from at most half of the hosts")
+            }
+            HaltCause::Excluded => {
                 format!("the others have continued without {by}, from which they received nothing")
             }
-            Why::Restarted(host) => {
+            HaltCause::Restarted(host) => {
                 format!("{} restarted during the run", self.name(host))
             }
-            Why::Line => format!(
+            HaltCause::Line => format!(
                 "the line at {by} is high, and no host reports driving it: it is stuck, or held by \
                  a machine that is not on the network"
             ),
-            Why::Failed => format!("clock or processes of {by} could not be commanded"),
+            HaltCause::Failed => format!("clock or processes of {by} could not be commanded"),
         }
     }
 }
