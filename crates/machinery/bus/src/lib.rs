@@ -42,6 +42,6 @@ pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongPause};
 pub use wire::{Cause, HaltReason, Local, MachineWire, Wire};
 pub use wired::{
-    Edge, Fault, FaultCallback, GpioPins, Levels, Line, LineEvent, LineSettings, NetworkedWire,
-    NoPins, PinNames, Pins, StandaloneWire, prove,
+    Edge, Fault, FaultCallback, GpioPins, Levels, LineEvent, LineSettings, LineState,
+    NetworkedWire, NoPins, PinNames, Pins, StandaloneWire, prove,
 };

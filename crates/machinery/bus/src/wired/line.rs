@@ -139,7 +139,7 @@ impl fmt::Display for Fault {
 
 /// State of a wired line as seen by one machine.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct LineState {
     settings: LineSettings,
     high: bool,
     /// End of the present debounce time.
@@ -170,7 +170,7 @@ pub struct Line {
     events: VecDeque<LineEvent>,
 }
 
-impl Line {
+impl LineState {
     /// Creates a line with these readings of its inputs, before any edge.
     pub fn new(settings: LineSettings, levels: Levels, now: Instant<Wall>) -> Self {
         let high = levels.rising;

@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_sys::wall_now;
 
-use super::line::{Line, LineEvent, LineSettings};
+use super::line::{LineEvent, LineSettings, LineState};
 use super::pins::Pins;
 
 /// State of the wire as known by the network beside it.
@@ -40,7 +40,7 @@ pub(super) struct LineMonitor(Arc<Shared>);
 
 struct Shared {
     pins: Arc<dyn Pins>,
-    line: Mutex<Line>,
+    line: Mutex<LineState>,
     ended: AtomicBool,
 }
 
@@ -51,7 +51,7 @@ impl LineMonitor {
         settings: LineSettings,
         receiver: Arc<dyn LineListener>,
     ) -> io::Result<Self> {
-        let line = Line::new(settings, pins.levels()?, wall_now());
+        let line = LineState::new(settings, pins.levels()?, wall_now());
         let shared = Arc::new(Shared {
             pins,
             line: Mutex::new(line),
@@ -89,7 +89,7 @@ impl Drop for LineMonitor {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Line> {
+    fn lock(&self) -> MutexGuard<'_, LineState> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
