@@ -11,7 +11,7 @@ use crate::level::{Level, Next};
 use crate::record::{Action, Recorder, Sink};
 use crate::testbed::Testbed;
 use crate::watchdog::{Holder, LongPause, ReportLongStand, Watchdog};
-use crate::wire::{Cause, Local, Wire};
+use crate::wire::{Cause, LocalWire, Wire};
 
 /// Pause bus of one machine. Clones are handles of the same bus.
 #[derive(Clone)]
@@ -191,8 +191,8 @@ impl BusBuilder {
         self
     }
 
-    /// Sets a wire other than [`Local`]. `wire` creates it from this machine's testbed and from the
-    /// recorder of its edges. It is not used with a free-running testbed.
+    /// Sets a wire other than [`LocalWire`]. `wire` creates it from this machine's testbed and from
+    /// the recorder of its edges. It is not used with a free-running testbed.
     pub fn wire(
         mut self,
         make: impl FnOnce(Arc<dyn Testbed>, Arc<Recorder>) -> Arc<dyn Wire> + 'static,
@@ -222,7 +222,7 @@ impl BusBuilder {
         let recorder = Arc::new(Recorder::new(self.host, self.sink));
         let wire = match self.wire {
             Some(make) => make(self.testbed.clone(), recorder.clone()),
-            None => Arc::new(Local::new(self.testbed.clone(), recorder.clone())),
+            None => Arc::new(LocalWire::new(self.testbed.clone(), recorder.clone())),
         };
         let inner = Arc::new_cyclic(|weak| Inner {
             state: Mutex::new(State {

@@ -8,7 +8,8 @@
 //!
 //! - [`Bus::hold`] pulls the line high and returns a [`Hold`]. Dropping the hold releases the line.
 //! - [`Testbed`] is what the line pauses and resumes: the supervisor, or a simulated testbed.
-//! - [`Wire`] carries the level to other machines, so that they pause too. [`Local`] ends at this
+//! - [`Wire`] carries the level to other machines, so that they pause too. [`LocalWire`] ends at
+//!   this
 //!   machine's testbed. [`Udp`] joins machines, whose testbeds ([`AgreedTestbed`]) all pause at the
 //!   same instant. [`NetworkedWire`] and [`StandaloneWire`] are ends of a line of GPIO pins, with and without a
 //!   network beside it.
@@ -40,7 +41,7 @@ pub use error::BusError;
 pub use record::{Action, Record, Recorder, Sink};
 pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongPause};
-pub use wire::{Cause, HaltReason, Local, MachineWire, Wire};
+pub use wire::{Cause, HaltReason, LocalWire, MachineWire, Wire};
 pub use wired::{
     Edge, Fault, FaultCallback, GpioPins, Levels, LineEvent, LineSettings, LineState,
     NetworkedWire, NoPins, PinNames, Pins, StandaloneWire, prove,

@@ -26,7 +26,7 @@ pub struct Cause<'a> {
 /// the wire knows when the level of the whole *line* changes, so the wire records `pause` and
 /// `resume`.
 ///
-/// - [`Local`] has no other machines, so driving it commands the testbed.
+/// - [`LocalWire`] has no other machines, so driving it commands the testbed.
 /// - [`crate::StandaloneWire`] sets its output pin, as in the paper's Figure 5. It commands the
 ///   testbed at
 ///   the edges of its input pins, including those that its own output causes.
@@ -117,19 +117,19 @@ pub(crate) fn wait_or<'a, S>(
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Wire of a single machine, whose level is that of the whole line.
-pub struct Local {
+pub struct LocalWire {
     testbed: Arc<dyn Testbed>,
     recorder: Arc<Recorder>,
 }
 
-impl Local {
+impl LocalWire {
     /// Creates a wire that commands `testbed` only.
     pub fn new(testbed: Arc<dyn Testbed>, recorder: Arc<Recorder>) -> Self {
         Self { testbed, recorder }
     }
 }
 
-impl Wire for Local {
+impl Wire for LocalWire {
     fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
         let began = wall_now();
         let frozen = self.testbed.pause()?;
