@@ -10,7 +10,7 @@ pub use crate::placed::{
 pub use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
 pub use timeloom_bus::{
-    Bound, Bus, CommonTimeline, GpioPins, HaltReason, Key, LineSettings, MachineTimeline,
+    BoundSocket, Bus, CommonTimeline, GpioPins, HaltReason, Key, LineSettings, MachineTimeline,
     MachineWire, NetworkedWire, Peer, PinNames, StandaloneWire, SystemTimeline, Udp, prove,
 };
 use timeloom_clock::Timeline;

@@ -33,7 +33,7 @@ mod wire;
 mod wired;
 
 pub use agreed::{
-    AgreedTestbed, Bound, CommonTimeline, Key, MachineTimeline, Peer, SystemTimeline, Udp,
+    AgreedTestbed, BoundSocket, CommonTimeline, Key, MachineTimeline, Peer, SystemTimeline, Udp,
     UdpError, parse_key,
 };
 pub use bus::{Bus, BusBuilder, Hold};

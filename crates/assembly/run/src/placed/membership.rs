@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_accord::Settings;
 use timeloom_bus::{
-    Bound, Cause, GpioPins, HaltReason, LineSettings, MachineWire, NetworkedWire, Peer,
+    BoundSocket, Cause, GpioPins, HaltReason, LineSettings, MachineWire, NetworkedWire, Peer,
     TestbedError, UdpError, Wire,
 };
 use timeloom_fabric::Fabric;
@@ -44,7 +44,7 @@ pub(crate) struct AgentMembership {
 
 /// Connections to the other agents.
 pub(crate) struct PeerLinks {
-    pub(crate) bound: Bound,
+    pub(crate) bound: BoundSocket,
     /// GPIO pins of this agent on the wire between the machines; `None` if the plan gives it none.
     pub(crate) pins: Option<GpioPins>,
     pub(crate) peers: Vec<Peer>,

@@ -14,7 +14,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use serde::{Deserialize, Serialize};
 use timeloom_bus::{
-    Bound, CommonTimeline, GpioPins, MachineTimeline, NoPins, Peer, PinNames, SystemTimeline,
+    BoundSocket, CommonTimeline, GpioPins, MachineTimeline, NoPins, Peer, PinNames, SystemTimeline,
     UdpError, prove,
 };
 use timeloom_portal::TunnelKey;
@@ -169,7 +169,7 @@ pub(super) struct Ready {
 
 /// Sockets at which the other agents reach this one.
 struct Sockets {
-    bound: Bound,
+    bound: BoundSocket,
     pins: Option<GpioPins>,
     tunnels: UdpSocket,
     key: TunnelKey,
@@ -318,7 +318,7 @@ impl AgentServer {
         let plan = timeloom_scenario::parse(&prepare.plan, "the plan", &[])?;
         let any = SocketAddr::new(self.serve.address.ip(), 0);
         let settings = AgentMembership::settings(&plan);
-        let bound = Bound::listen(any, key, self.serve.timeline.open(), settings)?;
+        let bound = BoundSocket::listen(any, key, self.serve.timeline.open(), settings)?;
         let bound = match &plan.placement.group {
             None => bound,
             Some(group) => {

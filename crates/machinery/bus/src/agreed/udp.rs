@@ -39,7 +39,7 @@ pub struct Peer {
 }
 
 /// Socket of a host that receives already, before the agreement begins.
-pub struct Bound {
+pub struct BoundSocket {
     socket: UdpSocket,
     key: Key,
     timeline: Arc<dyn CommonTimeline>,
@@ -121,7 +121,7 @@ pub enum UdpError {
     Thread(io::Error),
 }
 
-impl Bound {
+impl BoundSocket {
     /// Opens a socket that receives at `address`.
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use std::time::Duration as StdDuration;
 
 use timeloom_accord::{OnSilence, Settings};
 use timeloom_bus::{
-    Bound, Key, LineSettings, MachineTimeline, MachineWire, NetworkedWire, Peer, StandaloneWire,
-    Wire, prove,
+    BoundSocket, Key, LineSettings, MachineTimeline, MachineWire, NetworkedWire, Peer,
+    StandaloneWire, Wire, prove,
 };
 use timeloom_sys::wall_now;
 use timeloom_testing::{eventually, own_address};
@@ -211,7 +211,8 @@ impl Both {
             let patience = Duration::from_s(60);
             assert!(prove(&*pins, patience).expect("it is on the line"));
             let timeline = Arc::new(MachineTimeline);
-            let bound = Bound::listen(addresses[here], Key::new(&[3; 32]), timeline, settings);
+            let bound =
+                BoundSocket::listen(addresses[here], Key::new(&[3; 32]), timeline, settings);
             let clock = Arc::new(Clock::default());
             let end = bound
                 .expect("a socket")

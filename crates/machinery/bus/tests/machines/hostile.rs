@@ -10,8 +10,8 @@ use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Moment, Settings};
 use timeloom_bus::{
-    AgreedTestbed, Bound, CommonTimeline, Key, MachineTimeline, MachineWire, Peer, TestbedError,
-    Udp, Wire,
+    AgreedTestbed, BoundSocket, CommonTimeline, Key, MachineTimeline, MachineWire, Peer,
+    TestbedError, Udp, Wire,
 };
 use timeloom_clock::Timeline;
 use timeloom_random::SplitMix64;
@@ -22,7 +22,7 @@ use crate::agreed::{listen, settings};
 use crate::clock::{CAUSE, Clock};
 
 /// Creates the end called `name` of a line between `a` and `b`.
-fn end(bound: Bound, name: &str, to: SocketAddr, testbed: Arc<dyn AgreedTestbed>) -> Udp {
+fn end(bound: BoundSocket, name: &str, to: SocketAddr, testbed: Arc<dyn AgreedTestbed>) -> Udp {
     let other = if name == "a" { "b" } else { "a" };
     let peer = Peer {
         name: other.to_owned(),
@@ -194,9 +194,9 @@ impl CommonTimeline for Later {
     }
 }
 
-fn listen_later(address: SocketAddr, later: Duration, settings: Settings) -> Bound {
+fn listen_later(address: SocketAddr, later: Duration, settings: Settings) -> BoundSocket {
     let timeline = Arc::new(Later(later));
-    Bound::listen(address, Key::new(&[7; 32]), timeline, settings).expect("a socket")
+    BoundSocket::listen(address, Key::new(&[7; 32]), timeline, settings).expect("a socket")
 }
 
 /// Testbed whose clock refuses all commands.
