@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use timeloom_bus::{Action, Record, Sink};
+use timeloom_bus::{HoldRecord, RecordKind, Sink};
 use timeloom_guest::{ChangeKind, Clock, HostChange, HostTimeState};
 use timeloom_plant::Sample;
 use timeloom_results::{ClockAction, ClockRow, EventRow, LabelRow, Recorder, SignalRow};
@@ -384,12 +384,12 @@ fn behind(
 pub(crate) struct ClockSink(pub(crate) RunRecorder);
 
 impl Sink for ClockSink {
-    fn record(&mut self, record: Record) {
+    fn record(&mut self, record: HoldRecord) {
         let action = match record.action {
-            Action::Hold => ClockAction::Pause,
-            Action::Release => ClockAction::Resume,
-            Action::Pause => ClockAction::Other("stop".into()),
-            Action::Resume => ClockAction::Other("go".into()),
+            RecordKind::Hold => ClockAction::Pause,
+            RecordKind::Release => ClockAction::Resume,
+            RecordKind::Pause => ClockAction::Other("stop".into()),
+            RecordKind::Resume => ClockAction::Other("go".into()),
         };
         let run_recorder = &self.0;
         run_recorder.check(run_recorder.recorder.clock(&ClockRow {

@@ -8,7 +8,7 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::error::BusError;
 use crate::level::{Level, Next};
-use crate::record::{Action, Recorder, Sink};
+use crate::record::{RecordKind, Recorder, Sink};
 use crate::testbed::Testbed;
 use crate::watchdog::{Holder, LongPause, ReportLongStand, Watchdog};
 use crate::wire::{Cause, LocalWire, Wire};
@@ -145,7 +145,7 @@ impl Drop for Hold {
         let now = wall_now();
         state.holders.remove(&self.id);
         inner.recorder.write(
-            Action::Release,
+            RecordKind::Release,
             self.instant,
             now,
             now - self.granted,
@@ -290,7 +290,7 @@ impl Inner {
         state.next_id += 1;
         let (requester, reason) = (requester.to_owned(), reason.to_owned());
         self.recorder.write(
-            Action::Hold,
+            RecordKind::Hold,
             instant,
             granted,
             granted - asked,

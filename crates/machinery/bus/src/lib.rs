@@ -13,7 +13,7 @@
 //!   machine's testbed. [`Udp`] joins machines, whose testbeds ([`AgreedTestbed`]) all pause at the
 //!   same instant. [`NetworkedWire`] and [`StandaloneWire`] are ends of a line of GPIO pins, with and without a
 //!   network beside it.
-//! - [`Record`]s are passed to a [`Sink`]. They become the rows of `clock.parquet`.
+//! - [`HoldRecord`]s are passed to a [`Sink`]. They become the rows of `clock.parquet`.
 //!
 //! The line is not a lock: holds overlap freely, and do not restrict access to a plant.
 //! `timeloom-plant` serialises that access. The line neither reads the virtual clock nor stops a
@@ -38,7 +38,7 @@ pub use agreed::{
 };
 pub use bus::{Bus, BusBuilder, Hold};
 pub use error::BusError;
-pub use record::{Action, Record, Recorder, Sink};
+pub use record::{HoldRecord, RecordKind, Recorder, Sink};
 pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongPause};
 pub use wire::{Cause, HaltReason, LocalWire, MachineWire, Wire};

@@ -7,7 +7,7 @@ use timeloom_accord::HaltCause;
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
-use crate::record::{Action, Recorder};
+use crate::record::{RecordKind, Recorder};
 use crate::testbed::{Testbed, TestbedError};
 
 /// Requester and reason of the hold whose beginning or end causes an edge.
@@ -135,7 +135,7 @@ impl Wire for LocalWire {
         let frozen = self.testbed.pause()?;
         let stood = wall_now();
         self.recorder.write(
-            Action::Pause,
+            RecordKind::Pause,
             frozen,
             stood,
             stood - began,
@@ -150,7 +150,7 @@ impl Wire for LocalWire {
         self.testbed.resume()?;
         let ran = wall_now();
         self.recorder.write(
-            Action::Resume,
+            RecordKind::Resume,
             frozen,
             ran,
             ran - began,

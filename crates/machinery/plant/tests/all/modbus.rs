@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::{Clock, init, spec};
-use timeloom_bus::{Action, Bus, Record};
+use timeloom_bus::{Bus, HoldRecord, RecordKind};
 use timeloom_plant::modbus::{
     DeviceSpec, DeviceStats, Encoding, ModbusDevice, Point, RegisterMap, Table, Trouble, Written,
 };
@@ -25,7 +25,7 @@ struct World {
     exchange: Arc<Exchange>,
     trouble: Mutex<Receiver<Trouble>>,
     writes: Mutex<Receiver<Written>>,
-    records: Mutex<Receiver<Record>>,
+    records: Mutex<Receiver<HoldRecord>>,
 }
 
 fn point(table: Table, at: u16, encoding: Encoding, signal: &str) -> Point {
@@ -207,7 +207,7 @@ fn every_function_works() {
     // arrive before the pause has ended.
     assert!((1..=12).contains(&world.clock.pauses.load(SeqCst)));
     assert!(world.records.lock().unwrap().try_iter().any(|record| {
-        record.action == Action::Hold
+        record.action == RecordKind::Hold
             && record.reason == "read input 0+1"
             && record.requester.starts_with("relay for 127.0.0.1:")
     }));
@@ -356,10 +356,10 @@ fn overlapping_requests_share_a_pause() {
         ..
     } = world;
     drop((device, exchange, clock));
-    let records: Vec<Record> = records.into_inner().unwrap().iter().collect();
+    let records: Vec<HoldRecord> = records.into_inner().unwrap().iter().collect();
     let held = records
         .iter()
-        .filter(|record| record.action == Action::Hold)
+        .filter(|record| record.action == RecordKind::Hold)
         .count();
     assert_eq!(held, 30);
     assert!(
@@ -367,7 +367,7 @@ fn overlapping_requests_share_a_pause() {
             .windows(2)
             .all(|pair| pair[0].t_virtual <= pair[1].t_virtual)
     );
-    assert_eq!(records.last().unwrap().action, Action::Resume);
+    assert_eq!(records.last().unwrap().action, RecordKind::Resume);
 }
 
 #[test]
