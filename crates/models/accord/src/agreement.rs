@@ -28,7 +28,7 @@ use timeloom_clock::Timeline;
 use timeloom_time::{Instant, Virtual};
 
 use crate::hosts::{HostId, Hosts};
-use crate::record::{Halt, HaltCause, Record, Resumed, Stage};
+use crate::record::{Halt, HaltCause, HostRecord, Resumed, Stage};
 
 /// Reaction of the other hosts when a host falls silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,7 +86,7 @@ pub struct Agreement {
     claim: Claim,
     /// Virtual and timeline instant at which the last pause ended.
     resumed: Resumed,
-    peers: BTreeMap<HostId, Record>,
+    peers: BTreeMap<HostId, HostRecord>,
     orders: VecDeque<Order>,
     #[cfg(test)]
     pub(crate) flaw: Option<crate::explore::Flaw>,
@@ -157,7 +157,7 @@ impl Agreement {
     }
 
     /// Returns this host's current record, for sending to the other hosts.
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> HostRecord {
         let before = self.resumed;
         let stage = match self.stage {
             Own::Joining => Stage::Joining,
@@ -168,7 +168,7 @@ impl Agreement {
             Own::Ready(at, go, joiners) => Stage::Ready { at, go, joiners },
             Own::Stopped(halt) => Stage::Stopped(halt),
         };
-        Record {
+        HostRecord {
             pause: self.pause,
             members: self.members,
             silent: self.silent,
@@ -249,7 +249,7 @@ impl Agreement {
     /// Processes a record of another host, which must be newer than all its earlier ones. `soonest`
     /// is the earliest timeline instant at which this host could resume if it voted for resuming
     /// now.
-    pub fn heard(&mut self, from: HostId, record: Record, soonest: Instant<Timeline>) {
+    pub fn heard(&mut self, from: HostId, record: HostRecord, soonest: Instant<Timeline>) {
         if from == self.me || self.silent.contains(from) || self.is_stopped() {
             return;
         }
@@ -325,26 +325,26 @@ impl Agreement {
         })
     }
 
-    fn others(&self) -> impl Iterator<Item = (HostId, Option<&Record>)> {
+    fn others(&self) -> impl Iterator<Item = (HostId, Option<&HostRecord>)> {
         let others = self.alive().iter().filter(|host| *host != self.me);
         others.map(|host| (host, self.peers.get(&host)))
     }
 
     /// Returns the result of a barrier if the record of any host contains it.
-    fn told<T>(&self, outcome: impl Fn(&Record) -> Option<T>) -> Option<T> {
+    fn told<T>(&self, outcome: impl Fn(&HostRecord) -> Option<T>) -> Option<T> {
         self.others()
             .find_map(|(_, record)| record.and_then(&outcome))
     }
 
     /// Returns the records of all other members that are not silent; `None` if any of them is not
     /// known to be in this host's current pause.
-    fn others_here(&self) -> Option<Vec<&Record>> {
+    fn others_here(&self) -> Option<Vec<&HostRecord>> {
         self.others()
             .map(|(_, record)| record.filter(|record| record.pause == self.pause))
             .collect()
     }
 
-    fn is_left_out_by(&self, record: &Record) -> bool {
+    fn is_left_out_by(&self, record: &HostRecord) -> bool {
         // The others may learn the instant at which the joiner starts later than the joiner does.
         let of_later = record.pause > self.pause
             || (record.pause == self.pause && matches!(record.stage, Stage::Running(_)));

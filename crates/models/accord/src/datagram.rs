@@ -25,7 +25,7 @@ use timeloom_clock::Timeline;
 use timeloom_time::{Duration, Instant};
 
 use crate::hosts::{HostId, Hosts};
-use crate::record::{Halt, HaltCause, Record, Resumed, Stage};
+use crate::record::{Halt, HaltCause, HostRecord, Resumed, Stage};
 
 /// Message from one host to another, or to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct Datagram {
     /// The last stamp that the sender has received from the receiver; `None` for none.
     pub echo: Option<Echo>,
     /// Current record of the sender.
-    pub record: Record,
+    pub record: HostRecord,
     /// True if the sender drives the wired line that may exist beside the network.
     pub drives: bool,
 }
@@ -135,7 +135,7 @@ impl Datagram {
             stamp: Instant::from_ns(instant(24)),
             uncertainty,
             echo,
-            record: Record {
+            record: HostRecord {
                 pause: word(56),
                 members: Hosts::from_bits(word(64)),
                 silent: Hosts::from_bits(word(72)),

@@ -4,7 +4,7 @@ use timeloom_clock::Timeline;
 use timeloom_time::{Duration, Instant};
 
 use crate::datagram::{Datagram, Echo};
-use crate::record::Record;
+use crate::record::HostRecord;
 
 /// Link to one peer. Times are readings of the local host's timeline, unless stated.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Link {
     /// Number of the newest datagram that the peer has acknowledged.
     pub(crate) acknowledged: u64,
     /// Record in the newest datagram from the peer.
-    pub(crate) said: Option<Record>,
+    pub(crate) said: Option<HostRecord>,
     /// The peer drives the wired line, according to its newest datagram.
     pub(crate) drives: bool,
     /// The peer's last record was new, and this host has not acknowledged it yet.

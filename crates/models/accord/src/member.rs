@@ -14,7 +14,7 @@ use crate::agreement::{Agreement, OnSilence, Order};
 use crate::datagram::Datagram;
 use crate::hosts::{HostId, Hosts};
 use crate::link::Link;
-use crate::record::{Halt, HaltCause, Record, Stage};
+use crate::record::{Halt, HaltCause, HostRecord, Stage};
 
 /// Settings that are the same for all hosts of a run.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ pub struct Member {
     links: BTreeMap<HostId, Link>,
     started: Instant<Timeline>,
     /// Last record sent; `said_first` is the number of the first datagram that contained it.
-    said: Record,
+    said: HostRecord,
     said_first: u64,
     number: u64,
     /// True if this host drives the wired line beside the network; `said_drives` is the value last
@@ -282,7 +282,7 @@ impl Member {
     }
 
     /// Returns the record that this host sent last.
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> HostRecord {
         self.said
     }
 

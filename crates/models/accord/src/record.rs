@@ -8,7 +8,7 @@ use crate::hosts::{HostId, Hosts};
 
 /// State of one host, as the host sends it to all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Record {
+pub struct HostRecord {
     /// Number of the host's current pause, or of its last pause if it is running. The stop before
     /// the start of the run has number 0.
     pub pause: u64,

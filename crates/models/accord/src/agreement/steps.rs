@@ -5,7 +5,7 @@ use timeloom_time::{Instant, Virtual};
 
 use super::{Agreement, Claim, Order, Own};
 use crate::hosts::Hosts;
-use crate::record::{HaltCause, Record, Resumed, Stage};
+use crate::record::{HaltCause, HostRecord, Resumed, Stage};
 
 impl Agreement {
     /// Moves from Running to Proposing, if this host or another requests the line.
@@ -148,7 +148,7 @@ impl Agreement {
 
     /// Returns the end of this host's current pause and the members after it, if `record` contains
     /// them.
-    fn ended(&self, record: &Record) -> Option<(Resumed, Hosts)> {
+    fn ended(&self, record: &HostRecord) -> Option<(Resumed, Hosts)> {
         match record.stage {
             Stage::Running(resumed) if record.pause == self.pause => {
                 Some((resumed, record.members))
@@ -180,7 +180,7 @@ impl Agreement {
 
     /// Moves from Joining to Running, once a member's record lists this host as a member.
     pub(super) fn join(&mut self) -> bool {
-        let mine = |record: &&Record| record.members.contains(self.me);
+        let mine = |record: &&HostRecord| record.members.contains(self.me);
         let told = self
             .peers
             .values()

@@ -35,7 +35,7 @@ use timeloom_time::{Duration, Instant};
 
 use super::world::{Agreed, Agreements};
 use crate::agreement::Order;
-use crate::record::{Record, Resumed, Stage};
+use crate::record::{HostRecord, Resumed, Stage};
 
 /// Pause number to which later pauses are reduced: the first at which no instant is zero.
 pub(super) const FIRST: u64 = 2;
@@ -62,7 +62,7 @@ impl Resumed {
     }
 }
 
-impl Record {
+impl HostRecord {
     pub(crate) fn shift(&mut self, by: u64, span: Duration) {
         self.pause -= by;
         match &mut self.stage {

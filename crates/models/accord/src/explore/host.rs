@@ -9,7 +9,7 @@ use super::search::Scope;
 use super::{HOSTS, Wrong, id};
 use crate::agreement::{Agreement, Order};
 use crate::hosts::Hosts;
-use crate::record::{Record, Resumed, Stage};
+use crate::record::{HostRecord, Resumed, Stage};
 
 /// Event at a host other than the arrival of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Host {
         }
     }
 
-    pub(super) fn record(&self) -> Record {
+    pub(super) fn record(&self) -> HostRecord {
         self.agreement.record()
     }
 
@@ -196,7 +196,12 @@ impl Host {
     }
 
     /// Delivers a record of another host to the agreement.
-    pub(super) fn hear(&mut self, from: usize, said: Record, slow: bool) -> Result<Done, Wrong> {
+    pub(super) fn hear(
+        &mut self,
+        from: usize,
+        said: HostRecord,
+        slow: bool,
+    ) -> Result<Done, Wrong> {
         let soonest = self.soonest();
         let mut done = Done::default();
         self.agreement.heard(id(from), said, soonest);
@@ -300,12 +305,12 @@ impl Host {
     }
 
     /// Returns the last known record of `other`.
-    pub(super) fn knows(&self, other: usize) -> Option<&Record> {
+    pub(super) fn knows(&self, other: usize) -> Option<&HostRecord> {
         self.agreement.knows(id(other))
     }
 
     /// Returns all records that a host may have sent before `said`, in the same pause.
-    pub(super) fn supposes(&self, said: &Record) -> Vec<Record> {
+    pub(super) fn supposes(&self, said: &HostRecord) -> Vec<HostRecord> {
         self.agreement.supposes(said)
     }
 

@@ -10,7 +10,7 @@ use super::host::{Done, Facts, Host, Said, Step};
 use super::search::{Network, Scope};
 use super::table::{Map, Table};
 use super::{HOSTS, Wrong};
-use crate::record::Record;
+use crate::record::HostRecord;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Station {
@@ -65,7 +65,7 @@ impl Event {
 
 pub(super) struct Stations {
     pub(super) scope: Scope,
-    records: Table<Record>,
+    records: Table<HostRecord>,
     hosts: Table<Host>,
     queues: Table<Vec<u32>>,
     stations: Table<Station>,
@@ -108,7 +108,7 @@ impl Stations {
         self.hosts.get(host)
     }
 
-    pub(super) fn record(&self, record: u32) -> &Record {
+    pub(super) fn record(&self, record: u32) -> &HostRecord {
         self.records.get(record)
     }
 
@@ -191,7 +191,7 @@ impl Stations {
     }
 
     /// Returns the number of a record in the table of records.
-    pub(super) fn number(&mut self, record: Record) -> u32 {
+    pub(super) fn number(&mut self, record: HostRecord) -> u32 {
         self.records.number(record)
     }
 
