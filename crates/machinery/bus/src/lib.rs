@@ -9,10 +9,9 @@
 //! - [`Bus::hold`] pulls the line high and returns a [`Hold`]. Dropping the hold releases the line.
 //! - [`Testbed`] is what the line pauses and resumes: the supervisor, or a simulated testbed.
 //! - [`Wire`] carries the level to other machines, so that they pause too. [`LocalWire`] ends at
-//!   this
-//!   machine's testbed. [`Udp`] joins machines, whose testbeds ([`AgreedTestbed`]) all pause at the
-//!   same instant. [`NetworkedWire`] and [`StandaloneWire`] are ends of a line of GPIO pins, with and without a
-//!   network beside it.
+//!   this machine's testbed. [`Udp`] joins machines, whose testbeds ([`AgreedTestbed`]) all pause
+//!   at the same instant. [`NetworkedWire`] and [`StandaloneWire`] are ends of a line of GPIO pins,
+//!   with and without a network beside it.
 //! - [`HoldRecord`]s are passed to a [`Sink`]. They become the rows of `clock.parquet`.
 //!
 //! The line is not a lock: holds overlap freely, and do not restrict access to a plant.

@@ -144,8 +144,8 @@ impl Packet {
     pub const CWR: u8 = 8;
     /// In a real packet from another engine: its bytes begin with the Ethernet header.
     pub(crate) const FRAMED: u8 = 16;
-    /// Of a real packet that comes from another engine: its sender's kernel has left the checksum of
-    /// the transport to the network card ([`crate::Checksum`]).
+    /// Of a real packet that comes from another engine: its sender's kernel has left the checksum
+    /// of the transport to the network card ([`crate::Checksum`]).
     pub(crate) const OPEN: u8 = 64;
     /// Of a real packet that comes from another engine: it carries the instant at which the segment
     /// with the echoed time stamp was sent, in place of its segments.

@@ -122,8 +122,8 @@ impl RealTime {
     }
 }
 
-/// Answers a request for a congestion control where connections are paced by acknowledgements alone.
-/// Returns `None` if the kernel is to execute it.
+/// Answers a request for a congestion control where connections are paced by acknowledgements
+/// alone. Returns `None` if the kernel is to execute it.
 fn congestion(
     asker: &Asker<'_>,
     cubic: Option<&str>,

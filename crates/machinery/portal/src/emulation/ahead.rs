@@ -27,10 +27,10 @@ struct Seat {
 
 impl EngineGroup {
     /// Returns a function with which the owner of a stopped clock lets the network in these engines
-    /// run ahead of the clock; any thread may call it. The network runs up to the given instant, but
-    /// not past the first instant at which it has a frame for a portal. The callback then receives
-    /// the instant reached and moves the clock there before any frame is delivered. Returns false,
-    /// without a call of the callback, if an engine does not sleep or none is left.
+    /// run ahead of the clock; any thread may call it. The network runs up to the given instant,
+    /// but not past the first instant at which it has a frame for a portal. The callback then
+    /// receives the instant reached and moves the clock there before any frame is delivered.
+    /// Returns false, without a call of the callback, if an engine does not sleep or none is left.
     pub fn ahead(
         &self,
         engines: &[&Emulation],
