@@ -28,8 +28,7 @@ pub struct Cause<'a> {
 ///
 /// - [`LocalWire`] has no other machines, so driving it commands the testbed.
 /// - [`crate::StandaloneWire`] sets its output pin, as in the paper's Figure 5. It commands the
-///   testbed at
-///   the edges of its input pins, including those that its own output causes.
+///   testbed at the edges of its input pins, including those that its own output causes.
 /// - [`crate::Udp`] agrees with its peers on an instant that no clock has passed, and returns when
 ///   all are paused at that instant. [`crate::NetworkedWire`] has such a line beside its pins.
 ///
