@@ -28,7 +28,7 @@ pub(super) enum Step {
 
 /// Agreed instant that a host reports, to be compared with other hosts' reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Said {
+pub(super) enum ReportedInstant {
     /// Pause number, and virtual instant at which all hosts stop in that pause.
     Stands(u64, Instant<Virtual>),
     /// Pause number, and instants at which that pause ends.
@@ -38,7 +38,7 @@ pub(super) enum Said {
 /// Result of a step, apart from the host's new record.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    pub(super) said: Vec<Said>,
+    pub(super) said: Vec<ReportedInstant>,
     /// The host has set its ceiling, so some host must be requesting the line.
     pub(super) closed: bool,
 }
@@ -244,7 +244,7 @@ impl Host {
                 }
                 (self.shows, self.runs) = (at, false);
                 self.agreement.stood(soonest);
-                done.said.push(Said::Stands(began.pause, at));
+                done.said.push(ReportedInstant::Stands(began.pause, at));
             }
             Some(Order::Resume(resumed)) => {
                 let joins = self.shows == Instant::ZERO;
@@ -256,7 +256,7 @@ impl Host {
                     Stage::Closing { .. } => began.pause - 1,
                     _ => began.pause,
                 };
-                done.said.push(Said::Ended(pause, resumed));
+                done.said.push(ReportedInstant::Ended(pause, resumed));
             }
             order => return Err(format!("{order:?} is no act")),
         }

@@ -6,7 +6,7 @@
 
 use timeloom_time::Duration;
 
-use super::host::{Done, Facts, Host, Said, Step};
+use super::host::{Done, Facts, Host, ReportedInstant, Step};
 use super::search::{Network, Scope};
 use super::table::{Map, Table};
 use super::{HOSTS, Wrong};
@@ -71,7 +71,7 @@ pub(super) struct Stations {
     stations: Table<Station>,
     facts: Vec<Facts>,
     outcomes: Vec<Option<Box<[Outcome]>>>,
-    said: Table<Vec<Said>>,
+    said: Table<Vec<ReportedInstant>>,
     wrongs: Table<Wrong>,
     heard: Map<(u32, u8, u32), Local>,
     pushed: Map<(u32, u8, u32), u32>,
@@ -116,7 +116,7 @@ impl Stations {
         &self.facts[station as usize]
     }
 
-    pub(super) fn said(&self, said: u32) -> &[Said] {
+    pub(super) fn said(&self, said: u32) -> &[ReportedInstant] {
         self.said.get(said)
     }
 

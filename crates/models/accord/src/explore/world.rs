@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::host::{Facts, Said};
+use super::host::{Facts, ReportedInstant};
 use super::search::Scope;
 use super::stations::{Event, NOTHING, Outcome, Stations};
 use super::table::{Map, Table};
@@ -202,8 +202,8 @@ impl Worlds {
         let mut all = self.agreed.get(world.agreed).clone();
         for said in self.stations.said(said) {
             match *said {
-                Said::Stands(pause, at) => agreed(&mut all.stands, host, pause, at)?,
-                Said::Ended(pause, how) => agreed(&mut all.ends, host, pause, how)?,
+                ReportedInstant::Stands(pause, at) => agreed(&mut all.stands, host, pause, at)?,
+                ReportedInstant::Ended(pause, how) => agreed(&mut all.ends, host, pause, how)?,
             }
         }
         if is_gone {
