@@ -28,7 +28,7 @@ use timeloom_clock::Timeline;
 use timeloom_time::{Instant, Virtual};
 
 use crate::hosts::{HostId, Hosts};
-use crate::record::{Halt, HaltCause, HostRecord, Resumed, Stage};
+use crate::record::{Halt, HaltCause, HostRecord, Resumption, Stage};
 
 /// Reaction of the other hosts when a host falls silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ pub enum Order {
     },
     /// Resume at the agreed instant. If the host resumes later, its clock still counts from that
     /// instant.
-    Resume(Resumed),
+    Resume(Resumption),
     /// Stop the clock and the processes for good.
     Halt(Halt),
 }
@@ -85,7 +85,7 @@ pub struct Agreement {
     stage: Own,
     claim: Claim,
     /// Virtual and timeline instant at which the last pause ended.
-    resumed: Resumed,
+    resumed: Resumption,
     peers: BTreeMap<HostId, HostRecord>,
     orders: VecDeque<Order>,
     #[cfg(test)]
@@ -140,7 +140,7 @@ impl Agreement {
             ballot: 0,
             stage: Own::Joining,
             claim: Claim::None,
-            resumed: Resumed {
+            resumed: Resumption {
                 from: Instant::ZERO,
                 at: Instant::ZERO,
             },

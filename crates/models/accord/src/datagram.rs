@@ -25,7 +25,7 @@ use timeloom_clock::Timeline;
 use timeloom_time::{Duration, Instant};
 
 use crate::hosts::{HostId, Hosts};
-use crate::record::{Halt, HaltCause, HostRecord, Resumed, Stage};
+use crate::record::{Halt, HaltCause, HostRecord, Resumption, Stage};
 
 /// Message from one host to another, or to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ fn words(stage: &Stage) -> (u8, [u8; 3], [u64; 3]) {
     let instants = |number, words| (number, [0; 3], words);
     match *stage {
         Stage::Joining => instants(0, [0; 3]),
-        Stage::Running(Resumed { from, at }) => {
+        Stage::Running(Resumption { from, at }) => {
             instants(1, [from.as_ns() as u64, at.as_ns() as u64, 0])
         }
         Stage::Closing { ceiling, before } => {
@@ -201,13 +201,13 @@ fn stage(number: u8, halt: [u8; 3], words: [u64; 3]) -> Option<Stage> {
     }
     Some(match number {
         0 => Stage::Joining,
-        1 => Stage::Running(Resumed {
+        1 => Stage::Running(Resumption {
             from: at,
             at: Instant::from_ns(ns(b)),
         }),
         2 => Stage::Closing {
             ceiling: at,
-            before: Resumed {
+            before: Resumption {
                 from: Instant::from_ns(ns(b)),
                 at: Instant::from_ns(ns(c)),
             },

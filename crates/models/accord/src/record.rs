@@ -27,7 +27,7 @@ pub struct HostRecord {
 
 /// Instants at which a pause ended and all hosts resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Resumed {
+pub struct Resumption {
     /// Virtual instant at which all hosts were stopped.
     pub from: Instant<Virtual>,
     /// Instant of the common timeline at which all hosts resume.
@@ -40,13 +40,13 @@ pub enum Stage {
     /// The host asks to join the run, and does not take part in it yet.
     Joining,
     /// The host runs. The pause with the record's number ended at these instants.
-    Running(Resumed),
+    Running(Resumption),
     /// The host has set a ceiling that its clock will not pass.
     Closing {
         /// Virtual instant at which the host's clock stops by itself.
         ceiling: Instant<Virtual>,
         /// End of the previous pause, for hosts that have not received it yet.
-        before: Resumed,
+        before: Resumption,
     },
     /// The host knows the virtual instant at which all hosts stop, and has not reached it yet.
     Bound {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use timeloom_accord::{
     Action, Datagram, Halt, HaltCause, HostId, Hosts, Member, Mode, Moment, OnSilence, Order,
-    Resumed, Settings,
+    Resumption, Settings,
 };
 use timeloom_clock::Timeline;
 use timeloom_engine::Random;
@@ -31,7 +31,7 @@ struct Host {
     error: Duration,
     orders: std::collections::VecDeque<Order>,
     /// Instants of the last resume; `None` while the host is paused.
-    runs: Option<Resumed>,
+    runs: Option<Resumption>,
     ceiling: Option<Instant<Virtual>>,
     shows: Instant<Virtual>,
     requests: usize,
@@ -65,7 +65,7 @@ struct World {
     what: Vec<Event>,
     broken: Option<(usize, usize)>,
     stands: BTreeMap<Instant<Virtual>, usize>,
-    ends: BTreeMap<Instant<Virtual>, Resumed>,
+    ends: BTreeMap<Instant<Virtual>, Resumption>,
     sent: usize,
 }
 

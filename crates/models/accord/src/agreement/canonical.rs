@@ -5,7 +5,7 @@ use timeloom_time::{Duration, Instant};
 
 use super::{Agreement, Own};
 use crate::hosts::{HostId, Hosts};
-use crate::record::{HostRecord, Resumed, Stage};
+use crate::record::{HostRecord, Resumption, Stage};
 
 impl Agreement {
     /// Returns the greatest pause number whose records no step uses any more; `None` before the
@@ -142,7 +142,7 @@ impl Agreement {
 }
 
 /// Placeholder for a value that is never used.
-const NOTHING: Resumed = Resumed {
+const NOTHING: Resumption = Resumption {
     from: Instant::ZERO,
     at: Instant::ZERO,
 };

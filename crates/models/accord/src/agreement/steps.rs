@@ -5,7 +5,7 @@ use timeloom_time::{Instant, Virtual};
 
 use super::{Agreement, Claim, Order, Own};
 use crate::hosts::Hosts;
-use crate::record::{HaltCause, HostRecord, Resumed, Stage};
+use crate::record::{HaltCause, HostRecord, Resumption, Stage};
 
 impl Agreement {
     /// Moves from Running to Proposing, if this host or another requests the line.
@@ -132,13 +132,13 @@ impl Agreement {
             })
             .collect();
         let Some(votes) = votes else { return false };
-        let resumed = Resumed {
+        let resumed = Resumption {
             from: at,
             at: votes.iter().map(|(go, _)| *go).fold(go, Instant::max),
         };
         #[cfg(test)]
         let resumed = match self.is_flawed(crate::explore::Flaw::OwnGo) {
-            true => Resumed { at: go, ..resumed },
+            true => Resumption { at: go, ..resumed },
             false => resumed,
         };
         let joiners = votes.iter().fold(joiners, |all, (_, some)| all.or(*some));
@@ -148,7 +148,7 @@ impl Agreement {
 
     /// Returns the end of this host's current pause and the members after it, if `record` contains
     /// them.
-    fn ended(&self, record: &HostRecord) -> Option<(Resumed, Hosts)> {
+    fn ended(&self, record: &HostRecord) -> Option<(Resumption, Hosts)> {
         match record.stage {
             Stage::Running(resumed) if record.pause == self.pause => {
                 Some((resumed, record.members))
@@ -160,7 +160,7 @@ impl Agreement {
         }
     }
 
-    fn run(&mut self, resumed: Resumed, members: Hosts) {
+    fn run(&mut self, resumed: Resumption, members: Hosts) {
         // Records of this pause and earlier ones are no longer needed.
         let pause = self.pause;
         self.peers

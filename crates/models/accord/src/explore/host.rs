@@ -9,7 +9,7 @@ use super::search::Scope;
 use super::{HOSTS, Wrong, id};
 use crate::agreement::{Agreement, Order};
 use crate::hosts::Hosts;
-use crate::record::{HostRecord, Resumed, Stage};
+use crate::record::{HostRecord, Resumption, Stage};
 
 /// Event at a host other than the arrival of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) enum ReportedInstant {
     /// Pause number, and virtual instant at which all hosts stop in that pause.
     Stands(u64, Instant<Virtual>),
     /// Pause number, and instants at which that pause ends.
-    Ended(u64, Resumed),
+    Ended(u64, Resumption),
 }
 
 /// Result of a step, apart from the host's new record.

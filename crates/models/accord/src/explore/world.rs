@@ -10,7 +10,7 @@ use super::stations::{Event, NOTHING, Outcome, Stations};
 use super::table::{Map, Table};
 use super::{HOSTS, Wrong, id};
 use crate::hosts::Hosts;
-use crate::record::Resumed;
+use crate::record::Resumption;
 
 /// State of the world, as the numbers of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ impl World {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Agreed {
     pub(super) stands: Agreements<Instant<Virtual>>,
-    pub(super) ends: Agreements<Resumed>,
+    pub(super) ends: Agreements<Resumption>,
 }
 
 /// Agreed values: the number of the pause, the value, and the hosts that have reported it.
