@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use timeloom_exit::{Failure, UNTRUSTED, note, say};
 use timeloom_run::sweep::{
-    Axis, Point, Row, ShareResult, SweepError, SweepRequest, SweepResult, by_values, default_jobs,
+    Axis, Point, Row, RunEnd, SweepError, SweepRequest, SweepResult, by_values, default_jobs,
     not_passed, points, processors, sweep,
 };
 use timeloom_scenario::{Mode, Plan};
@@ -132,14 +132,10 @@ impl Sweep {
 /// Returns the exit code. A failed run takes precedence over an untrusted one.
 fn code(rows: &[Row]) -> u8 {
     let any = |ended| rows.iter().any(|row| row.ended == ended);
-    if any(ShareResult::Failed) || any(ShareResult::NotDone) {
+    if any(RunEnd::Failed) || any(RunEnd::NotDone) {
         return 1;
     }
-    if any(ShareResult::Untrusted) {
-        UNTRUSTED
-    } else {
-        0
-    }
+    if any(RunEnd::Untrusted) { UNTRUSTED } else { 0 }
 }
 
 fn progress(row: &Row, done: usize, total: usize) {
@@ -204,7 +200,7 @@ fn to_json(swept: &SweepResult) -> serde_json::Value {
         })
     };
     serde_json::json!({
-        "passed": swept.rows.iter().all(|row| row.ended == ShareResult::Passed),
+        "passed": swept.rows.iter().all(|row| row.ended == RunEnd::Passed),
         "runs": swept.rows.iter().map(run).collect::<Vec<_>>(),
         "kept": swept.kept,
         "table": swept.table,
