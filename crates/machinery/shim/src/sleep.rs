@@ -49,11 +49,11 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     } else {
         Deadline::after_ns(wanted_ns)
     };
-    let result = until(deadline, 0, |turn| match &turn.wall {
-        Some(wall) if turn.wall_ns > 0 => {
+    let result = until(deadline, 0, |slice| match &slice.wall {
+        Some(wall) if slice.wall_ns > 0 => {
             // SAFETY: the call reads 16 bytes of `wall`, and writes nothing.
             unsafe {
-                turn.block(
+                slice.block(
                     nr::CLOCK_NANOSLEEP,
                     [CLOCK_MONOTONIC, 0, wall as *const _ as usize, 0, 0, 0],
                 )

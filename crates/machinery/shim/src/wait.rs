@@ -19,7 +19,7 @@ pub(crate) enum Deadline {
     /// Instant of the time on the page.
     At(Instant<PageTime>),
     /// Instant of a settable clock, given by the clock's number, in nanoseconds since its zero. The
-    /// corresponding instant of page time is computed anew for each turn.
+    /// corresponding instant of page time is computed anew for each slice.
     OnClock { clock: u32, ns: i64 },
 }
 
@@ -61,9 +61,9 @@ const REALTIME: u32 = 0;
 const REALTIME_ALARM: u32 = 8;
 const TAI: u32 = 11;
 
-/// A turn of a wait: the length of one wait in the kernel, and the epoch of the clock map from
+/// A slice of a wait: the length of one wait in the kernel, and the epoch of the clock map from
 /// which that length was computed.
-pub(crate) struct Turn {
+pub(crate) struct WaitSlice {
     /// Timeout for the kernel. `None` means no timeout; zero polls without blocking.
     pub(crate) wall: Option<Timespec>,
     /// The same timeout in wall nanoseconds.
@@ -73,9 +73,9 @@ pub(crate) struct Turn {
     epoch: u32,
 }
 
-impl Turn {
-    /// Makes the blocking system call of this turn, unless the clock was changed since the turn was
-    /// computed.
+impl WaitSlice {
+    /// Makes the blocking system call of this slice, unless the clock was changed since the slice
+    /// was computed.
     ///
     /// Returns the kernel's result or [`KICKED`]. It also returns [`KICKED`] for an EINTR during
     /// which no handler ran: the process was stopped and resumed.
@@ -96,22 +96,22 @@ impl Turn {
     }
 }
 
-/// Calls `turn` until the deadline has passed, or until the result is not `timed_out`, which is the
-/// result of an expired kernel timeout.
+/// Calls `slice` until the deadline has passed, or until the result is not `timed_out`, which is
+/// the result of an expired kernel timeout.
 ///
-/// A turn's timeout assumes that the clock keeps its present rate. If the clock was paused or
-/// slowed during the turn, the deadline has not passed and another turn follows. If the clock was
+/// A slice's timeout assumes that the clock keeps its present rate. If the clock was paused or
+/// slowed during the slice, the deadline has not passed and another slice follows. If the clock was
 /// made faster, or was set, the supervisor interrupts the thread.
 ///
 /// Natively the kernel sends a timer's signal at the timer's instant. The signal interrupts a wait
 /// that lasts longer, or is pending at its end. In a session the supervisor sends the signal, and
 /// may be late. A wait therefore does not end before all signals have been sent that were due when
-/// its deadline was found to have passed. Until then it continues in short turns, which a signal
+/// its deadline was found to have passed. Until then it continues in short slices, which a signal
 /// interrupts.
 pub(crate) fn until(
     deadline: Deadline,
     timed_out: isize,
-    mut turn: impl FnMut(&Turn) -> isize,
+    mut slice: impl FnMut(&WaitSlice) -> isize,
 ) -> isize {
     let mut passed = Instant::FAR_FUTURE;
     let mut short = SHORT;
@@ -135,7 +135,7 @@ pub(crate) fn until(
                 (Some(Timespec::from_ns(wall_ns)), wall_ns, deadline_ns)
             }
         };
-        let result = turn(&Turn {
+        let result = slice(&WaitSlice {
             wall,
             wall_ns,
             deadline_ns,
@@ -148,11 +148,11 @@ pub(crate) fn until(
     }
 }
 
-/// Calls `turn` until its result is not [`KICKED`]. For waits that do not end by virtual time, but
+/// Calls `slice` until its result is not [`KICKED`]. For waits that do not end by virtual time, but
 /// depend on the clock's rate.
-pub(crate) fn at_each_rate(mut turn: impl FnMut(&Turn) -> isize) -> isize {
+pub(crate) fn at_each_rate(mut slice: impl FnMut(&WaitSlice) -> isize) -> isize {
     loop {
-        let result = turn(&Turn {
+        let result = slice(&WaitSlice {
             wall: None,
             wall_ns: i64::MAX,
             deadline_ns: NO_DEADLINE,
@@ -177,7 +177,7 @@ pub(crate) fn for_due_signals() {
         let wall_ns = to_wall_ns(lengthen(&mut short), wall_per_shown);
         let wall = Timespec::from_ns(wall_ns);
         let (word, timeout) = (&raw const word as usize, &raw const wall as usize);
-        let turn = Turn {
+        let slice = WaitSlice {
             wall: Some(wall),
             wall_ns,
             deadline_ns: now.as_ns(),
@@ -186,7 +186,7 @@ pub(crate) fn for_due_signals() {
         // The wait is a `futex` that no thread wakes, since filters of confined programs usually
         // allow this call. SAFETY: the kernel only reads the word and the timeout, both in the
         // image's memory.
-        unsafe { turn.block(nr::FUTEX, [word, FUTEX_WAIT_PRIVATE, 0, timeout, 0, 0]) };
+        unsafe { slice.block(nr::FUTEX, [word, FUTEX_WAIT_PRIVATE, 0, timeout, 0, 0]) };
     }
 }
 
@@ -195,25 +195,25 @@ fn is_signal_due(now: Instant<PageTime>) -> bool {
     page().next_signal() <= now
 }
 
-/// Returns the length, in page time, of a turn that waits for a signal to be sent, and doubles it
-/// for the next turn. With many waiting threads, turns of constant length would take the processor
-/// from the supervisor, which needs it to send the signal.
+/// Returns the length, in page time, of a slice that waits for a signal to be sent, and doubles it
+/// for the next slice. With many waiting threads, slices of constant length would take the
+/// processor from the supervisor, which needs it to send the signal.
 fn lengthen(short: &mut Duration) -> Duration {
-    let turn = *short;
-    *short = (turn + turn).min(LONGEST_SHORT);
-    turn
+    let slice = *short;
+    *short = (slice + slice).min(LONGEST_SHORT);
+    slice
 }
 
-/// Length of the first turn that waits for a signal.
+/// Length of the first slice that waits for a signal.
 const SHORT: Duration = Duration::from_us(50);
-/// Length of the longest turn that waits for a signal.
+/// Length of the longest slice that waits for a signal.
 const LONGEST_SHORT: Duration = Duration::from_ms(20);
 const FUTEX_WAIT_PRIVATE: usize = 128;
 
-/// Returns the part of a wait for one turn, in nanoseconds. This is the whole wait, unless a daemon
-/// may change the clock's rate during the turn, for which the supervisor does not interrupt the
-/// thread. Then it is most of the wait, so that after a few turns the rest is too short for the
-/// change to matter.
+/// Returns the part of a wait for one slice, in nanoseconds. This is the whole wait, unless a
+/// daemon may change the clock's rate during the slice, for which the supervisor does not interrupt
+/// the thread. Then it is most of the wait, so that after a few slices the rest is too short for
+/// the change to matter.
 fn one_turn_ns(whole_ns: i64) -> i64 {
     if whole_ns > 10_000_000 && page().steered.load(Relaxed) != 0 {
         whole_ns - whole_ns / 8
@@ -237,8 +237,8 @@ fn to_wall_ns(left: Duration, wall_per_shown_32_32: u64) -> i64 {
     }
 }
 
-/// Result of [`Turn::block`] if the wait must start anew. The kernel never returns this value for
-/// the calls used here.
+/// Result of [`WaitSlice::block`] if the wait must start anew. The kernel never returns this value
+/// for the calls used here.
 pub(crate) const KICKED: isize = -0x1000_0000;
 
 // Implemented in assembly (`arch`): the only instruction at which guests block. The code clears a
@@ -269,7 +269,7 @@ unsafe extern "C" {
 /// pending that the context admits, the result is not changed. Such a signal is still pending here,
 /// because the handler's mask blocks it. If its handler had run first, it could not be detected
 /// that the signal ended the wait. (A signal that only the wait's mask admits is handled in the
-/// next turn.)
+/// next slice.)
 pub(crate) fn handle_kick(context: &mut Context) {
     let begin = &raw const timeloom_wait_begin as usize;
     let end = &raw const timeloom_wait_end as usize;
