@@ -10,8 +10,8 @@
 //! sleeps in the image's waiting instruction has its virtual deadline at the top of its stack. The
 //! next event is the earliest of these deadlines and of the supervisor's own.
 //!
-//! If computing takes no time, the clock advances in no other way, and [`Turns`] chooses the thread
-//! that continues.
+//! If computing takes no time, the clock advances in no other way, and [`Scheduler`] chooses the
+//! thread that continues.
 //!
 //! The threads of a held host are ignored: nothing happens to them before the host is resumed.
 //!
@@ -31,9 +31,9 @@ use crate::linux::processes;
 use crate::supervise::activity::Activity;
 use crate::supervise::kick;
 use crate::supervise::own_threads::OwnThreads;
+use crate::supervise::scheduler::Scheduler;
 use crate::supervise::snapshot::{Awake, Snapshot, Waiter};
 use crate::supervise::supervisor::Supervisor;
-use crate::supervise::turns::Turns;
 
 /// Skips time until `ended` is true. To be run in its own thread.
 pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
@@ -41,15 +41,15 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
     let mut own = OwnThreads::new();
     let mut naps = 0u32;
     let mut busy: Option<(i32, StdInstant)> = None;
-    let mut turns = Turns::default();
+    let mut scheduler = Scheduler::default();
     let mut activity = shared.upgrade().and_then(|it| by_events_if_possible(&it));
     while !ended.load(Ordering::SeqCst) {
         let Some(supervisor) = shared.upgrade() else {
             return;
         };
         let attempt = match &mut activity {
-            Some(activity) => by_events(&supervisor, activity, &mut own, &mut turns),
-            None => skip_once(&supervisor, &mut own, &mut turns),
+            Some(activity) => by_events(&supervisor, activity, &mut own, &mut scheduler),
+            None => skip_once(&supervisor, &mut own, &mut scheduler),
         };
         // The intervals between attempts increase while a thread computes, so as not to disturb it.
         naps = if attempt == Attempt::Skipped {
@@ -114,10 +114,10 @@ fn by_events(
     supervisor: &Supervisor,
     activity: &mut Activity,
     own: &mut OwnThreads,
-    turns: &mut Turns,
+    scheduler: &mut Scheduler,
 ) -> Attempt {
     let Some(word) = activity.wait_for_rest(LONG_WORK) else {
-        let attempt = skip_once(supervisor, own, turns);
+        let attempt = skip_once(supervisor, own, scheduler);
         if attempt == Attempt::Skipped {
             activity.forget_cancelled();
         }
@@ -135,14 +135,14 @@ fn by_events(
     }
     if supervisor.clock.compute() == Compute::None {
         let first = activity.waiting.first(&supervisor.clock);
-        return turns.next(supervisor, first, || activity.take_ran());
+        return scheduler.next(supervisor, first, || activity.take_ran());
     }
     // All deadlines are current, so the threads that have run need not be looked at again.
     activity.take_ran();
     jump(supervisor, &activity.waiting.all(&supervisor.clock))
 }
 
-fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -> Attempt {
+fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, scheduler: &mut Scheduler) -> Attempt {
     let Some(_change) = supervisor.try_change() else {
         return Attempt::NotNow;
     };
@@ -158,7 +158,7 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
         Ok(snapshot) => snapshot,
         Err(Awake(thread)) => return Attempt::Busy(thread),
     };
-    if let Some(thread) = turns.computing(&first.at_work) {
+    if let Some(thread) = scheduler.computing(&first.at_work) {
         return Attempt::Busy(thread);
     }
     // If both snapshots are equal, there is an instant between them at which all threads sleep.
@@ -175,7 +175,7 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
     let attempt = match look() {
         // Threads of this process may have run between the two snapshots.
         Ok(second) if first == second && is_quiet(own) && (!in_tick || own.slept()) => {
-            skip(supervisor, turns, &second)
+            skip(supervisor, scheduler, &second)
         }
         _ => Attempt::NotNow,
     };
@@ -199,13 +199,13 @@ fn is_long(supervisor: &Supervisor, next: Option<Instant<Virtual>>) -> bool {
 }
 
 /// Skips. The caller has found that nothing is about to happen.
-fn skip(supervisor: &Supervisor, turns: &mut Turns, second: &Snapshot) -> Attempt {
+fn skip(supervisor: &Supervisor, scheduler: &mut Scheduler, second: &Snapshot) -> Attempt {
     let in_turns = supervisor.clock.compute() == Compute::None;
     if in_turns && second.at_work.is_empty() {
-        return turns.next_of(supervisor, second);
+        return scheduler.next_of(supervisor, second);
     }
     if in_turns {
-        return turns.step(supervisor, second);
+        return scheduler.step(supervisor, second);
     }
     jump(supervisor, &second.waiting)
 }

@@ -25,7 +25,7 @@ use crate::supervise::debugged::Debugged;
 use crate::supervise::kick;
 use crate::supervise::real_time::Pacing;
 use crate::supervise::report::Report;
-use crate::supervise::turns::Order;
+use crate::supervise::scheduler::Order;
 use crate::timers::Timers;
 
 /// State shared by a session and all threads that serve its programs.

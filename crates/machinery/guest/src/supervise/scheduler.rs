@@ -37,7 +37,7 @@ use crate::supervise::supervisor::Supervisor;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// Number of moves of the clock plus number of turns given to threads.
-    pub turns: u64,
+    pub scheduler: u64,
     /// Number of those turns and moves after which more than one thread ran, in an order chosen by
     /// the kernel. Pauses of the session count, since they wake all threads.
     pub shared: u64,
@@ -49,7 +49,7 @@ pub struct Order {
 
 /// State of the scheduling: the thread that had the last turn, and statistics at that time.
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(crate) struct Scheduler {
     woken: Option<(i32, HostInstant<PageTime>)>,
     /// Additional time beyond its deadline that the thread needs, since its host's clock rounds
     /// differently.
@@ -62,7 +62,7 @@ pub(crate) struct Turns {
     rest: Option<Rest>,
 }
 
-impl Turns {
+impl Scheduler {
     /// Gives the next thread its turn while all threads sleep, as the snapshot `all` of /proc
     /// shows.
     pub(crate) fn next_of(&mut self, supervisor: &Supervisor, all: &Snapshot) -> Attempt {
@@ -204,7 +204,7 @@ impl Turns {
     fn note(&mut self, supervisor: &Supervisor, ran: usize) {
         self.computing.clear();
         supervisor.with_order(|order| {
-            order.turns += 1;
+            order.scheduler += 1;
             order.shared += u64::from(ran > 1);
         });
     }
