@@ -28,18 +28,18 @@ pub fn connect(name: Option<&str>, request: &Request) -> Result<StatusText, Cont
 /// Hold on a session. It lasts until this value is dropped or the process ends.
 #[must_use = "dropping it lets the session go on"]
 #[derive(Debug)]
-pub struct Held(#[expect(dead_code, reason = "it is the hold")] UnixStream);
+pub struct SessionHold(#[expect(dead_code, reason = "it is the hold")] UnixStream);
 
 /// Holds a session, independently of other holders. The session is chosen as by [`connect`].
 /// Returns the status of the session, and the hold.
 ///
 /// # Errors
 /// Fails like [`connect`], and if the session has no pause bus.
-pub fn hold(name: Option<&str>, reason: &str) -> Result<(StatusText, Held), ControlError> {
+pub fn hold(name: Option<&str>, reason: &str) -> Result<(StatusText, SessionHold), ControlError> {
     let reason = reason.to_owned();
     let chosen = choose(name)?;
     let held = ask(&chosen, &Request::Hold { reason });
-    held.map(|(status, stream)| (status, Held(stream)))
+    held.map(|(status, stream)| (status, SessionHold(stream)))
         .map_err(|error| error.of(&chosen))
 }
 
