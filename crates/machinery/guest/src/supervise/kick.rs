@@ -24,11 +24,11 @@ pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
     let mut kicked = 0;
     for &pid in pids {
         for thread in processes::threads(pid) {
-            let Some(held) = Held::new(pid, thread) else {
+            let Some(target) = InterruptTarget::new(pid, thread) else {
                 continue;
             };
             if stands_in_wait(pid, thread, wait) {
-                held.kick();
+                target.kick();
                 kicked += 1;
             }
         }
@@ -39,14 +39,14 @@ pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
 /// Makes a thread that sleeps in a wait recompute its timeout. The caller must have just found that
 /// the thread sleeps and belongs to a guest.
 pub(crate) fn kick_asleep(pid: i32, thread: i32) {
-    if let Some(held) = Held::new(pid, thread) {
-        held.kick();
+    if let Some(target) = InterruptTarget::new(pid, thread) {
+        target.kick();
     }
 }
 
 /// Thread to kick. It is referenced by a descriptor, so that a later thread with the same
 /// identifier is not kicked.
-pub(crate) struct Held {
+pub(crate) struct InterruptTarget {
     pid: i32,
     thread: i32,
     /// Descriptor of the thread; before Linux 6.9 that of its process.
@@ -54,7 +54,7 @@ pub(crate) struct Held {
     is_thread: bool,
 }
 
-impl Held {
+impl InterruptTarget {
     /// Opens the thread. The caller must then check its process. Returns `None` if the thread has
     /// ended.
     pub(crate) fn new(pid: i32, thread: i32) -> Option<Self> {
