@@ -38,7 +38,7 @@ use timeloom_sys::own;
 use crate::error::GuestError;
 use crate::linux::spare::with_spare;
 use crate::names::{Found, find, runtime_directory, socket_path};
-pub use client::{ControlError, Inside, SessionHold, connect, enter, hold};
+pub use client::{ControlError, EnteredCommand, SessionHold, connect, enter, hold};
 pub use controlled::{Controlled, HostRights, Stepped, Welcome};
 pub use error::{HoldError, RunError};
 pub use granter::end_grants;

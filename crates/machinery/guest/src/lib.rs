@@ -46,11 +46,11 @@ pub use clock::{
     HostOptions, HostReading, HostTimeState, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
 };
 pub use control::{
-    ControlError, Controlled, Entry, Grants, HoldError, HoldText, HostRequest, HostRights,
-    HostTarget, HostText, Inside, Lookout, ProcessText, Request, Response, RunError, SessionHold,
-    Standing, StatusText, Stepped, SteppedSession, Tally, Watching, Welcome, When, WordError,
-    connect, end_grants, enter, hold, parse_factor, parse_instant, parse_span, run_hosts_until,
-    run_until, serve,
+    ControlError, Controlled, EnteredCommand, Entry, Grants, HoldError, HoldText, HostRequest,
+    HostRights, HostTarget, HostText, Lookout, ProcessText, Request, Response, RunError,
+    SessionHold, Standing, StatusText, Stepped, SteppedSession, Tally, Watching, Welcome, When,
+    WordError, connect, end_grants, enter, hold, parse_factor, parse_instant, parse_span,
+    run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;
 pub use enter::guest::{Ended, Guest};

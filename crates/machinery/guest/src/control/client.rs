@@ -73,12 +73,12 @@ pub fn enter(
     name: Option<&str>,
     entry: Entry,
     streams: [BorrowedFd<'_>; 3],
-) -> Result<Inside, ControlError> {
+) -> Result<EnteredCommand, ControlError> {
     let chosen = choose(name)?;
     let inside = || {
         let stream = begin(&chosen, &Request::Enter(entry))?;
         let answers = BufReader::new(stream.try_clone()?.take(MOST_BYTES));
-        let mut inside = Inside { answers };
+        let mut inside = EnteredCommand { answers };
         inside.answer()?;
         for descriptor in streams {
             send_descriptor(stream.as_fd(), descriptor);
@@ -94,11 +94,11 @@ pub fn enter(
 /// Command that this client has started in a session. Dropping this value sends the command a
 /// SIGHUP.
 #[derive(Debug)]
-pub struct Inside {
+pub struct EnteredCommand {
     answers: BufReader<io::Take<UnixStream>>,
 }
 
-impl Inside {
+impl EnteredCommand {
     /// Waits for the end of the command. Returns its exit status in the form that a shell reports;
     /// `None` if the session, and the command with it, has ended.
     pub fn wait(mut self) -> Option<i32> {
