@@ -51,7 +51,7 @@ use protocol::{Lines, send};
 pub use stepped::SteppedSession;
 pub use until::run_until;
 pub use until_hosts::{HostTarget, run_hosts_until};
-pub use watching::Watching;
+pub use watching::StatusConnection;
 pub use words::{When, WordError, parse_factor, parse_instant, parse_span};
 
 /// Opens the session's socket and serves it in a thread until the process ends.

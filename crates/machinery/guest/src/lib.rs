@@ -48,8 +48,8 @@ pub use clock::{
 pub use control::{
     ControlError, Controlled, EnteredCommand, Entry, Grants, HoldError, HoldText, HostRequest,
     HostRights, HostTarget, HostText, Lookout, ProcessText, Request, Response, RunError,
-    SessionHold, Standing, StatusText, Stepped, SteppedSession, Tally, Watching, Welcome, When,
-    WordError, connect, end_grants, enter, hold, parse_factor, parse_instant, parse_span,
+    SessionHold, Standing, StatusConnection, StatusText, Stepped, SteppedSession, Tally, Welcome,
+    When, WordError, connect, end_grants, enter, hold, parse_factor, parse_instant, parse_span,
     run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use timeloom_guest::{SessionSocket, StatusText, Watching, session_sockets};
+use timeloom_guest::{SessionSocket, StatusConnection, StatusText, session_sockets};
 use timeloom_results::RunDirectory;
 
 /// Known sessions of this user.
@@ -77,8 +77,8 @@ impl Sessions {
     }
 
     /// Connects to a session.
-    pub(crate) fn open(&self, name: &str) -> Option<Watching> {
-        let opened = Watching::open(name, LONG);
+    pub(crate) fn open(&self, name: &str) -> Option<StatusConnection> {
+        let opened = StatusConnection::open(name, LONG);
         if opened.is_err() {
             self.forget(name);
         }
@@ -94,7 +94,7 @@ impl Sessions {
     /// soon.
     pub(crate) fn statuses(&self, names: &[&str]) -> Vec<Option<StatusText>> {
         at_once(names, |name| {
-            Watching::open(name, SHORT).ok()?.status().ok()
+            StatusConnection::open(name, SHORT).ok()?.status().ok()
         })
     }
 
@@ -121,7 +121,7 @@ fn meet(met: &mut HashMap<String, Met>, sockets: &[&SessionSocket], patience: Du
 }
 
 fn ask(name: &str, patience: Duration) -> Answer {
-    match Watching::open(name, patience).and_then(|mut session| session.status()) {
+    match StatusConnection::open(name, patience).and_then(|mut session| session.status()) {
         Ok(status) => Answer::Directory(status.directory),
         Err(timeloom_guest::ControlError::Silent { .. }) => Answer::Silent,
         Err(_) => Answer::Nothing,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use timeloom_guest::{Request, StatusText, Watching, connect};
+use timeloom_guest::{Request, StatusConnection, StatusText, connect};
 use timeloom_results::{
     EventRow, LabelRow, Library, Outcome, ResultsError, RunDirectory, SignalRow, Tail,
 };
@@ -131,7 +131,7 @@ struct Reader {
     started: timeloom_time::Instant<Utc>,
     run: RunDirectory,
     sessions: Arc<Sessions>,
-    session: Option<Watching>,
+    session: Option<StatusConnection>,
     /// Wall time and virtual time of the most recent answers, from which the rate is computed.
     answers: VecDeque<(Instant, i64)>,
     signals: Tail<SignalRow>,
