@@ -12,7 +12,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_bus::Bus;
 use timeloom_fabric::Fabric;
-use timeloom_guest::{Compute, HoldError, Lookout, Session, UnhandledCall};
+use timeloom_guest::{Compute, GranterCheck, HoldError, Session, UnhandledCall};
 use timeloom_portal::Tunnels;
 use timeloom_results::{Caveat, Check, ClockAction, Manifest, Outcome, Recorder, RunDirectory};
 use timeloom_scenario::{OpenFlow, Places, Plan, Program};
@@ -302,9 +302,9 @@ impl<'a> Run<'a> {
                 progress.paused = clock.paused_total() - paused_before;
                 (options.progress)(&progress);
                 match self.control_endpoint.grants().map(|grants| grants.look()) {
-                    Some(Lookout::Alone(text)) => (options.warn)(text),
-                    Some(Lookout::GaveUp(text)) => reporter.failed("granter", text),
-                    Some(Lookout::Fine) | None => {}
+                    Some(GranterCheck::Alone(text)) => (options.warn)(text),
+                    Some(GranterCheck::GaveUp(text)) => reporter.failed("granter", text),
+                    Some(GranterCheck::Fine) | None => {}
                 }
                 if let Some(why) = self.membership.and_then(|it| it.bus.halted()) {
                     reporter.failed("pause bus", why.to_string());

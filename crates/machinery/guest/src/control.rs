@@ -42,7 +42,7 @@ pub use client::{ControlError, EnteredCommand, SessionHold, connect, enter, hold
 pub use controlled::{Controlled, HostRights, Stepped, Welcome};
 pub use error::{HoldError, RunError};
 pub use granter::end_grants;
-pub use grants::{Grants, Lookout, Tally};
+pub use grants::{GranterCheck, Grants, Tally};
 use obey::obey;
 pub use protocol::{
     Entry, HoldText, HostRequest, HostText, ProcessText, Request, Response, Standing, StatusText,

@@ -12,7 +12,7 @@ use clap::Args;
 use rustix::process::{Pid, kill_process_group};
 use timeloom_exit::{Failure, note};
 use timeloom_guest::{
-    ClockOptions, CommandSpec, Compute, FileTimes, Grants, Guest, Lookout, Output, ProcFiles,
+    ClockOptions, CommandSpec, Compute, FileTimes, GranterCheck, Grants, Guest, Output, ProcFiles,
     Session, SessionOptions, Stepped, SteppedSession, Tsc, end_grants, parse_factor, parse_span,
     serve,
 };
@@ -308,9 +308,9 @@ fn see_through(
             return Ok(status);
         }
         match grants.look() {
-            Lookout::Fine => {}
-            Lookout::Alone(text) => note!("timeloom: {text}"),
-            Lookout::GaveUp(text) => {
+            GranterCheck::Fine => {}
+            GranterCheck::Alone(text) => note!("timeloom: {text}"),
+            GranterCheck::GaveUp(text) => {
                 give_up();
                 return Err(Failure::run(format!("granter: {text}")));
             }
