@@ -45,7 +45,8 @@ pub use granter::end_grants;
 pub use grants::{GranterCheck, Grants, Tally};
 use obey::obey;
 pub use protocol::{
-    Entry, HoldText, HostRequest, HostText, ProcessText, Request, Response, Standing, StatusText,
+    Entry, GrantedState, HoldText, HostRequest, HostText, ProcessText, Request, Response,
+    StatusText,
 };
 use protocol::{Lines, send};
 pub use stepped::SteppedSession;

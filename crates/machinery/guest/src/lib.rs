@@ -46,9 +46,9 @@ pub use clock::{
     HostOptions, HostReading, HostTimeState, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
 };
 pub use control::{
-    ControlError, Controlled, EnteredCommand, Entry, GranterCheck, Grants, HoldError, HoldText,
-    HostRequest, HostRights, HostTarget, HostText, ProcessText, Request, Response, RunError,
-    SessionHold, Standing, StatusConnection, StatusText, Stepped, SteppedSession, Tally, Welcome,
+    ControlError, Controlled, EnteredCommand, Entry, GrantedState, GranterCheck, Grants, HoldError,
+    HoldText, HostRequest, HostRights, HostTarget, HostText, ProcessText, Request, Response,
+    RunError, SessionHold, StatusConnection, StatusText, Stepped, SteppedSession, Tally, Welcome,
     When, WordError, connect, end_grants, enter, hold, parse_factor, parse_instant, parse_span,
     run_hosts_until, run_until, serve,
 };

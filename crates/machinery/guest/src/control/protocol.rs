@@ -162,7 +162,7 @@ pub struct StatusText {
     pub stopped_after_ns: Option<i64>,
     /// Present after a grant: information for the granter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub standing: Option<Standing>,
+    pub standing: Option<GrantedState>,
     /// Present holds on the pause, the longest first, if the session has a pause bus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<HoldText>,
@@ -178,7 +178,7 @@ pub struct StatusText {
 
 /// State of a session that has reached a granted instant.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub struct Standing {
+pub struct GrantedState {
     /// First instant at which an event may happen without input from outside, in virtual
     /// nanoseconds since the session began. It is the present instant if a program was stopped
     /// while it computed, and `None` if all programs wait for data from others.
