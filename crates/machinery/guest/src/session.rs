@@ -32,7 +32,7 @@ use crate::supervise::next_event;
 use crate::supervise::notify::Listener;
 use crate::supervise::report::UnhandledCall;
 use crate::supervise::skip;
-use crate::supervise::supervisor::{Arrive, PATIENCE, Supervisor};
+use crate::supervise::supervisor::{ArrivalCallback, PATIENCE, Supervisor};
 use crate::supervise::turns::Order;
 use crate::time_files::{MachineFiles, TimeFiles, View};
 pub use status::{Process, Status};
@@ -355,7 +355,7 @@ impl Session {
     /// component no longer exists.
     pub fn let_go_ahead(
         &self,
-        ahead: impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + 'static,
+        ahead: impl Fn(Instant<Virtual>, ArrivalCallback) -> bool + Send + Sync + 'static,
     ) {
         // A second call has no effect.
         let _ = self.supervisor.ahead.set(Box::new(ahead));

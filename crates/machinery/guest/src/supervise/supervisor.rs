@@ -92,10 +92,10 @@ pub(crate) type QuietCheck = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Callback to which a component passes the instant that it has reached ahead of the clock; it
 /// moves the clock to that instant.
-pub type Arrive = Box<dyn FnOnce(Instant<Virtual>) + Send>;
+pub type ArrivalCallback = Box<dyn FnOnce(Instant<Virtual>) + Send>;
 
 /// Function that lets a component run ahead of the clock, up to the given instant.
-pub(crate) type GoAhead = Box<dyn Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync>;
+pub(crate) type GoAhead = Box<dyn Fn(Instant<Virtual>, ArrivalCallback) -> bool + Send + Sync>;
 
 impl Supervisor {
     /// Creates the state of a session.
