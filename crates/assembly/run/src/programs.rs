@@ -9,7 +9,7 @@ use std::thread::Scope;
 use std::time::Duration as StdDuration;
 
 use timeloom_fabric::{Fabric, Namespace};
-use timeloom_guest::{CommandSpec, Compute, Ended, Guest, Output, Session, Variables};
+use timeloom_guest::{CommandSpec, Compute, Guest, Output, ProgramEnd, Session, Variables};
 use timeloom_scenario::{OpenFlow, Plan, Program};
 use timeloom_sys::environment;
 use timeloom_time::{Duration, Instant, Virtual};
@@ -329,7 +329,7 @@ impl<'a> Stage<'a> {
         program: &Program,
         condition: Arc<Condition>,
         guest: &Guest,
-    ) -> Option<Ended> {
+    ) -> Option<ProgramEnd> {
         let clock = self.session.clock();
         let limit: Duration = program.ready_timeout;
         let due = clock.now() + limit;

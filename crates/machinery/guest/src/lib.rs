@@ -53,7 +53,7 @@ pub use control::{
     run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;
-pub use enter::guest::{Ended, Guest};
+pub use enter::guest::{Guest, ProgramEnd};
 pub use enter::identity::{HostNames, Identity};
 pub use enter::root::{Bind, Root, RootSpec};
 pub use enter::spec::{CommandSpec, Output, Variables};

@@ -326,7 +326,7 @@ impl Session {
     }
 
     /// Prevents time from skipping over the end of this program: time does not skip until the
-    /// caller, which waits for the end, has dropped its [`Ended`](crate::Ended).
+    /// caller, which waits for the end, has dropped its [`ProgramEnd`](crate::ProgramEnd).
     pub fn watch_end(&self, guest: &Guest) {
         self.supervisor.watch_end(guest);
     }
