@@ -40,7 +40,7 @@ use crate::linux::spare::with_spare;
 use crate::names::{Found, find, runtime_directory, socket_path};
 pub use client::{ControlError, EnteredCommand, SessionHold, connect, enter, hold};
 pub use controlled::{Controlled, HostRights, Stepped, Welcome};
-pub use error::{HoldError, RunError};
+pub use error::{HoldError, RunUntilError};
 pub use granter::end_grants;
 pub use grants::{GranterCheck, Grants, Tally};
 use obey::obey;

@@ -48,9 +48,9 @@ pub use clock::{
 pub use control::{
     ControlError, Controlled, EnteredCommand, Entry, GrantedState, GranterCheck, Grants, HoldError,
     HoldText, HostRequest, HostRights, HostTarget, HostText, ProcessText, Request, Response,
-    RunError, SessionHold, StatusConnection, StatusText, Stepped, SteppedSession, Tally, Welcome,
-    When, WordError, connect, end_grants, enter, hold, parse_factor, parse_instant, parse_span,
-    run_hosts_until, run_until, serve,
+    RunUntilError, SessionHold, StatusConnection, StatusText, Stepped, SteppedSession, Tally,
+    Welcome, When, WordError, connect, end_grants, enter, hold, parse_factor, parse_instant,
+    parse_span, run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;
 pub use enter::guest::{Guest, ProgramEnd};

@@ -22,7 +22,7 @@ pub enum HoldError {
 
 /// Reason why a session, or some of its hosts, did not run until a given instant.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+pub enum RunUntilError {
     /// The span is zero or negative.
     #[error("a span to run must be positive")]
     NoSpan,
@@ -108,7 +108,7 @@ pub(crate) enum Refusal {
     #[error(transparent)]
     Hold(#[from] HoldError),
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(#[from] RunUntilError),
     #[error(transparent)]
     Seat(SeatError),
     #[error(transparent)]

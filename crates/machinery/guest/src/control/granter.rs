@@ -10,7 +10,7 @@ use timeloom_sys::local;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::control::controlled::{Controlled, Stepped};
-use crate::control::error::{Refusal, RunError, SeatError};
+use crate::control::error::{Refusal, RunUntilError, SeatError};
 use crate::control::grants::Grants;
 use crate::control::obey::{obey, obey_as};
 use crate::control::protocol::{GrantedState, Lines, Request, Response, StatusText, send};
@@ -163,7 +163,7 @@ fn grant<C: Controlled>(
     match went? {
         Some(stood_for) => Ok(Some(stood_for)),
         None if grants.is_over_as_planned() => Ok(None),
-        None => Err(RunError::Ended.into()),
+        None => Err(RunUntilError::Ended.into()),
     }
 }
 
