@@ -26,7 +26,7 @@ use crate::linux::spare;
 use crate::names::{PageName, list_sessions, socket_path};
 use crate::register::Registration;
 use crate::supervise::activity::Activity;
-use crate::supervise::kick;
+use crate::supervise::interrupt;
 use crate::supervise::listener;
 use crate::supervise::next_event;
 use crate::supervise::notify::Listener;
@@ -303,7 +303,7 @@ impl Session {
                 .for_each(|host| self.supervisor.show_dilation(host));
         }
         if frozen.is_ok() {
-            kick::kick_waiting(
+            interrupt::interrupt_waiting(
                 &self.supervisor.freezer.processes(),
                 &self.supervisor.injector.image.wait,
             );
@@ -493,7 +493,7 @@ fn serve_hosts(supervisor: &Arc<Supervisor>, ended: &AtomicBool) {
         }
         supervisor.timers.look_again();
         if supervisor.clock.take_sped_up() {
-            supervisor.kick_soon();
+            supervisor.interrupt_soon();
         }
         supervisor.tell_of_steps();
     }

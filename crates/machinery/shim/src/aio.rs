@@ -10,7 +10,7 @@ use crate::abi::{NS_PER_S, Timespec};
 use crate::clock::page;
 use crate::poll::SignalMask;
 use crate::sys::{nr, readable, syscall};
-use crate::wait::{Deadline, KICKED, WaitSlice, until};
+use crate::wait::{CUT_SHORT, Deadline, WaitSlice, until};
 
 /// Handles `io_getevents(context, least, most, events, timeout)`.
 pub(crate) fn io_getevents(args: [usize; 6]) -> isize {
@@ -58,8 +58,8 @@ impl Wait {
                 0,
             ];
             let result = one_turn(slice, left, mask);
-            if result == KICKED {
-                return KICKED;
+            if result == CUT_SHORT {
+                return CUT_SHORT;
             }
             // This distinguishes an interruption by the supervisor from one by a handler of the
             // program.
@@ -77,7 +77,7 @@ impl Wait {
                 // ran.
                 got as isize
             } else if slice.wall.is_none() {
-                KICKED
+                CUT_SHORT
             } else {
                 TIME_IS_OVER // this turn's, and perhaps the wait's
             }
@@ -146,7 +146,7 @@ fn load_mask(address: usize) -> Option<SignalMask> {
 }
 
 /// Result for a slice whose time is over before enough events arrived. No call returns this value.
-const TIME_IS_OVER: isize = KICKED - 1;
+const TIME_IS_OVER: isize = CUT_SHORT - 1;
 /// Size of a `struct io_event`.
 const EVENT_BYTES: usize = 32;
 const LONGEST_MASKED_NS: i64 = 20_000_000;

@@ -23,8 +23,8 @@
 //!
 //! A timed wait keeps its *virtual* deadline and waits in the kernel in turns (`wait.rs`). If a
 //! turn ends early because the clock was paused, another one follows. If a turn has become too long
-//! because the clock's rate was raised, the supervisor ends it by a *kick*: it sends SIGSYS to the
-//! threads that it finds at the image's waiting instruction.
+//! because the clock's rate was raised, the supervisor ends it by an *interrupt*: it sends SIGSYS
+//! to the threads that it finds at the image's waiting instruction.
 //!
 //! The handler keeps no state outside its own stack frame: no thread-local storage, no allocation,
 //! no locks. So nothing is lost if the program's own signal handler interrupts the wait and leaves

@@ -77,8 +77,8 @@ impl WaitSlice {
     /// Makes the blocking system call of this slice, unless the clock was changed since the slice
     /// was computed.
     ///
-    /// Returns the kernel's result or [`KICKED`]. It also returns [`KICKED`] for an EINTR during
-    /// which no handler ran: the process was stopped and resumed.
+    /// Returns the kernel's result or [`CUT_SHORT`]. It also returns [`CUT_SHORT`] for an EINTR
+    /// during which no handler ran: the process was stopped and resumed.
     ///
     /// # Safety
     /// Same requirements as [`syscall`].
@@ -141,15 +141,15 @@ pub(crate) fn until(
             deadline_ns,
             epoch,
         });
-        if result == KICKED || (result == timed_out && wall_ns > 0 && wall.is_some()) {
+        if result == CUT_SHORT || (result == timed_out && wall_ns > 0 && wall.is_some()) {
             continue;
         }
         return result;
     }
 }
 
-/// Calls `slice` until its result is not [`KICKED`]. For waits that do not end by virtual time, but
-/// depend on the clock's rate.
+/// Calls `slice` until its result is not [`CUT_SHORT`]. For waits that do not end by virtual time,
+/// but depend on the clock's rate.
 pub(crate) fn at_each_rate(mut slice: impl FnMut(&WaitSlice) -> isize) -> isize {
     loop {
         let result = slice(&WaitSlice {
@@ -158,7 +158,7 @@ pub(crate) fn at_each_rate(mut slice: impl FnMut(&WaitSlice) -> isize) -> isize 
             deadline_ns: NO_DEADLINE,
             epoch: page().epoch.load(Acquire),
         });
-        if result != KICKED {
+        if result != CUT_SHORT {
             return result;
         }
     }
@@ -239,14 +239,14 @@ fn to_wall_ns(left: Duration, wall_per_shown_32_32: u64) -> i64 {
 
 /// Result of [`WaitSlice::block`] if the wait must start anew. The kernel never returns this value
 /// for the calls used here.
-pub(crate) const KICKED: isize = -0x1000_0000;
+pub(crate) const CUT_SHORT: isize = -0x1000_0000;
 
 // Implemented in assembly (`arch`): the only instruction at which guests block. The code clears a
 // word below the stack that the kernel overwrites when it runs a handler. An EINTR without a
 // handler is thereby detected. (The image runs on the alternate stack if there is one, as do
-// handlers.) Between `begin` and `end` are a check and the call. A kick (SIGSYS from the
+// handlers.) Between `begin` and `end` are a check and the call. An interrupt (SIGSYS from the
 // supervisor) that arrives there must not be lost. If it interrupted the thread before the call, or
-// interrupted the call, the kick's handler therefore moves the thread to `kicked`.
+// interrupted the call, the interrupt's handler therefore moves the thread to `cut_short`.
 //
 // While a thread blocks, its deadline is at the top of its stack. The supervisor learns the stack
 // pointer from /proc and reads the deadline, to determine the instant to which time may skip. So no
@@ -260,24 +260,24 @@ unsafe extern "C" {
     ) -> isize;
     static timeloom_wait_begin: u8;
     static timeloom_wait_end: u8;
-    static timeloom_wait_kicked: u8;
+    static timeloom_wait_cut_short: u8;
 }
 
-/// Ends the wait of the context that a kick (SIGSYS from the supervisor) interrupted.
+/// Ends the wait of the context that an interrupt (SIGSYS from the supervisor) interrupted.
 ///
-/// If a signal of the program arrives together with the kick, its EINTR must stay: if a signal is
-/// pending that the context admits, the result is not changed. Such a signal is still pending here,
-/// because the handler's mask blocks it. If its handler had run first, it could not be detected
-/// that the signal ended the wait. (A signal that only the wait's mask admits is handled in the
-/// next slice.)
-pub(crate) fn handle_kick(context: &mut Context) {
+/// If a signal of the program arrives together with the interrupt, its EINTR must stay: if a signal
+/// is pending that the context admits, the result is not changed. Such a signal is still pending
+/// here, because the handler's mask blocks it. If its handler had run first, it could not be
+/// detected that the signal ended the wait. (A signal that only the wait's mask admits is handled
+/// in the next slice.)
+pub(crate) fn handle_interrupt(context: &mut Context) {
     let begin = &raw const timeloom_wait_begin as usize;
     let end = &raw const timeloom_wait_end as usize;
     let at = context.instruction();
     let before_call = (begin..end).contains(&at);
     let interrupted = at == end && context.result() == errno::EINTR;
     if before_call || (interrupted && !signal_pending(context.mask)) {
-        context.set_instruction(&raw const timeloom_wait_kicked as usize);
+        context.set_instruction(&raw const timeloom_wait_cut_short as usize);
     }
 }
 

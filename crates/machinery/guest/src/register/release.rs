@@ -25,7 +25,7 @@ use crate::linux::memory::PageMapping;
 use crate::linux::processes;
 use crate::linux::ptrace::Tracee;
 use crate::names::RELEASED_PAGE;
-use crate::supervise::kick;
+use crate::supervise::interrupt;
 use crate::supervise::notify::Listener;
 use crate::supervise::supervisor::Supervisor;
 use crate::timers::HeldDescriptor;
@@ -122,7 +122,7 @@ pub(crate) fn release(
     ));
     // This follows the exchange of the page: threads in waits that began in the session recompute
     // their timeouts.
-    kick::kick_waiting(&pids, &supervisor.injector.image.wait);
+    interrupt::interrupt_waiting(&pids, &supervisor.injector.image.wait);
     drop(stopped);
     supervisor.timers.forget_unheld();
     trouble.map_or(Ok(()), Err)

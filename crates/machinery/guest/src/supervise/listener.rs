@@ -89,7 +89,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                     supervisor.tell_of_steps();
                 }
                 if supervisor.clock.take_sped_up() {
-                    supervisor.kick_soon();
+                    supervisor.interrupt_soon();
                 }
                 answer
             }

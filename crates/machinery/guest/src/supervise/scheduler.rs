@@ -27,7 +27,7 @@ use crate::clock::HostInstant;
 use crate::linux::processes;
 use crate::supervise::activity::First;
 use crate::supervise::computing::{COMPUTING_NS, Computing, Counted, POLLING_NS, Rest, Spins};
-use crate::supervise::kick;
+use crate::supervise::interrupt;
 use crate::supervise::skip::{Attempt, stopped};
 use crate::supervise::snapshot::Snapshot;
 use crate::supervise::supervisor::Supervisor;
@@ -114,7 +114,7 @@ impl Scheduler {
                 }
                 self.woken = woken;
                 self.note(supervisor, ran());
-                kick::kick_asleep(first.pid, first.thread);
+                interrupt::interrupt_asleep(first.pid, first.thread);
             }
             _ => {
                 let at = first.map(|first| first.at);
@@ -262,7 +262,7 @@ fn move_frozen(
             supervisor.clock.add_computed(step);
         }
         // All guests are stopped, even if a component of the supervisor already has data for them.
-        kick::kick_waiting(pids, supervisor.wait_range());
+        interrupt::interrupt_waiting(pids, supervisor.wait_range());
     })
 }
 

@@ -29,7 +29,7 @@ use crate::clock::Compute;
 use crate::freeze::FreezeKind;
 use crate::linux::processes;
 use crate::supervise::activity::Activity;
-use crate::supervise::kick;
+use crate::supervise::interrupt;
 use crate::supervise::own_threads::OwnThreads;
 use crate::supervise::scheduler::Scheduler;
 use crate::supervise::snapshot::{Awake, Snapshot, Waiter};
@@ -222,21 +222,21 @@ fn jump(supervisor: &Supervisor, waiting: &[Waiter]) -> Attempt {
     let due = |waiter: &Waiter| {
         supervisor.clock.first_of(waiter.deadline) <= Some(next) && waiter.deadline.is_some()
     };
-    // A thread must be asleep when a kick reaches it. If it were just making a call that traps, it
-    // would lose that call: a signal that is pending already prevents the kernel from queueing the
-    // filter's, and the program would read the call's number as its result. So all threads are
-    // kicked before any thread continues that may wake one of them. First come the threads whose
-    // deadline has not come, which only sleep again; after them the supervisor's threads, which
-    // deliver packets. If two threads have a deadline that has come, the first may wake the second,
-    // so all are stopped while they are kicked. They are also stopped if the next thread is about
-    // to wake by itself, which would happen during its kick.
+    // A thread must be asleep when an interrupt reaches it. If it were just making a call that
+    // traps, it would lose that call: a signal that is pending already prevents the kernel from
+    // queueing the filter's, and the program would read the call's number as its result. So all
+    // threads are interrupted before any thread continues that may wake one of them. First come the
+    // threads whose deadline has not come, which only sleep again; after them the supervisor's
+    // threads, which deliver packets. If two threads have a deadline that has come, the first may
+    // wake the second, so all are stopped while they are interrupted. They are also stopped if the
+    // next thread is about to wake by itself, which would happen during its interrupt.
     let (now, not_yet): (Vec<_>, Vec<_>) = waiting.iter().partition(|waiter| due(waiter));
     let is_soon = gain.as_s_f64() * supervisor.clock.dilation() < SOON_S;
     if (now.len() > 1 || is_soon) && supervisor.freezer.kind() == FreezeKind::Cgroup {
         return skip_frozen(supervisor, next);
     }
     supervisor.clock.skip_to(next, || {
-        not_yet.into_iter().chain(now).for_each(Waiter::kick);
+        not_yet.into_iter().chain(now).for_each(Waiter::interrupt);
     });
     Attempt::Skipped
 }
@@ -244,7 +244,7 @@ fn jump(supervisor: &Supervisor, waiting: &[Waiter]) -> Attempt {
 fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
     stopped(supervisor, |pids| {
         supervisor.clock.skip_to(next, || {
-            kick::kick_waiting(pids, supervisor.wait_range());
+            interrupt::interrupt_waiting(pids, supervisor.wait_range());
         });
     })
 }
@@ -270,8 +270,8 @@ const LEAST_GAIN: Duration = Duration::from_us(100);
 /// Shortest skip that can be visible in dates of files: a tick of most kernels, or less.
 const LEAST_DATED: Duration = Duration::from_ms(4);
 
-/// Wall seconds within which the kicks of all threads are done, even if this thread is preempted
-/// for a moment.
+/// Wall seconds within which the interrupts of all threads are done, even if this thread is
+/// preempted for a moment.
 const SOON_S: f64 = 0.005;
 
 /// Wall time without a skip after which the user is informed of the reason.

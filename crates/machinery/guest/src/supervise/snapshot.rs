@@ -10,7 +10,7 @@ use timeloom_page::PageTime;
 
 use crate::clock::HostInstant;
 use crate::linux::processes;
-use crate::supervise::kick;
+use crate::supervise::interrupt;
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::thread_state::ThreadState;
 
@@ -130,8 +130,8 @@ impl Snapshot {
 
 impl Waiter {
     /// Makes the thread read the clock and recompute its timeout. To be called while it sleeps.
-    pub(crate) fn kick(&self) {
-        kick::kick_asleep(self.pid, self.thread);
+    pub(crate) fn interrupt(&self) {
+        interrupt::interrupt_asleep(self.pid, self.thread);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::linux::call_names::name_of_call;
 use crate::linux::processes;
 use crate::supervise::cpu_time::CpuTime;
 use crate::supervise::debugged::Debugged;
-use crate::supervise::kick;
+use crate::supervise::interrupt;
 use crate::supervise::real_time::Pacing;
 use crate::supervise::report::Report;
 use crate::supervise::scheduler::Order;
@@ -211,22 +211,22 @@ impl Supervisor {
         }
         drop(telling);
         if !stepped.is_empty() {
-            self.kick_soon();
+            self.interrupt_soon();
         }
     }
 
     /// Makes every thread that waits in virtual time recompute its timeout, as soon as no other
     /// change is in progress. Does not wait for that.
-    pub(crate) fn kick_soon(self: &Arc<Self>) {
+    pub(crate) fn interrupt_soon(self: &Arc<Self>) {
         // The request is counted from now on, so that time does not skip before it is carried out.
         self.wanting.fetch_add(1, Ordering::SeqCst);
         let own = Arc::clone(self);
         // A separate thread does this: all threads of the guests are stopped for it, and one of
         // them may be waiting for this thread's answer.
-        let kick = move || {
+        let interrupt = move || {
             let change = own.lock();
             own.wanting.fetch_sub(1, Ordering::SeqCst);
-            match own.kick_waiting() {
+            match own.interrupt_waiting() {
                 Err(error) if !own.is_over.load(Ordering::SeqCst) => {
                     (own.warn)(error.to_string());
                 }
@@ -234,7 +234,7 @@ impl Supervisor {
             }
             drop(change);
         };
-        if let Err(error) = std::thread::Builder::new().spawn(kick) {
+        if let Err(error) = std::thread::Builder::new().spawn(interrupt) {
             self.wanting.fetch_sub(1, Ordering::SeqCst);
             (self.warn)(format!(
                 "cannot start the thread that wakes overdue waits: {error}"
@@ -244,12 +244,12 @@ impl Supervisor {
 
     /// Makes every thread that waits in virtual time recompute its timeout. The caller must hold
     /// [`Self::lock`].
-    pub(crate) fn kick_waiting(&self) -> Result<(), GuestError> {
+    pub(crate) fn interrupt_waiting(&self) -> Result<(), GuestError> {
         let stood = self.clock.is_paused();
         if !stood {
             self.or_end_all(self.freezer.freeze(PATIENCE))?;
         }
-        kick::kick_waiting(&self.freezer.list()?, &self.injector.image.wait);
+        interrupt::interrupt_waiting(&self.freezer.list()?, &self.injector.image.wait);
         if !stood {
             self.freezer.thaw()?;
         }
