@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use timeloom_fabric::Fabric;
 use timeloom_plant::Exchange;
-use timeloom_plant::modbus::{DeviceSpec, ModbusDevice, Point, RegisterMap, Trouble, Written};
+use timeloom_plant::modbus::{
+    DeviceSpec, ModbusDevice, Point, RegisterMap, RegisterWrite, Trouble,
+};
 use timeloom_results::DeviceWrite;
 use timeloom_scenario::{Addresses, Device, Plan, Register};
 
@@ -67,7 +69,7 @@ fn start_one(
     };
     let on_write = {
         let (run_recorder, plant) = (run_recorder.clone(), plant.to_owned());
-        move |device: &str, written: &Written| {
+        move |device: &str, written: &RegisterWrite| {
             let address = written.client.ip().to_canonical();
             let client = writers.get(&address);
             let (host, writer) = client.cloned().unwrap_or_else(|| {

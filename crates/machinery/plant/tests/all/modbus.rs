@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use crate::common::{Clock, init, spec};
 use timeloom_bus::{Bus, HoldRecord, RecordKind};
 use timeloom_plant::modbus::{
-    DeviceSpec, DeviceStats, Encoding, ModbusDevice, Point, RegisterMap, Table, Trouble, Written,
+    DeviceSpec, DeviceStats, Encoding, ModbusDevice, Point, RegisterMap, RegisterWrite, Table,
+    Trouble,
 };
 use timeloom_plant::{Exchange, Fault, PlantProcess};
 use tokio_modbus::ExceptionCode;
@@ -24,7 +25,7 @@ struct World {
     device: ModbusDevice,
     exchange: Arc<Exchange>,
     trouble: Mutex<Receiver<Trouble>>,
-    writes: Mutex<Receiver<Written>>,
+    writes: Mutex<Receiver<RegisterWrite>>,
     records: Mutex<Receiver<HoldRecord>>,
 }
 
@@ -216,7 +217,7 @@ fn every_function_works() {
 
 /// Every value written must be reported, in order, with the client and the signal's previous value.
 fn writes_are_told(world: &World) {
-    let writes: Vec<Written> = world.writes.lock().unwrap().try_iter().collect();
+    let writes: Vec<RegisterWrite> = world.writes.lock().unwrap().try_iter().collect();
     let told: Vec<_> = (writes.iter())
         .map(|it| (it.table, it.at, &*it.signal, it.new))
         .collect();
