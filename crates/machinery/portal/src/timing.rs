@@ -38,9 +38,9 @@ pub trait Follow: Send {
 
 /// Clock that its owner controls directly, for emulations without a testbed.
 #[derive(Debug)]
-pub struct Commanded(Mutex<ClockMap<Wall, Virtual>>);
+pub struct ManualClock(Mutex<ClockMap<Wall, Virtual>>);
 
-impl Commanded {
+impl ManualClock {
     /// Creates a clock that shows zero now and runs at `rate`: one for real time, 1/f for a
     /// dilation by f, and zero for a stopped clock.
     pub fn new(rate: Rate) -> Self {
@@ -65,7 +65,7 @@ impl Commanded {
     }
 }
 
-impl Follow for std::sync::Arc<Commanded> {
+impl Follow for std::sync::Arc<ManualClock> {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         *self.lock()
     }

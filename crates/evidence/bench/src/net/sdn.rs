@@ -15,7 +15,7 @@ use serde_json::Value;
 use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec, OpenFlowSpec, StationSpec};
 use timeloom_net::{LinkConfig, NetworkBuilder};
 use timeloom_portal::{
-    Commanded, Emulation, Options as Serving, PacketOptions, PacketPort, Portals, Timing,
+    Emulation, ManualClock, Options as Serving, PacketOptions, PacketPort, Portals, Timing,
 };
 use timeloom_time::{Duration, Rate};
 
@@ -182,7 +182,7 @@ impl Bed {
             let joined = portals.join(plug, name, port, Default::default());
             joined.map_err(broken)?;
         }
-        let clock = Arc::new(Commanded::new(Rate::ONE));
+        let clock = Arc::new(ManualClock::new(Rate::ONE));
         let start = |world, peers, portals| {
             let timing = Timing::Follow(Box::new(Arc::clone(&clock)));
             let serving = Serving {

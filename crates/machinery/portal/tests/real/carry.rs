@@ -224,7 +224,7 @@ fn sum(bytes: &[u8]) -> u32 {
 fn a_packet_socket_is_a_portal_too() {
     use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec, StationSpec};
     use timeloom_net::NetworkBuilder;
-    use timeloom_portal::{Commanded, Emulation, PacketOptions, PacketPort, Portals, Timing};
+    use timeloom_portal::{Emulation, ManualClock, PacketOptions, PacketPort, Portals, Timing};
     use timeloom_time::Rate;
 
     for offloads in [true, false] {
@@ -268,7 +268,7 @@ fn a_packet_socket_is_a_portal_too() {
             let filters = Default::default();
             portals.join(node, name, Box::new(port), filters).unwrap();
         }
-        let clock = std::sync::Arc::new(Commanded::new(Rate::ONE));
+        let clock = std::sync::Arc::new(ManualClock::new(Rate::ONE));
         let timing = Timing::Follow(Box::new(clock));
         let emulation = Emulation::start(world, portals, timing, Options::default()).unwrap();
         let listener = fabric

@@ -15,7 +15,7 @@ use timeloom_net::{
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Cut, Endpoint, Portal, Ring};
-use timeloom_portal::{Commanded, Emulation, EngineGroup, Follow, Options, Portals, Timing};
+use timeloom_portal::{Emulation, EngineGroup, Follow, ManualClock, Options, Portals, Timing};
 use timeloom_ptp::Profile;
 use timeloom_ptp_net::{ClockOptions, NodeOptions, PtpNode, Role, Tally, Transport};
 use timeloom_sys::wall_now;
@@ -47,7 +47,7 @@ fn network() -> (World, Vec<Owner>) {
 }
 
 /// Clock that stops by itself at an instant.
-struct Until(Arc<Commanded>, Instant<Virtual>);
+struct Until(Arc<ManualClock>, Instant<Virtual>);
 
 impl Follow for Until {
     fn map(&self) -> ClockMap<Wall, Virtual> {
@@ -65,8 +65,8 @@ fn two(
     make: impl Fn() -> (World, Vec<Owner>),
     (waits, end): (bool, Instant<Virtual>),
     prepare: impl FnMut(Owner, &mut World, &mut Options),
-) -> (Vec<Emulation>, Arc<Commanded>) {
-    let clock = Arc::new(Commanded::new(Rate::STOPPED));
+) -> (Vec<Emulation>, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new(Rate::STOPPED));
     let follow = || Until(Arc::clone(&clock), end);
     (two_by(make, waits, follow, prepare), clock)
 }
@@ -158,7 +158,7 @@ impl Follow for Standing {
     }
 }
 
-fn set_rate(engines: &[Emulation], clock: &Arc<Commanded>, rate: Rate) {
+fn set_rate(engines: &[Emulation], clock: &Arc<ManualClock>, rate: Rate) {
     clock.set_rate(rate);
     engines.iter().for_each(Emulation::wake);
 }

@@ -11,7 +11,7 @@ use timeloom_net::{
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Cut, Endpoint, Portal, Ring};
-use timeloom_portal::{Address, Commanded, Emulation, Options as Serving, Portals, Tap, Timing};
+use timeloom_portal::{Address, Emulation, ManualClock, Options as Serving, Portals, Tap, Timing};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Rate};
 
@@ -100,7 +100,7 @@ impl Bed {
 
     pub(super) fn build_served(between: Between, serving: Serving) -> Result<Self, BenchError> {
         let real = || {
-            let clock = Arc::new(Commanded::new(Rate::ONE));
+            let clock = Arc::new(ManualClock::new(Rate::ONE));
             Timing::Follow(Box::new(clock))
         };
         Self::build_with(between, real, serving)
