@@ -20,7 +20,7 @@ use timeloom_fabric::{Fabric, LossDetection, VirtualCubic};
 use timeloom_guest::Clock;
 use timeloom_net::{Node, Owner};
 use timeloom_portal::{
-    Address, Arrive, EngineGroup, Follow, PacketOptions, PacketPort, Port, Portals, Tap,
+    Address, Arrive, EngineGroup, FollowedClock, PacketOptions, PacketPort, Port, Portals, Tap,
 };
 use timeloom_results::Caveat;
 use timeloom_results::{NodeKind, RunDirectory, Topology};
@@ -73,7 +73,7 @@ struct SessionClock {
     idle: Arc<AtomicBool>,
 }
 
-impl Follow for SessionClock {
+impl FollowedClock for SessionClock {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         self.clock.map()
     }

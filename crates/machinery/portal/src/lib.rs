@@ -53,7 +53,7 @@ pub use portals::{PortReport, Portals};
 pub use segment::segments;
 pub use tap::Tap;
 pub use timeloom_engine::Awake;
-pub use timing::{Follow, ManualClock, Timing};
+pub use timing::{FollowedClock, ManualClock, Timing};
 #[doc(hidden)]
 pub use tunnel::fuzzing;
 pub use tunnel::{TunnelEnd, TunnelKey, TunnelReport, Tunnels};

@@ -8,14 +8,14 @@ use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
 /// Time source of an emulation.
 pub enum Timing {
     /// External clock, whose map makes it real, dilated or paused.
-    Follow(Box<dyn Follow>),
+    Follow(Box<dyn FollowedClock>),
     /// Steps that another thread grants ([`crate::Emulation::grant`]), beginning at virtual time
     /// zero.
     Steps,
 }
 
 /// Clock that an emulation can follow.
-pub trait Follow: Send {
+pub trait FollowedClock: Send {
     /// Returns the map from wall time to virtual time that is in force now. Code that changes the
     /// map must call [`crate::Emulation::wake`] afterwards.
     fn map(&self) -> ClockMap<Wall, Virtual>;
@@ -65,7 +65,7 @@ impl ManualClock {
     }
 }
 
-impl Follow for std::sync::Arc<ManualClock> {
+impl FollowedClock for std::sync::Arc<ManualClock> {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         *self.lock()
     }

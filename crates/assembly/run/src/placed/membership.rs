@@ -14,7 +14,7 @@ use timeloom_bus::{
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Clock, Session};
 use timeloom_portal::{
-    Follow, PacketOptions, PacketPort, TunnelEnd as End, TunnelKey, TunnelReport, Tunnels,
+    FollowedClock, PacketOptions, PacketPort, TunnelEnd as End, TunnelKey, TunnelReport, Tunnels,
 };
 use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{Plan, TunnelEnd};
@@ -125,7 +125,7 @@ impl Wire for AgentBus {
 /// Clock of the session, for tunnels that follow it.
 struct SessionClock(Arc<Clock>);
 
-impl Follow for SessionClock {
+impl FollowedClock for SessionClock {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         self.0.map()
     }

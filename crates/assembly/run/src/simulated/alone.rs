@@ -15,7 +15,7 @@ use timeloom_net::Owner;
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Socket};
-use timeloom_portal::{Follow, PacketPort, Port, PortalError, Portals, Tap};
+use timeloom_portal::{FollowedClock, PacketPort, Port, PortalError, Portals, Tap};
 use timeloom_scenario::ScenarioErrors;
 use timeloom_sys::descriptor;
 use timeloom_sys::schedule::{Policy, set_policy};
@@ -282,7 +282,7 @@ impl SharedClock {
     }
 }
 
-impl Follow for SharedClock {
+impl FollowedClock for SharedClock {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         self.map_and_stop().0
     }

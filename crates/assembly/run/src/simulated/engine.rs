@@ -13,8 +13,8 @@ use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
 use timeloom_portal::{
-    Arriving, Capture, Died, Emulation, Follow, Member, Options, Passed, Portals, Report, Sample,
-    Timing,
+    Arriving, Capture, Died, Emulation, FollowedClock, Member, Options, Passed, Portals, Report,
+    Sample, Timing,
 };
 use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
@@ -52,7 +52,7 @@ pub(super) struct Outlets {
 
 /// Clock that an engine follows, and its relation to civil time.
 pub(super) struct Pacing {
-    pub(super) clock: Box<dyn Follow>,
+    pub(super) clock: Box<dyn FollowedClock>,
     /// Place among the engines whose next event must be known, for skipping or for granting time.
     pub(super) member: Option<Member>,
     /// True time at virtual zero.
@@ -210,7 +210,7 @@ impl Engine<'_> {
 }
 
 /// Returns the virtual time that a clock shows now.
-fn present(clock: &dyn Follow) -> Instant<Virtual> {
+fn present(clock: &dyn FollowedClock) -> Instant<Virtual> {
     let (map, stop) = clock.map_and_stop();
     map.at(wall_now()).min(stop)
 }

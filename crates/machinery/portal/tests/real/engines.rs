@@ -15,7 +15,9 @@ use timeloom_net::{
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Cut, Endpoint, Portal, Ring};
-use timeloom_portal::{Emulation, EngineGroup, Follow, ManualClock, Options, Portals, Timing};
+use timeloom_portal::{
+    Emulation, EngineGroup, FollowedClock, ManualClock, Options, Portals, Timing,
+};
 use timeloom_ptp::Profile;
 use timeloom_ptp_net::{ClockOptions, NodeOptions, PtpNode, Role, Tally, Transport};
 use timeloom_sys::wall_now;
@@ -49,7 +51,7 @@ fn network() -> (World, Vec<Owner>) {
 /// Clock that stops by itself at an instant.
 struct Until(Arc<ManualClock>, Instant<Virtual>);
 
-impl Follow for Until {
+impl FollowedClock for Until {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         self.0.map()
     }
@@ -72,7 +74,7 @@ fn two(
 }
 
 /// Runs two engines of one network that follow such a clock.
-fn two_by<F: Follow + 'static>(
+fn two_by<F: FollowedClock + 'static>(
     make: impl Fn() -> (World, Vec<Owner>),
     waits: bool,
     follow: impl Fn() -> F,
@@ -144,7 +146,7 @@ impl Standing {
     }
 }
 
-impl Follow for Standing {
+impl FollowedClock for Standing {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         ClockMap::new(wall_now(), self.0.0.lock().unwrap().now, Rate::STOPPED)
     }
