@@ -20,7 +20,8 @@ use timeloom_fabric::{Fabric, LossDetection, VirtualCubic};
 use timeloom_guest::Clock;
 use timeloom_net::{Node, Owner};
 use timeloom_portal::{
-    Address, Arrive, EngineGroup, FollowedClock, PacketOptions, PacketPort, Port, Portals, Tap,
+    Address, ArrivalCallback, EngineGroup, FollowedClock, PacketOptions, PacketPort, Port, Portals,
+    Tap,
 };
 use timeloom_results::Caveat;
 use timeloom_results::{NodeKind, RunDirectory, Topology};
@@ -316,7 +317,7 @@ impl Network {
     /// `portal::EngineGroup::ahead`.
     pub(crate) fn ahead(
         &self,
-    ) -> Option<impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<>> {
+    ) -> Option<impl Fn(Instant<Virtual>, ArrivalCallback) -> bool + Send + Sync + use<>> {
         let engines = self.seats.iter().filter_map(|(_, seat)| match seat {
             Seat::Thread(running) => Some(&running.emulation),
             // Time does not skip if engines are processes.

@@ -41,8 +41,8 @@ mod tunnel;
 mod vnet;
 
 pub use emulation::{
-    Arrive, Arriving, Capture, Died, Emulation, EngineGroup, Member, Options, Passed, Report,
-    Sample,
+    ArrivalCallback, Capture, CaptureProgressCallback, Emulation, EngineGroup,
+    FrameArrivalCallback, Member, Options, PanicCallback, Report, Sample,
 };
 pub use error::PortalError;
 pub use filter::{Filter, Rule};

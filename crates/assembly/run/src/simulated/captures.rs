@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use timeloom_net::{Owner, PortId, World};
-use timeloom_portal::{Capture, Passed};
+use timeloom_portal::{Capture, CaptureProgressCallback};
 use timeloom_results::RunDirectory;
 use timeloom_scenario::{NamedCable, Plan, Simulated};
 use timeloom_time::{Instant, Utc};
@@ -82,7 +82,7 @@ impl Captures {
 
     /// Returns the function by which engine `here` reports the progress of its captures; `None` if
     /// that is not needed.
-    pub(super) fn progress(&self, here: Owner) -> Option<Passed> {
+    pub(super) fn progress(&self, here: Owner) -> Option<CaptureProgressCallback> {
         let progress = self.progress.as_ref().filter(|_| !self.links.is_empty());
         progress.map(|progress| progress.of_engine(here))
     }

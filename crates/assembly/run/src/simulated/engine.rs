@@ -13,8 +13,8 @@ use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
 use timeloom_portal::{
-    Arriving, Capture, Died, Emulation, FollowedClock, Member, Options, Passed, Portals, Report,
-    Sample, Timing,
+    Capture, CaptureProgressCallback, Emulation, FollowedClock, FrameArrivalCallback, Member,
+    Options, PanicCallback, Portals, Report, Sample, Timing,
 };
 use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
@@ -42,10 +42,10 @@ pub(super) struct Engine<'a> {
 pub(super) struct Outlets {
     pub(super) capture: Option<Capture>,
     /// Receives the progress of the captures.
-    pub(super) passed: Option<Passed>,
+    pub(super) passed: Option<CaptureProgressCallback>,
     pub(super) sample: Sample,
     pub(super) note: Box<dyn Fn(&Note) + Send>,
-    pub(super) died: Died,
+    pub(super) died: PanicCallback,
     /// CUBIC of the hosts' kernels, which follows the engine's time.
     pub(super) cubic: Option<Arc<VirtualCubic>>,
 }
@@ -129,7 +129,7 @@ impl Engine<'_> {
         };
         options.arriving = outlets
             .cubic
-            .map(|cubic| -> Arriving { Box::new(move |now| cubic.set_time(now)) });
+            .map(|cubic| -> FrameArrivalCallback { Box::new(move |now| cubic.set_time(now)) });
         if plan.time.skips() {
             // Time does not skip before this thread has worked, so its wake-ups must not be
             // delayed.

@@ -10,7 +10,7 @@ use timeloom_net::Owner;
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Ring, Socket};
-use timeloom_portal::Died;
+use timeloom_portal::PanicCallback;
 use timeloom_scenario::{EngineFailure, EngineMode, Parts};
 use timeloom_sys::wall_now;
 use timeloom_time::Duration;
@@ -188,7 +188,11 @@ const ALL_TIME_S: i64 = 3_155_760_000;
 pub(super) const SILENCE: Duration = Duration::from_s(5);
 
 /// Returns the callback that is called when an engine dies.
-pub(super) fn died(engine: Engine<'_>, run_recorder: &RunRecorder, reporter: &Reporter) -> Died {
+pub(super) fn died(
+    engine: Engine<'_>,
+    run_recorder: &RunRecorder,
+    reporter: &Reporter,
+) -> PanicCallback {
     let culprit = match engine.name() {
         Some(name) => format!("engine {name} of the simulated network"),
         None => "the simulated network".to_owned(),

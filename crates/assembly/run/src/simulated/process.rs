@@ -21,7 +21,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_guest::Clock;
 use timeloom_net::Owner;
-use timeloom_portal::{Capture, Died, Port};
+use timeloom_portal::{Capture, PanicCallback, Port};
 use timeloom_results::Caveat;
 use timeloom_sys::schedule::{Policy, set_policy};
 
@@ -49,7 +49,7 @@ pub(super) struct Sinks {
     pub(super) capture: Option<Capture>,
     pub(super) run_recorder: RunRecorder,
     /// Called when the engine has died and is not restarted.
-    pub(super) died: Died,
+    pub(super) died: PanicCallback,
     /// True if another process takes the place of one that has died.
     pub(super) comes_back: bool,
     /// All engines of the run, which are notified when a process ends.

@@ -16,7 +16,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use super::engine_core::Core;
 use super::group::EngineGroup;
 use super::meeting::Meeting;
-use super::{Arrive, Emulation};
+use super::{ArrivalCallback, Emulation};
 use crate::poll::Alarm;
 
 /// An engine of the group, and the alarm of its thread.
@@ -34,7 +34,7 @@ impl EngineGroup {
     pub fn ahead(
         &self,
         engines: &[&Emulation],
-    ) -> impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<> {
+    ) -> impl Fn(Instant<Virtual>, ArrivalCallback) -> bool + Send + Sync + use<> {
         let group = self.clone();
         let seats: Vec<Seat> = engines.iter().map(|engine| engine.seat()).collect();
         move |limit, arrive| go_ahead(&group, &seats, limit, arrive)
@@ -50,7 +50,12 @@ impl Emulation {
     }
 }
 
-fn go_ahead(group: &EngineGroup, seats: &[Seat], limit: Instant<Virtual>, arrive: Arrive) -> bool {
+fn go_ahead(
+    group: &EngineGroup,
+    seats: &[Seat],
+    limit: Instant<Virtual>,
+    arrive: ArrivalCallback,
+) -> bool {
     // An engine that has died is not there any more.
     let present = seats
         .iter()

@@ -16,7 +16,7 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use super::group::{Exchanged, Member};
 use super::meeting::Meeting;
-use super::{Arriving, Capture, Passed, Report, Sample};
+use super::{Capture, CaptureProgressCallback, FrameArrivalCallback, Report, Sample};
 use crate::filter::reports_groups;
 use crate::moderation::Moderation;
 use crate::poll::Poll;
@@ -29,10 +29,10 @@ pub(super) struct Core {
     pub(super) timing: Timing,
     pub(super) attachments: Vec<Attachment>,
     pub(super) by_node: HashMap<Node, usize>,
-    pub(super) arriving: Option<Arriving>,
+    pub(super) arriving: Option<FrameArrivalCallback>,
     pub(super) reproduces: bool,
     pub(super) capture: Option<Capture>,
-    pub(super) passed: Option<Passed>,
+    pub(super) passed: Option<CaptureProgressCallback>,
     pub(super) sampler: Option<Sampler>,
     /// Instant at which the followed clock stops by itself.
     pub(super) ceiling: Instant<Virtual>,

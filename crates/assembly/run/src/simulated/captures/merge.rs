@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, mpsc};
 
 use timeloom_net::{Owner, PortId};
-use timeloom_portal::Passed;
+use timeloom_portal::CaptureProgressCallback;
 use timeloom_scenario::{NamedCable, Simulated};
 use timeloom_time::{Instant, Virtual, Wall};
 
@@ -44,7 +44,7 @@ impl Progress {
     }
 
     /// Returns the function by which an engine reports its progress.
-    pub(super) fn of_engine(&self, here: Owner) -> Passed {
+    pub(super) fn of_engine(&self, here: Owner) -> CaptureProgressCallback {
         let engine = OfEngine(self.clone(), usize::from(here));
         Box::new(move |passed| engine.set(passed))
     }
