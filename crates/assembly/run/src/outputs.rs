@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionread};
 use timeloom_fabric::{Capture as Recording, CaptureOptions, CapturedFrame, Fabric, MacAddress};
 use timeloom_guest::Clock;
-use timeloom_results::{CutLog, LeftOut, Limited, LogWriter, RunDirectory};
+use timeloom_results::{CutLog, DiscardedBytes, Limited, LogWriter, RunDirectory};
 use timeloom_scenario::{Capture, CapturedLink, Medium, Plan, TunnelEnd};
 use timeloom_sys::rights::Rights;
 use timeloom_time::{Instant, Utc};
@@ -49,7 +49,7 @@ pub(crate) struct Logs<'a> {
     directory: &'a RunDirectory,
     limit: u64,
     /// Number of bytes left out, by the name of the log.
-    left_out: Mutex<Vec<(String, LeftOut)>>,
+    left_out: Mutex<Vec<(String, DiscardedBytes)>>,
 }
 
 impl<'a> Logs<'a> {

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of discarded bytes. Clones share the counter, so that it can be reported at the end.
 #[derive(Clone, Debug, Default)]
-pub struct LeftOut(Arc<AtomicU64>);
+pub struct DiscardedBytes(Arc<AtomicU64>);
 
-impl LeftOut {
+impl DiscardedBytes {
     /// Returns the number of bytes discarded so far.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -27,7 +27,7 @@ pub struct Limited<W> {
     is_over: bool,
     /// True if the last byte that was passed on ended a line.
     at_line: bool,
-    left_out: LeftOut,
+    left_out: DiscardedBytes,
 }
 
 impl<W: Write> Limited<W> {
@@ -40,12 +40,12 @@ impl<W: Write> Limited<W> {
             left: limit,
             is_over: false,
             at_line: true,
-            left_out: LeftOut::default(),
+            left_out: DiscardedBytes::default(),
         }
     }
 
     /// Returns the counter of discarded bytes.
-    pub fn left_out(&self) -> LeftOut {
+    pub fn left_out(&self) -> DiscardedBytes {
         self.left_out.clone()
     }
 
