@@ -74,7 +74,7 @@ pub use columns::{Column, Values};
 pub use deviation::{Alignment, Deviation, deviation, deviation_aligned, share_within};
 pub use device_write::{DeviceWrite, NoDeviceWrite};
 pub use difference::{Comparison, Difference, compare_runs};
-pub use directory::{Consolidated, RunDirectory};
+pub use directory::{Consolidation, RunDirectory};
 pub use error::ResultsError;
 pub use folders::{TIMELINE_JOURNAL, TIMELINES_CONFIG};
 pub use incoming::{Incoming, OutgoingFile, is_result};
