@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionread};
 use timeloom_fabric::{Capture as Recording, CaptureOptions, CapturedFrame, Fabric, MacAddress};
 use timeloom_guest::Clock;
-use timeloom_results::{CutLog, DiscardedBytes, Limited, LogWriter, RunDirectory};
+use timeloom_results::{CutLog, DiscardedBytes, LimitedWriter, LogWriter, RunDirectory};
 use timeloom_scenario::{Capture, CapturedLink, Medium, Plan, TunnelEnd};
 use timeloom_sys::rights::Rights;
 use timeloom_time::{Instant, Utc};
@@ -88,9 +88,9 @@ impl<'a> Logs<'a> {
         .collect()
     }
 
-    fn file(&self, name: &str) -> Result<Limited<File>, RunError> {
+    fn file(&self, name: &str) -> Result<LimitedWriter<File>, RunError> {
         let (file, name) = self.directory.log(name)?;
-        let file = Limited::new(file, self.limit);
+        let file = LimitedWriter::new(file, self.limit);
         let mut all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
         all.push((name, file.left_out()));
         Ok(file)

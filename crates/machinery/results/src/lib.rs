@@ -79,7 +79,7 @@ pub use error::ResultsError;
 pub use folders::{TIMELINE_JOURNAL, TIMELINES_CONFIG};
 pub use incoming::{Incoming, OutgoingFile, is_result};
 pub use library::Library;
-pub use limited::{DiscardedBytes, Limited};
+pub use limited::{DiscardedBytes, LimitedWriter};
 pub use log::LogWriter;
 pub use manifest::{
     CutLog, CutRows, Failure, GrantsMade, InputFile, Machine, Manifest, Outcome, ProgramHash,

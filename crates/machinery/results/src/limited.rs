@@ -20,7 +20,7 @@ impl DiscardedBytes {
 
 /// Writer that passes on bytes up to a limit.
 #[derive(Debug)]
-pub struct Limited<W> {
+pub struct LimitedWriter<W> {
     writer: W,
     limit: u64,
     left: u64,
@@ -30,7 +30,7 @@ pub struct Limited<W> {
     left_out: DiscardedBytes,
 }
 
-impl<W: Write> Limited<W> {
+impl<W: Write> LimitedWriter<W> {
     /// Creates a writer that passes on at most `limit` bytes, and then one line that reports the
     /// limit.
     pub fn new(writer: W, limit: u64) -> Self {
@@ -57,7 +57,7 @@ impl<W: Write> Limited<W> {
     }
 }
 
-impl<W: Write> Write for Limited<W> {
+impl<W: Write> Write for LimitedWriter<W> {
     /// Accepts all bytes, even if it discards some of them, or fails without accepting any.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let whole = bytes.len() as u64;
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn written(limit: u64, pieces: &[&str]) -> (String, u64) {
-        let mut log = Limited::new(Vec::new(), limit);
+        let mut log = LimitedWriter::new(Vec::new(), limit);
         for piece in pieces {
             log.write_all(piece.as_bytes()).expect("a Vec takes all");
         }
