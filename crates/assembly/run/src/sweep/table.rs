@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use timeloom_results::{
-    Check, Column, Manifest, Measured, Outcome, Spread, SweepDirectory, Values,
+    Check, Column, Manifest, MeasuredValue, Outcome, Spread, SweepDirectory, Values,
 };
 
 use super::points::Point;
@@ -113,7 +113,7 @@ fn ended(manifest: &Manifest) -> RunEnd {
 
 fn number(check: Check) -> Option<(String, f64)> {
     match check.measured {
-        Measured::Number(value) if check.applies => Some((check.name, value)),
+        MeasuredValue::Number(value) if check.applies => Some((check.name, value)),
         _ => None,
     }
 }
