@@ -65,7 +65,7 @@ pub use replay::{Freshness, ReplayWindow};
 pub use secondary::{Role, Statement};
 pub use sign_job::{SignJob, Signed};
 pub use signer::{Security, SyncFacts};
-pub use verify::{Accepted, Verdict, VerifyJob};
+pub use verify::{Verdict, VerifiedChain, VerifyJob};
 
 pub(crate) use budget::{Admission, Budget};
 pub(crate) use chain::sequence_of;
