@@ -63,7 +63,7 @@ pub use policy::{Limits, Policy};
 pub(crate) use replay::DUE;
 pub use replay::{Freshness, ReplayWindow};
 pub use secondary::{Role, Statement};
-pub use sign_job::{SignJob, Signed};
+pub use sign_job::{SignJob, SigningResult};
 pub use signer::{Security, SyncFacts};
 pub use verify::{Verdict, VerifiedChain, VerifyJob};
 

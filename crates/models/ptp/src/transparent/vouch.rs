@@ -7,8 +7,8 @@ use timeloom_wire::{Header, Message, PortIdentity};
 use super::TransparentClock;
 use super::witness::{Pending, Purpose};
 use crate::security::{
-    Admission, Failure, Freshness, Hop, Moment, Reason, Role, Security, Signed, Statement, Suspect,
-    SyncFacts, Verdict, VerifyJob, sequence_of, view_of,
+    Admission, Failure, Freshness, Hop, Moment, Reason, Role, Security, SigningResult, Statement,
+    Suspect, SyncFacts, Verdict, VerifyJob, sequence_of, view_of,
 };
 use crate::{Action, DropReason, Local, Packet, Report};
 
@@ -260,7 +260,7 @@ impl TransparentClock {
     }
 
     /// Handles the result of an [`Action::Sign`].
-    pub fn handle_signed(&mut self, _now: Instant<Local>, signed: Signed) {
+    pub fn handle_signed(&mut self, _now: Instant<Local>, signed: SigningResult) {
         self.signing = self.signing.saturating_sub(1);
         if let Some(failure) = signed.failure {
             self.out.alarm(failure);
