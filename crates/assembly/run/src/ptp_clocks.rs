@@ -11,7 +11,7 @@ use timeloom_ptp::security::{Failure, Security};
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp::{PROFILES, Profile};
 use timeloom_ptp_net::{
-    Attack, ClockOptions, Event, NodeOptions, Policy, PtpNode, Rogue, Role, Signing,
+    Attack, ClockOptions, Event, NodeOptions, Policy, PtpNode, Rogue, Role, SigningConfig,
 };
 use timeloom_scenario::{Plan, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpRogue, PtpSecurity};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
@@ -176,7 +176,7 @@ fn keys_of(
         PtpPolicy::Monitor => Policy::Monitor,
     };
     let seed = seed_of(plan.seed, "network.ptp.security");
-    let signing = Signing {
+    let signing = SigningConfig {
         suite,
         policy,
         seed,

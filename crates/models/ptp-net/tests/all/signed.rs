@@ -12,7 +12,7 @@ use timeloom_ptp::Profile;
 use timeloom_ptp::security::Failure;
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp_net::{
-    Attack, ClockOptions, Event, NodeOptions, Policy, PtpNode, Rogue, Role, Signing,
+    Attack, ClockOptions, Event, NodeOptions, Policy, PtpNode, Rogue, Role, SigningConfig,
 };
 use timeloom_time::{Duration, Instant};
 use timeloom_wire::TimeInterval;
@@ -60,7 +60,7 @@ fn run(suite: Option<Suite>, policy: Policy, attack: Option<Attack>) -> Outcome 
         .collect();
     let epoch = Instant::from_ns(EPOCH_NS);
     let keys = suite.map(|suite| {
-        let signing = Signing {
+        let signing = SigningConfig {
             suite,
             policy,
             seed: 11,
