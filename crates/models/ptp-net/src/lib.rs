@@ -14,8 +14,8 @@
 //! Messages can be signed ([`SigningConfig`]), and a clock can be an attacker ([`Rogue`]). The
 //! violations that it and its neighbours notice are counted in their tallies.
 //!
-//! True time is known in a simulation: [`Measured`] contains a slave's measurement and the true
-//! value.
+//! True time is known in a simulation: [`SyncMeasurement`] contains a slave's measurement and the
+//! true value.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -29,5 +29,5 @@ pub use clock::{ClockOptions, NodeClock};
 pub use keys::{Policy, SigningConfig};
 pub use node::{NodeOptions, Observer, PtpNode};
 pub use rogue::{Attack, Rogue};
-pub use tally::{Event, Measured, Tally, Violation};
+pub use tally::{Event, SyncMeasurement, Tally, Violation};
 pub use timeloom_ptp::{Role, Transport};
