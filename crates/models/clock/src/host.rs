@@ -11,7 +11,7 @@ use timeloom_time::{ClockMap, Core, Duration, Instant, Rate, Utc};
 
 use crate::RateError;
 use crate::counter::{CycleOptions, DrivenClock, Frequency};
-use crate::kernel::{Adjusted, Errno, KernelClock, KernelClockOptions, Timex};
+use crate::kernel::{Adjustment, Errno, KernelClock, KernelClockOptions, Timex};
 use crate::oscillator::TemperatureCycle;
 use crate::scale::{HostTime, Monotonic, Oscillation};
 use timeloom_random::Random;
@@ -213,7 +213,7 @@ impl HostClock {
         now: Instant<HostTime>,
         timex: &mut Timex,
         privileged: bool,
-    ) -> Result<Adjusted, Errno> {
+    ) -> Result<Adjustment, Errno> {
         self.advance(now);
         self.kernel.adjust(self.core.at(now), timex, privileged)
     }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use timeloom_clock::HostTime;
 use timeloom_clock::counter::Frequency;
 use timeloom_clock::host::HostClock;
-use timeloom_clock::kernel::{Adjusted, Errno, Timex, status};
+use timeloom_clock::kernel::{Adjustment, Errno, Timex, status};
 use timeloom_page::{PageMap, PageTime};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
@@ -72,7 +72,7 @@ impl Clock {
         host: &Host,
         timex: &mut Timex,
         privileged: bool,
-    ) -> Result<Adjusted, Errno> {
+    ) -> Result<Adjustment, Errno> {
         let changes = timex.modes != 0;
         let result = self.change_host(host, |model, now| model.adjust(now, timex, privileged));
         if changes && result.is_ok() {
