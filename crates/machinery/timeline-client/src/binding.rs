@@ -7,7 +7,7 @@ use std::time::Duration as StdDuration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeloom_clock::quality::{Requirement, Status};
-use timeloom_clock::timeline::Impossible;
+use timeloom_clock::timeline::UnmetRequirement;
 use timeloom_time::Duration;
 use timeloom_timeline_protocol::{Answer, Ask, ClientError, Connection, Event, Need};
 
@@ -244,7 +244,7 @@ fn refused(answer: Answer) -> BindError {
         Answer::Impossible {
             accuracy_ns,
             resolution_ns,
-        } => BindError::Impossible(Impossible {
+        } => BindError::Impossible(UnmetRequirement {
             accuracy: Duration::from_ns(accuracy_ns),
             resolution: Duration::from_ns(resolution_ns),
         }),

@@ -1,7 +1,7 @@
 //! Errors of this crate's operations on timelines.
 
 use timeloom_clock::quality::Status;
-use timeloom_clock::timeline::Impossible;
+use timeloom_clock::timeline::UnmetRequirement;
 use timeloom_publish::Refusal;
 use timeloom_timeline_protocol::{BadName, ClientError};
 
@@ -24,7 +24,7 @@ pub enum OpenError {
 pub enum BindError {
     /// No polling rate can meet the requirement; the value states the best possible accuracy.
     #[error("{0}")]
-    Impossible(Impossible),
+    Impossible(UnmetRequirement),
     /// The requirement is invalid: a negative length, or a resolution of zero.
     #[error(
         "the durations of a requirement must not be negative, and its resolution must be \

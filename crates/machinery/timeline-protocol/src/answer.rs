@@ -1,7 +1,7 @@
 //! Messages from the daemon: one reply to each request, and events between the replies.
 
 use serde::{Deserialize, Serialize};
-use timeloom_clock::timeline::Impossible;
+use timeloom_clock::timeline::UnmetRequirement;
 
 use crate::{Binding, Event, Report, StampText, TimelineName};
 
@@ -120,8 +120,8 @@ pub enum TimelineScale {
     Local,
 }
 
-impl From<Impossible> for Answer {
-    fn from(impossible: Impossible) -> Self {
+impl From<UnmetRequirement> for Answer {
+    fn from(impossible: UnmetRequirement) -> Self {
         Self::Impossible {
             accuracy_ns: impossible.accuracy.as_ns(),
             resolution_ns: impossible.resolution.as_ns(),

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 
 use timeloom_clock::quality::{Requirement, TimelineId};
-use timeloom_clock::timeline::{Disturbance, Estimator, Impossible, SourceId};
+use timeloom_clock::timeline::{Disturbance, Estimator, SourceId, UnmetRequirement};
 use timeloom_publish::{PageWriter, WriterError};
 use timeloom_time::Duration;
 
@@ -47,7 +47,7 @@ pub(crate) enum KeepError {
     /// The journal at this path cannot be written.
     Journal(PathBuf, std::io::Error),
     /// No polling rate can meet the accuracy that the configuration requires.
-    Accuracy(Impossible),
+    Accuracy(UnmetRequirement),
 }
 
 impl Timeline {

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use timeloom_clock::quality::{Requirement, Shortfall, Stamp, Status};
 use timeloom_clock::timeline::{
-    Action, BindingId, Config, Disturbance, Estimator, Impossible, PastError, SourceId,
+    Action, BindingId, Config, Disturbance, Estimator, PastError, SourceId, UnmetRequirement,
 };
 use timeloom_publish::{PageWriter, TimeType};
 use timeloom_time::Duration;
@@ -218,7 +218,7 @@ impl Worker {
         &mut self,
         requirement: Requirement,
         client: Arc<OwnedFd>,
-    ) -> Result<BindingId, Impossible> {
+    ) -> Result<BindingId, UnmetRequirement> {
         let id = self.estimator.bind(requirement)?;
         let subscriber = Subscriber {
             client,
@@ -238,7 +238,7 @@ impl Worker {
         &mut self,
         binding: BindingId,
         requirement: Requirement,
-    ) -> Result<bool, Impossible> {
+    ) -> Result<bool, UnmetRequirement> {
         self.estimator.set_requirement(binding, requirement)
     }
 

@@ -15,7 +15,7 @@ pub struct BindingId(pub u64);
 /// Error for a requirement that cannot be met, with the best values that can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the requirement cannot be met; possible are ± {accuracy} in steps of {resolution}")]
-pub struct Impossible {
+pub struct UnmetRequirement {
     /// Best accuracy that sources and oscillator permit at the shortest polling interval.
     pub accuracy: Duration,
     /// Step of the clock.

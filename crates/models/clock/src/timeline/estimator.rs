@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use timeloom_time::{Duration, Instant};
 
-use super::bindings::{BindingId, Bindings, Impossible};
+use super::bindings::{BindingId, Bindings, UnmetRequirement};
 use super::history::{History, PastError};
 use super::{
     Bound, Config, Disturbance, Exchange, LocalNow, RateBounds, Refused, Segment, Servo, SourceId,
@@ -286,7 +286,7 @@ impl Estimator {
     /// # Errors
     /// Fails if it is known that the requirement cannot be met even at the shortest polling
     /// interval. Before the first synchronisation only the resolution is known.
-    pub fn bind(&mut self, requirement: Requirement) -> Result<BindingId, Impossible> {
+    pub fn bind(&mut self, requirement: Requirement) -> Result<BindingId, UnmetRequirement> {
         self.possible(&requirement)?;
         let id = self.bindings.add(requirement);
         self.hurry();
@@ -312,7 +312,7 @@ impl Estimator {
         &mut self,
         binding: BindingId,
         requirement: Requirement,
-    ) -> Result<bool, Impossible> {
+    ) -> Result<bool, UnmetRequirement> {
         self.possible(&requirement)?;
         let known = self.bindings.set(binding, requirement);
         self.hurry();
@@ -400,11 +400,11 @@ impl Estimator {
         self.achievable = Some(self.achievable.map_or(now, |best| best.min(now)));
     }
 
-    fn possible(&self, requirement: &Requirement) -> Result<(), Impossible> {
+    fn possible(&self, requirement: &Requirement) -> Result<(), UnmetRequirement> {
         let best = self.achievable.unwrap_or(Duration::ZERO);
         let resolution = self.config.resolution;
         if requirement.accuracy() < best || requirement.resolution < resolution {
-            return Err(Impossible {
+            return Err(UnmetRequirement {
                 accuracy: best,
                 resolution,
             });

@@ -97,7 +97,7 @@ impl Exchange {
     /// (positive).
     ///
     /// # Errors
-    /// Returns [`Refused::Impossible`] if the time stamps contradict each other or the stated
+    /// Returns [`Refused::UnmetRequirement`] if the time stamps contradict each other or the stated
     /// errors.
     pub fn bound(&self, resolution: Duration, rate: RateError) -> Result<Bound, Refused> {
         let round_trip = self.received - self.sent;

@@ -33,7 +33,7 @@ mod statistics;
 mod utc;
 
 pub use agree::agree;
-pub use bindings::{BindingId, Impossible};
+pub use bindings::{BindingId, UnmetRequirement};
 pub use bound::Bound;
 pub use config::{Config, SourceId};
 pub use effort::{PollLimits, poll_interval};
