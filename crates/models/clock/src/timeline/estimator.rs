@@ -9,8 +9,8 @@ use timeloom_time::{Duration, Instant};
 use super::bindings::{BindingId, Bindings, UnmetRequirement};
 use super::history::{History, PastError};
 use super::{
-    Bound, Config, Disturbance, Exchange, LocalNow, RateBounds, Refused, Segment, Servo, SourceId,
-    Statistical, Statistics, poll_interval,
+    Bound, Config, Disturbance, Exchange, ExchangeRefusal, LocalNow, RateBounds, Segment, Servo,
+    SourceId, Statistical, Statistics, poll_interval,
 };
 use crate::Core;
 use crate::quality::{Requirement, Stamp, Status};
@@ -161,7 +161,7 @@ impl Estimator {
         now: LocalNow,
         source: SourceId,
         exchange: &Exchange,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ExchangeRefusal> {
         self.look_for_disturbance(&now);
         self.admit(&now, source, exchange.era, exchange.authenticated)?;
         let heard = exchange.bound(self.config.resolution, self.rates.outer())?;
@@ -180,11 +180,11 @@ impl Estimator {
         source: SourceId,
         (era, authenticated): (Era, bool),
         heard: &Bound,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ExchangeRefusal> {
         self.look_for_disturbance(&now);
         self.admit(&now, source, era, authenticated)?;
         if heard.earliest > heard.latest {
-            return Err(Refused::Impossible);
+            return Err(ExchangeRefusal::Impossible);
         }
         self.take_in(now, source, *heard);
         Ok(())
@@ -200,11 +200,11 @@ impl Estimator {
         now: LocalNow,
         source: SourceId,
         era: Era,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ExchangeRefusal> {
         self.look_for_disturbance(&now);
         self.admit(&now, source, era, true)?;
         self.say_unauthenticated(&now);
-        Err(Refused::Unauthenticated)
+        Err(ExchangeRefusal::Unauthenticated)
     }
 
     fn admit(
@@ -213,16 +213,16 @@ impl Estimator {
         source: SourceId,
         era: Era,
         authenticated: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ExchangeRefusal> {
         if era != self.era {
-            return Err(Refused::OldEra);
+            return Err(ExchangeRefusal::OldEra);
         }
         if source.0 >= self.sources.len() {
-            return Err(Refused::UnknownSource);
+            return Err(ExchangeRefusal::UnknownSource);
         }
         if self.config.demand_authentication && !authenticated {
             self.say_unauthenticated(now);
-            return Err(Refused::Unauthenticated);
+            return Err(ExchangeRefusal::Unauthenticated);
         }
         Ok(())
     }

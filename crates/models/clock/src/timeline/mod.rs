@@ -38,7 +38,7 @@ pub use bound::Bound;
 pub use config::{Config, SourceId};
 pub use effort::{PollLimits, poll_interval};
 pub use estimator::{Action, Era, Estimator};
-pub use exchange::{Exchange, Refused};
+pub use exchange::{Exchange, ExchangeRefusal};
 pub use history::PastError;
 pub use local::{Disturbance, LocalNow, WatchLimits};
 pub use rates::RateBounds;

@@ -3,7 +3,8 @@
 use timeloom_clock::oscillator::OscillatorSpec;
 use timeloom_clock::quality::{Requirement, Shortfall, Status, TimelineId};
 use timeloom_clock::timeline::{
-    Action, Config, Disturbance, Era, Estimator, Exchange, LocalNow, PastError, Refused, SourceId,
+    Action, Config, Disturbance, Era, Estimator, Exchange, ExchangeRefusal, LocalNow, PastError,
+    SourceId,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -128,7 +129,7 @@ fn after_a_disturbance_only_later_exchanges_are_believed() {
     let told = actions(&mut estimator);
     assert!(told.contains(&Action::Disturbed(Disturbance::SystemClockSet)));
     let refused = estimator.handle_exchange(at(2.1), SourceId(0), &exchange(2.1));
-    assert_eq!(refused, Err(Refused::OldEra));
+    assert_eq!(refused, Err(ExchangeRefusal::OldEra));
     assert_eq!(estimator.read(&at(2.1)).status(), Status::Disrupted);
     let fresh = Exchange {
         era: Era(1),
@@ -161,7 +162,7 @@ fn without_proof_of_origin_there_is_no_time_when_it_is_demanded() {
     };
     let mut estimator = Estimator::new(config, at(0.0));
     let refused = estimator.handle_exchange(at(1.0), SourceId(0), &exchange(1.0));
-    assert_eq!(refused, Err(Refused::Unauthenticated));
+    assert_eq!(refused, Err(ExchangeRefusal::Unauthenticated));
     assert_eq!(estimator.read(&at(1.0)).status(), Status::Unauthenticated);
     let proved = Exchange {
         authenticated: true,
@@ -192,7 +193,7 @@ fn unproven_time_ends_nothing_and_begins_nothing() {
     let era = exchange(0.5).era;
     let unproven = |estimator: &mut Estimator, s: f64| {
         let refused = estimator.handle_unproven(at(s), SourceId(0), era);
-        assert_eq!(refused, Err(Refused::Unauthenticated));
+        assert_eq!(refused, Err(ExchangeRefusal::Unauthenticated));
         estimator.read(&at(s))
     };
     let first = unproven(&mut estimator, 0.5);
