@@ -35,6 +35,6 @@ pub use faults::Fault;
 pub use machine::Machine;
 pub use path::Path;
 pub use plan::Plan;
-pub use source::{Lie, SimulatedSource};
+pub use source::{SimulatedSource, SourceFault};
 pub use tally::{NARROW, Tally, Violation};
 pub use world::World;
