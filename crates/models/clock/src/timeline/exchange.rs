@@ -97,7 +97,7 @@ impl Exchange {
     /// (positive).
     ///
     /// # Errors
-    /// Returns [`ExchangeRefusal::UnmetRequirement`] if the time stamps contradict each other or
+    /// Returns [`ExchangeRefusal::Impossible`] if the time stamps contradict each other or
     /// the stated errors.
     pub fn bound(&self, resolution: Duration, rate: RateError) -> Result<Bound, ExchangeRefusal> {
         let round_trip = self.received - self.sent;
