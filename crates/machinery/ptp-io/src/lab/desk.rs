@@ -23,7 +23,7 @@ use crate::{PtpError, Wake};
 
 /// Result of an attack, with the reactions of the clocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attacked {
+pub struct AttackResult {
     /// Number of messages that the attacker changed or created.
     pub attacked: u64,
     /// Number of violations during the attack, by `who: what and where`.
@@ -42,7 +42,7 @@ struct Request {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Answer {
-    Done(Attacked),
+    Done(AttackResult),
     Refused(String),
 }
 
@@ -64,7 +64,11 @@ fn socket_in(directory: &Path) -> PathBuf {
 /// # Errors
 /// Fails if no laboratory runs there, if it has no tapped cable, or if the attack is not one on a
 /// cable.
-pub fn attack(directory: &Path, attack: Attack, length: Duration) -> Result<Attacked, PtpError> {
+pub fn attack(
+    directory: &Path,
+    attack: Attack,
+    length: Duration,
+) -> Result<AttackResult, PtpError> {
     let path = socket_in(directory);
     let mut stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => PtpError::usage(format!(
@@ -167,7 +171,7 @@ fn answer(mut stream: UnixStream, orders: &Orders, lines: &Lines, wake: &Wake) -
             let ceased = orders.cease();
             sleep(TRACES);
             match attacked.and(ceased) {
-                Ok(()) => Answer::Done(Attacked {
+                Ok(()) => Answer::Done(AttackResult {
                     attacked: orders.attacked() - before,
                     violations: lines.with(|lines| report::violations(&lines[seen..])),
                 }),

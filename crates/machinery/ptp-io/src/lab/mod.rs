@@ -33,7 +33,7 @@ pub use attack::Attack;
 use attack::{Attacker, Orders};
 use chain::{Chain, UP};
 use desk::Desk;
-pub use desk::{Attacked, attack};
+pub use desk::{AttackResult, attack};
 use nodes::Running;
 pub use report::{LabReport, Spread};
 pub use stage::Stage;
