@@ -20,7 +20,7 @@ use timeloom_ptp::security::{Failure, Reason, Suspect};
 use timeloom_sys::clock::realtime_ns;
 use timeloom_wire::{ClockIdentity, PortIdentity};
 
-use crate::keys::Loaded;
+use crate::keys::LoadedKeys;
 use crate::{Counters, Observer};
 pub use line::{Alarm, Line, Violation};
 pub use log::LineWriter;
@@ -135,7 +135,7 @@ impl Observer for Evidence {
         (self.sink)(line);
     }
 
-    fn rekeyed(&mut self, keys: &Loaded) {
+    fn rekeyed(&mut self, keys: &LoadedKeys) {
         self.names = Arc::new(keys.names.clone());
     }
 
