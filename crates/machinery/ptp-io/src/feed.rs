@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use timeloom_timeline_protocol::FedSync;
 use timeloom_wire::TimeInterval;
 
-use crate::{Line, Options, Policy, PtpError, Stamping, SyncLine};
+use crate::{EvidenceLine, Options, Policy, PtpError, Stamping, SyncLine};
 
 /// Sender of Sync reports to one socket.
 #[derive(Debug)]
@@ -55,8 +55,8 @@ impl Feed {
     }
 
     /// Sends `line` if it reports a Sync. The call does not block.
-    pub fn tell(&self, line: &Line) {
-        if let Line::Sync(sync) = line {
+    pub fn tell(&self, line: &EvidenceLine) {
+        if let EvidenceLine::Sync(sync) = line {
             // There is no receiver, or it is slow. The loss is harmless, because the next datagram
             // has the same kind of information.
             let _ = self.socket.send_to(&self.datagram(sync), &self.to);
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::Role;
 
-    fn line() -> Line {
+    fn line() -> EvidenceLine {
         crate::evidence::tests::line_of_a_sync()
     }
 

@@ -39,7 +39,7 @@ mod wake;
 pub use auth::{Auth, Channel};
 pub use driver::Counters;
 pub use error::PtpError;
-pub use evidence::{Alarm, Evidence, Line, LineWriter, Names, SyncLine, Violation};
+pub use evidence::{Alarm, Evidence, EvidenceLine, LineWriter, Names, SyncLine, Violation};
 pub use feed::Feed;
 pub use interface::Interface;
 pub use observer::Observer;

@@ -28,7 +28,7 @@ use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{SyncRecord, TimeInterval};
 
 use crate::keys::GroupFile;
-use crate::{Line, PtpError, Role, SyncVerdict, Transport, Wake};
+use crate::{EvidenceLine, PtpError, Role, SyncVerdict, Transport, Wake};
 pub use attack::Attack;
 use attack::{Attacker, Orders};
 use chain::{Chain, UP};
@@ -271,14 +271,14 @@ pub const PEACE: usize = 20;
 
 /// Evidence lines of all programs, in the order of arrival.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<Line>>>);
+struct Lines(Arc<Mutex<Vec<EvidenceLine>>>);
 
 impl Lines {
-    fn with<R>(&self, look: impl FnOnce(&mut Vec<Line>) -> R) -> R {
+    fn with<R>(&self, look: impl FnOnce(&mut Vec<EvidenceLine>) -> R) -> R {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn take(&self) -> Vec<Line> {
+    fn take(&self) -> Vec<EvidenceLine> {
         self.with(std::mem::take)
     }
 }
@@ -307,9 +307,9 @@ impl Tally {
 }
 
 /// Returns a function that collects evidence lines and counts Syncs. Only the slave reports Syncs.
-fn sink(lines: Lines, tally: Arc<Tally>) -> Box<dyn FnMut(Line) + Send> {
+fn sink(lines: Lines, tally: Arc<Tally>) -> Box<dyn FnMut(EvidenceLine) + Send> {
     Box::new(move |line| {
-        if let Line::Sync(sync) = &line {
+        if let EvidenceLine::Sync(sync) = &line {
             tally.add(&sync.report.record);
         }
         lines.with(|lines| lines.push(line));
@@ -318,7 +318,7 @@ fn sink(lines: Lines, tally: Arc<Tally>) -> Box<dyn FnMut(Line) + Send> {
 
 fn write_out(
     directory: &Path,
-    lines: &[Line],
+    lines: &[EvidenceLine],
     logs: &BTreeMap<String, String>,
 ) -> Result<(), PtpError> {
     let path = directory.join("evidence.jsonl");

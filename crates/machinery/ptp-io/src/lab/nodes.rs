@@ -11,7 +11,8 @@ use super::ptp4l::Ptp4l;
 use super::{Attack, LabOptions, NodeKind};
 use crate::keys::{SignRequest, make_authority, make_node, sign_ring};
 use crate::{
-    Auth, Channel, Counters, Evidence, Line, Names, Observer, Options, Program, PtpError, Wake,
+    Auth, Channel, Counters, Evidence, EvidenceLine, Names, Observer, Options, Program, PtpError,
+    Wake,
 };
 
 /// Running program of a node.
@@ -84,7 +85,7 @@ pub(super) fn start(
     options: &LabOptions,
     node: usize,
     chain: &Chain,
-    sink: Box<dyn FnMut(Line) + Send>,
+    sink: Box<dyn FnMut(EvidenceLine) + Send>,
 ) -> Result<Running, PtpError> {
     let site = &chain.sites[node];
     if options.nodes[node] == NodeKind::Ptp4l {

@@ -10,7 +10,7 @@ use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::lab::NodeKind::Ours;
 use timeloom_ptp_io::{
-    Evidence, Line, Names, Options, Program, PtpError, Role, Stamping, TimeInterval, Wake,
+    Evidence, EvidenceLine, Names, Options, Program, PtpError, Role, Stamping, TimeInterval, Wake,
 };
 
 fn fast(profile: Profile) -> Profile {
@@ -72,7 +72,7 @@ fn one_grandmaster_two_slaves_three_ports() {
     let end = Instant::now() + Duration::from_secs(120);
     while (left.len() < 8 || right.len() < 8) && Instant::now() < end {
         match lines.recv_timeout(Duration::from_millis(200)) {
-            Ok(Line::Sync(sync)) => {
+            Ok(EvidenceLine::Sync(sync)) => {
                 let of = if &*sync.node == "left" {
                     &mut left
                 } else {
@@ -80,7 +80,7 @@ fn one_grandmaster_two_slaves_three_ports() {
                 };
                 of.extend(sync.report.record.offset.map(|offset| offset.as_ns_f64()));
             }
-            Ok(Line::Relay {
+            Ok(EvidenceLine::Relay {
                 ingress,
                 egress,
                 residence,

@@ -304,7 +304,7 @@ impl Common {
             (!self.json && !self.quiet).then(|| out.text()),
         );
         let name = options.role.name().to_owned();
-        let sink = Box::new(move |line: timeloom_ptp_io::Line| {
+        let sink = Box::new(move |line: timeloom_ptp_io::EvidenceLine| {
             for sink in [&mut log, &mut json].into_iter().flatten() {
                 sink(&line);
             }
