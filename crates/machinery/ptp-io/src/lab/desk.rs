@@ -187,7 +187,7 @@ fn answer(mut stream: UnixStream, orders: &Orders, lines: &Lines, wake: &Wake) -
 
 /// Reason why a request is refused.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum AttackRefusal {
     #[error("a request is a line with `attack` and `for_ns`: {0}")]
     Form(#[from] serde_json::Error),
     #[error(transparent)]
@@ -201,15 +201,15 @@ enum Refused {
     Length,
 }
 
-fn read(text: &str) -> Result<(Attack, Duration), Refused> {
+fn read(text: &str) -> Result<(Attack, Duration), AttackRefusal> {
     let request: Request = serde_json::from_str(text)?;
     let attack = Attack::named(&request.attack)?;
     if attack == Attack::Lie {
-        return Err(Refused::Lie);
+        return Err(AttackRefusal::Lie);
     }
     let length = Duration::from_ns(request.for_ns);
     if length <= Duration::ZERO || length > ATTACK_AT_MOST {
-        return Err(Refused::Length);
+        return Err(AttackRefusal::Length);
     }
     Ok((attack, length))
 }
