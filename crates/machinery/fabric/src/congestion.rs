@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use aya_obj::btf::Btf;
 use aya_obj::generated::bpf_insn;
 use aya_obj::{Object, Program};
-use timeloom_sys::congestion::{Registered, load_member, register};
+use timeloom_sys::congestion::{CongestionRegistration, load_member, register};
 use timeloom_sys::shared_words::SharedWords;
 use timeloom_time::{Instant, Virtual};
 
@@ -25,7 +25,7 @@ use crate::error::KernelError;
 pub struct VirtualCubic {
     name: String,
     clock: SharedWords,
-    _registered: Registered,
+    _registered: CongestionRegistration,
 }
 
 impl VirtualCubic {

@@ -59,7 +59,7 @@ pub fn load_member(instructions: &[[u8; 8]], structure: u32, member: u32) -> io:
 /// Registered congestion control. It stays registered until this value is dropped or the process
 /// ends. Connections that use it keep it until they end.
 #[derive(Debug)]
-pub struct Registered {
+pub struct CongestionRegistration {
     _link: OwnedFd,
 }
 
@@ -69,7 +69,7 @@ pub struct Registered {
 ///
 /// # Errors
 /// Fails as the kernel does: with EEXIST if its name is taken, with EINVAL before Linux 6.4.
-pub fn register(kind: u32, bytes: &[u8]) -> io::Result<Registered> {
+pub fn register(kind: u32, bytes: &[u8]) -> io::Result<CongestionRegistration> {
     let types = some_types()?;
     let create = MapCreate {
         kind: BPF_MAP_TYPE_STRUCT_OPS,
@@ -103,7 +103,7 @@ pub fn register(kind: u32, bytes: &[u8]) -> io::Result<Registered> {
     // SAFETY: the command reads its attributes, and returns a descriptor that is ours. The link
     // keeps the map, and the map its programs.
     let link = unsafe { OwnedFd::from_raw_fd(bpf(BPF_LINK_CREATE, &link)?) };
-    Ok(Registered { _link: link })
+    Ok(CongestionRegistration { _link: link })
 }
 
 /// Loads a description of types (BTF), which the kernel demands for a map of this type although it
