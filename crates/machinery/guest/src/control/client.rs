@@ -210,8 +210,8 @@ impl From<io::Error> for Broken {
     }
 }
 
-impl From<own::NotOwn> for ControlError {
-    fn from(error: own::NotOwn) -> Self {
+impl From<own::UnsafeDirectory> for ControlError {
+    fn from(error: own::UnsafeDirectory) -> Self {
         Self::Directory(error)
     }
 }
@@ -232,7 +232,7 @@ pub enum ControlError {
         session: String,
     },
     /// Other users can write to the directory of sessions.
-    Directory(own::NotOwn),
+    Directory(own::UnsafeDirectory),
     /// The session refused the request, or closed the connection.
     Refused(String),
 }
