@@ -75,7 +75,7 @@ pub use region::{
     RegionReader, RegionWriter, RelationWriter, Slot, SlotWriter,
 };
 pub use relation::{Bounds, Relation, Translated};
-pub use shared_counter::{NotShared, SharedCounter};
+pub use shared_counter::{SharedCounter, SharedCounterError};
 pub use system_clock::{SystemClock, Unusable};
 #[cfg(target_arch = "x86_64")]
 pub use tsc::{Tsc, TscError};
