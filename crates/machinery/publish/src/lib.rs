@@ -76,7 +76,7 @@ pub use region::{
 };
 pub use relation::{Bounds, Relation, Translated};
 pub use shared_counter::{SharedCounter, SharedCounterError};
-pub use system_clock::{SystemClock, Unusable};
+pub use system_clock::{SystemClock, SystemClockError};
 #[cfg(target_arch = "x86_64")]
 pub use tsc::{Tsc, TscError};
 pub use writer::{PageWriter, TimeType, WriterError};

@@ -22,7 +22,7 @@ pub struct SystemClock {
 
 /// Reason why the system clock is not usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum SystemClockError {
     /// No daemon disciplines the clock (STA_UNSYNC), or a leap second is in progress.
     #[error("no daemon vouches for the system clock")]
     Unsynchronised,
@@ -49,10 +49,10 @@ impl SystemClock {
     /// is meant for an estimator's poll and not for every reading.
     ///
     /// # Errors
-    /// Fails with [`Unusable::Failed`].
-    pub fn ask() -> Result<Self, Unusable> {
+    /// Fails with [`SystemClockError::Failed`].
+    pub fn ask() -> Result<Self, SystemClockError> {
         let state = civil_state()
-            .map_err(|error| Unusable::Failed(error.raw_os_error().unwrap_or_default()))?;
+            .map_err(|error| SystemClockError::Failed(error.raw_os_error().unwrap_or_default()))?;
         Ok(Self {
             realtime_ns: state.realtime_ns,
             max_error: state.max_error,
@@ -72,12 +72,12 @@ impl SystemClock {
         era: Era,
         between: (Instant<Core>, Instant<Core>),
         from_utc: Duration,
-    ) -> Result<Exchange, Unusable> {
+    ) -> Result<Exchange, SystemClockError> {
         if !self.synchronised {
-            return Err(Unusable::Unsynchronised);
+            return Err(SystemClockError::Unsynchronised);
         }
         if self.max_error.as_ns() % WIDENED_PER_S.as_ns() == 0 {
-            return Err(Unusable::NoError);
+            return Err(SystemClockError::NoError);
         }
         let shows = Instant::from_ns(self.realtime_ns) + from_utc;
         // The kernel counts the bound in whole microseconds, and a clock of microsecond resolution
@@ -112,7 +112,7 @@ mod tests {
             synchronised: false,
             ..asked
         };
-        assert_eq!(exchange(lost), Err(Unusable::Unsynchronised));
+        assert_eq!(exchange(lost), Err(SystemClockError::Unsynchronised));
         let good = SystemClock {
             realtime_ns: 5,
             max_error: Duration::from_us(300),
@@ -124,7 +124,7 @@ mod tests {
                 max_error: Duration::from_us(us),
                 ..good
             };
-            assert_eq!(exchange(silent), Err(Unusable::NoError));
+            assert_eq!(exchange(silent), Err(SystemClockError::NoError));
         }
         let exchange = exchange(good).unwrap();
         assert_eq!(exchange.answered.as_ns(), 37_000_000_005);

@@ -8,7 +8,7 @@ use timeloom_clock::oscillator::OscillatorSpec;
 use timeloom_clock::quality::{Status, TimelineId};
 use timeloom_clock::timeline::{Action, Config, Estimator, LocalNow};
 use timeloom_publish::PageCounter;
-use timeloom_publish::{PageReader, PageWriter, SystemClock, Tsc, Unusable};
+use timeloom_publish::{PageReader, PageWriter, SystemClock, SystemClockError, Tsc};
 use timeloom_time::Duration;
 
 #[test]
@@ -52,7 +52,7 @@ fn the_system_clock_lies_in_every_interval_of_a_timeline_over_it() {
                         ..asked
                     };
                     let refused = lost.exchange(era, (before, core()), TAI_OFFSET);
-                    assert_eq!(refused, Err(Unusable::Unsynchronised));
+                    assert_eq!(refused, Err(SystemClockError::Unsynchronised));
                 }
                 _ => {}
             }

@@ -12,7 +12,7 @@ use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use timeloom_publish::{SystemClock, Unusable};
+use timeloom_publish::{SystemClock, SystemClockError};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{Duration, Instant, LeapSeconds, Utc};
 use timeloom_timeline_protocol::TimelineScale;
@@ -74,7 +74,7 @@ impl FromUtc {
         if self.scale == TimelineScale::Local {
             return None;
         }
-        let unknown = Untold::because(Unusable::NoTaiOffset);
+        let unknown = Untold::because(SystemClockError::NoTaiOffset);
         match self.offset() {
             Ok(offset) => offset.contradiction,
             Err(why) => Some(why).filter(|why| *why != unknown).map(|why| why.0),
@@ -123,7 +123,7 @@ fn judge(
         Some(range) => format!("{} to {} s", range.start(), range.end()),
     };
     match (stated.offset_s, configured_s) {
-        (None, None) => Err(Untold::because(Unusable::NoTaiOffset)),
+        (None, None) => Err(Untold::because(SystemClockError::NoTaiOffset)),
         (None, Some(ours)) if is_possible(ours.into()) => plain(ours),
         (None, Some(ours)) => Err(Untold(format!(
             "the configuration says that TAI is {ours} s ahead of UTC, the table of leap seconds \
