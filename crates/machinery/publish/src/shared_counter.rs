@@ -175,7 +175,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::reader::Line;
+    use crate::reader::ReadingInputs;
     use timeloom_clock::quality::Status;
 
     proptest! {
@@ -214,8 +214,8 @@ mod tests {
             prop_assert_eq!(PageSegment::from_words(&said.to_words()), Ok(said));
             let raw_ns = began + later;
             let (exact, claimed) = (
-                Line::of(&page.to_words()).at(raw_ns),
-                Line::of(&said.to_words()).at(tsc.at(raw_ns)),
+                ReadingInputs::of(&page.to_words()).at(raw_ns),
+                ReadingInputs::of(&said.to_words()).at(tsc.at(raw_ns)),
             );
             let ends = |it: crate::Reading| (
                 it.estimate_ns - it.below_ns as i64,
