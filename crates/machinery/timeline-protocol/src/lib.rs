@@ -33,7 +33,7 @@ pub use binding::{Binding, Event, ShortfallText};
 pub use codec::{MOST_BYTES, NoMessage, VERSION, decode, encode};
 pub use connection::{ClientError, Connection};
 pub use directory::Directory;
-pub use feed::{FedSync, MOST_FEED_BYTES, MOST_NAME_BYTES, NotFed};
+pub use feed::{FedSync, FeedError, MOST_FEED_BYTES, MOST_NAME_BYTES};
 pub use journal::StatusChange;
 pub use name::{BadName, TimelineName};
 pub use nanoseconds::Nanoseconds;
