@@ -11,13 +11,13 @@ pub struct Request {
     pub id: u64,
     /// Kind and content of the request.
     #[serde(flatten)]
-    pub ask: Ask,
+    pub ask: RequestKind,
 }
 
 /// Kinds of requests, with their content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
-pub enum Ask {
+pub enum RequestKind {
     /// Requests the timeline's page; its descriptor is in the packet of the reply.
     Open,
     /// Requests a binding with this requirement.

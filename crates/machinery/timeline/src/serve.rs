@@ -22,8 +22,8 @@ use crate::source::peer;
 use crate::worker::Worker;
 use crate::{LocalClock, Timeline, outputs, step_watch};
 use timeloom_timeline_protocol::{
-    Answer, Ask, Directory, MOST_BYTES, Message, Need, RefusalCode, Reply, Request, TimelineName,
-    decode, encode, packet,
+    Answer, Directory, MOST_BYTES, Message, Need, RefusalCode, Reply, Request, RequestKind,
+    TimelineName, decode, encode, packet,
 };
 
 /// Running daemon; dropping this value ends it.
@@ -302,13 +302,13 @@ impl Client {
         }
     }
 
-    fn answer(&mut self, ask: Ask) -> Answer {
+    fn answer(&mut self, ask: RequestKind) -> Answer {
         let ending = || refuse(RefusalCode::Ending, "the daemon is ending");
         let answer = match ask {
-            Ask::Open => Some(Answer::Page(self.timeline.describe())),
-            Ask::Bind(need) => self.bind(need),
-            Ask::Unbind { binding } => self.with(binding, Worker::unbind_for),
-            Ask::Set { binding, need } => match need.requirement() {
+            RequestKind::Open => Some(Answer::Page(self.timeline.describe())),
+            RequestKind::Bind(need) => self.bind(need),
+            RequestKind::Unbind { binding } => self.with(binding, Worker::unbind_for),
+            RequestKind::Set { binding, need } => match need.requirement() {
                 None => Some(nonsense()),
                 Some(requirement) => self.with(binding, move |worker, id| {
                     match worker.set(id, requirement) {
@@ -317,16 +317,16 @@ impl Client {
                     }
                 }),
             },
-            Ask::Get { binding } => self.with(binding, |worker, id| {
+            RequestKind::Get { binding } => self.with(binding, |worker, id| {
                 worker
                     .get(id)
                     .map_or_else(|| no_binding(id.0), Answer::Binding)
             }),
-            Ask::Subscribe { binding } => self.with(binding, |worker, id| {
+            RequestKind::Subscribe { binding } => self.with(binding, |worker, id| {
                 worker.subscribe(id);
                 Answer::Done
             }),
-            Ask::Convert { ticks } => {
+            RequestKind::Convert { ticks } => {
                 self.timeline
                     .call(move |worker| match worker.convert(ticks) {
                         Ok(stamp) => Answer::Stamp(stamp.into()),
@@ -334,16 +334,16 @@ impl Client {
                         Err(error @ PastError::InFuture) => refuse(RefusalCode::InFuture, error),
                     })
             }
-            Ask::Relation | Ask::HostClock => {
+            RequestKind::Relation | RequestKind::HostClock => {
                 let why = "this machine is not a guest of a relay: read the page itself";
                 Some(refuse(RefusalCode::BadRequest, why))
             }
-            Ask::Report => self
+            RequestKind::Report => self
                 .timeline
                 .report()
                 .map(|report| Answer::Report(Box::new(report))),
         };
-        if let Ask::Unbind { binding } = ask {
+        if let RequestKind::Unbind { binding } = ask {
             self.bindings.remove(&binding);
         }
         answer.unwrap_or_else(ending)

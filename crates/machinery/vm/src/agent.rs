@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::net::Shutdown;
 use timeloom_publish::{Refusal, Region, RelationWriter};
 use timeloom_timeline_protocol::{
-    Answer as DaemonAnswer, Ask, Directory, MOST_BYTES, Message, Reply, Request, TimelineName,
-    decode, encode, packet,
+    Answer as DaemonAnswer, Directory, MOST_BYTES, Message, Reply, Request, RequestKind,
+    TimelineName, decode, encode, packet,
 };
 
 use crate::channel::Channel;
@@ -359,10 +359,10 @@ impl Shared {
     }
 
     /// Answers a request for which the host is not needed. Returns the answer with a descriptor.
-    fn own_answer(&self, ask: &Ask) -> Option<(DaemonAnswer, BorrowedFd<'_>)> {
+    fn own_answer(&self, ask: &RequestKind) -> Option<(DaemonAnswer, BorrowedFd<'_>)> {
         match ask {
-            Ask::Relation => Some((DaemonAnswer::Relation, self.relation.fd())),
-            Ask::HostClock => {
+            RequestKind::Relation => Some((DaemonAnswer::Relation, self.relation.fd())),
+            RequestKind::HostClock => {
                 let clock = self.clock.as_ref()?;
                 Some((DaemonAnswer::HostClock, clock.as_fd()))
             }

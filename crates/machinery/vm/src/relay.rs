@@ -12,8 +12,8 @@ use timeloom_publish::{
     now_ticks,
 };
 use timeloom_timeline_protocol::{
-    Answer, Ask, ClientError, Connection as Client, Directory, MOST_BYTES, Message, RefusalCode,
-    Reply, Request, TimelineName, decode, encode, packet,
+    Answer, ClientError, Connection as Client, Directory, MOST_BYTES, Message, RefusalCode, Reply,
+    Request, RequestKind, TimelineName, decode, encode, packet,
 };
 
 use crate::channel::Channel;
@@ -375,7 +375,7 @@ impl Shared {
         };
         if matches!(
             request.ask,
-            Ask::Convert { .. } | Ask::Relation | Ask::HostClock
+            RequestKind::Convert { .. } | RequestKind::Relation | RequestKind::HostClock
         ) {
             let why = "not through a relay: the daemon does not know the guest's counter";
             return refuse(RefusalCode::BadRequest, why.to_owned());
