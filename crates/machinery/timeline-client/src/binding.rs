@@ -9,7 +9,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeloom_clock::quality::{Requirement, Status};
 use timeloom_clock::timeline::UnmetRequirement;
 use timeloom_time::Duration;
-use timeloom_timeline_protocol::{Answer, ClientError, Connection, Event, Need, RequestKind};
+use timeloom_timeline_protocol::{
+    Answer, ClientError, Connection, Event, PlainRequirement, RequestKind,
+};
 
 use crate::error::BindError;
 
@@ -244,8 +246,8 @@ impl Drop for Subscription {
     }
 }
 
-fn sensible(requirement: Requirement) -> Result<Need, BindError> {
-    let need = Need::from(requirement);
+fn sensible(requirement: Requirement) -> Result<PlainRequirement, BindError> {
+    let need = PlainRequirement::from(requirement);
     need.requirement().ok_or(BindError::Senseless)?;
     Ok(need)
 }

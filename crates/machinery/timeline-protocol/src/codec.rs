@@ -34,7 +34,7 @@ mod tests {
     use timeloom_clock::quality::{Shortfall, Status};
 
     use super::*;
-    use crate::{Answer, Event, Message, Need, Reply, Request, RequestKind, StampText};
+    use crate::{Answer, Event, Message, PlainRequirement, Reply, Request, RequestKind, StampText};
 
     fn json<T: Serialize>(message: &T) -> String {
         String::from_utf8(encode(message)).unwrap()
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn messages_look_as_documented() {
-        let need = Need {
+        let need = PlainRequirement {
             below_ns: 1000,
             above_ns: 2000,
             resolution_ns: 1,
@@ -93,7 +93,7 @@ mod tests {
         for packet in none {
             assert!(decode::<Request>(packet).is_err());
         }
-        let need = Need {
+        let need = PlainRequirement {
             below_ns: -1,
             above_ns: 1,
             resolution_ns: 1,

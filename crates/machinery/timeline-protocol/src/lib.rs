@@ -38,5 +38,5 @@ pub use journal::StatusChange;
 pub use name::{BadName, TimelineName};
 pub use nanoseconds::Nanoseconds;
 pub use report::{Report, SourceReport};
-pub use request::{Need, Request, RequestKind};
+pub use request::{PlainRequirement, Request, RequestKind};
 pub use stamp::{IntervalText, StampText};

@@ -22,8 +22,8 @@ use crate::source::peer;
 use crate::worker::Worker;
 use crate::{LocalClock, Timeline, outputs, step_watch};
 use timeloom_timeline_protocol::{
-    Answer, Directory, MOST_BYTES, Message, Need, RefusalCode, Reply, Request, RequestKind,
-    TimelineName, decode, encode, packet,
+    Answer, Directory, MOST_BYTES, Message, PlainRequirement, RefusalCode, Reply, Request,
+    RequestKind, TimelineName, decode, encode, packet,
 };
 
 /// Running daemon; dropping this value ends it.
@@ -349,7 +349,7 @@ impl Client {
         answer.unwrap_or_else(ending)
     }
 
-    fn bind(&mut self, need: Need) -> Option<Answer> {
+    fn bind(&mut self, need: PlainRequirement) -> Option<Answer> {
         let Some(requirement) = need.requirement() else {
             return Some(nonsense());
         };

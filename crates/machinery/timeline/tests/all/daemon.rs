@@ -7,7 +7,7 @@ use timeloom_clock::quality::Status;
 use timeloom_publish::PageReader;
 use timeloom_timeline::{ServeError, serve};
 use timeloom_timeline_protocol::{
-    Answer, Event, Need, RefusalCode, RequestKind, TimelineScale, decode,
+    Answer, Event, PlainRequirement, RefusalCode, RequestKind, TimelineScale, decode,
 };
 use timeloom_timeline_protocol::{ClientError, Connection, Directory, TimelineName};
 use timeloom_traces::Traces;
@@ -27,8 +27,8 @@ fn own() -> TimelineName {
     "own".parse().unwrap()
 }
 
-fn need(accuracy_ns: i64) -> Need {
-    Need {
+fn need(accuracy_ns: i64) -> PlainRequirement {
+    PlainRequirement {
         below_ns: accuracy_ns,
         above_ns: accuracy_ns,
         resolution_ns: accuracy_ns.max(1),

@@ -12,7 +12,7 @@ use timeloom_publish::PageReader;
 use timeloom_testing::eventually;
 use timeloom_timeline::serve;
 use timeloom_timeline_protocol::Connection;
-use timeloom_timeline_protocol::{Answer, Need, RequestKind};
+use timeloom_timeline_protocol::{Answer, PlainRequirement, RequestKind};
 
 /// Starts a `ptp4l` that steers no clock (`free_running`).
 fn start_ptp4l(cable: &Cable, end: usize, directory: &Path) -> Running {
@@ -139,7 +139,7 @@ fn beside_load<T>(cable: &Cable, during: impl FnOnce() -> T) -> T {
 /// polls as often as it can.
 fn bind_tightly(connection: &mut Connection) -> i64 {
     wait_for("a binding", || {
-        let mut need = Need {
+        let mut need = PlainRequirement {
             below_ns: 0,
             above_ns: 0,
             resolution_ns: 1,
