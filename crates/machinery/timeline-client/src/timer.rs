@@ -8,7 +8,7 @@ use timeloom_time::{Duration, Instant};
 
 use crate::error::WaitError;
 use crate::timeline::Timeline;
-use crate::wait::{Schedule, Woken};
+use crate::wait::{Schedule, WaitResult};
 
 /// Running timer; cancelled when it is dropped.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Timer {
         timeline: Arc<Timeline>,
         first: Instant<Scale>,
         period: Option<Duration>,
-        mut fire: impl FnMut(Result<Woken, WaitError>) + Send + 'static,
+        mut fire: impl FnMut(Result<WaitResult, WaitError>) + Send + 'static,
     ) -> std::io::Result<Self> {
         let cancel = Arc::new(Cancel::default());
         let watched = Arc::clone(&cancel);
@@ -73,7 +73,7 @@ impl Cancel {
         &self,
         timeline: &Timeline,
         target: Instant<Scale>,
-    ) -> Option<Result<Woken, WaitError>> {
+    ) -> Option<Result<WaitResult, WaitError>> {
         let done = || *self.done.lock().unwrap_or_else(PoisonError::into_inner);
         if done() {
             return None;

@@ -9,7 +9,7 @@ use crate::timeline::Timeline;
 
 /// Result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Woken {
+pub struct WaitResult {
     /// Instant that was waited for.
     pub target: Instant<Scale>,
     /// Reading that proves that the target is reached: its earliest end is not before the target.
@@ -63,7 +63,7 @@ impl Timeline {
     ///
     /// # Errors
     /// Fails if the timeline has no interval, or loses it during the wait.
-    pub fn wait_until(&self, target: Instant<Scale>) -> Result<Woken, WaitError> {
+    pub fn wait_until(&self, target: Instant<Scale>) -> Result<WaitResult, WaitError> {
         loop {
             match self.reached(target)? {
                 Ok(woken) => return Ok(woken),
@@ -78,7 +78,7 @@ impl Timeline {
         &self,
         target: Instant<Scale>,
         mut sleep: impl FnMut(core::time::Duration) -> bool,
-    ) -> Option<Result<Woken, WaitError>> {
+    ) -> Option<Result<WaitResult, WaitError>> {
         loop {
             match self.reached(target) {
                 Err(lost) => return Some(Err(lost)),
@@ -95,12 +95,12 @@ impl Timeline {
     fn reached(
         &self,
         target: Instant<Scale>,
-    ) -> Result<Result<Woken, core::time::Duration>, WaitError> {
+    ) -> Result<Result<WaitResult, core::time::Duration>, WaitError> {
         let stamp = self.read().map_err(WaitError::Page)?;
         let interval = stamp.interval().ok_or(WaitError::Void(stamp.status()))?;
         let left = target - interval.earliest();
         if left <= Duration::ZERO {
-            return Ok(Ok(Woken {
+            return Ok(Ok(WaitResult {
                 target,
                 stamp,
                 overshoot: -left,
@@ -115,7 +115,7 @@ impl Timeline {
     ///
     /// # Errors
     /// Fails as [`Self::wait_until`] does.
-    pub fn wait_until_next_period(&self, schedule: &mut Schedule) -> Result<Woken, WaitError> {
+    pub fn wait_until_next_period(&self, schedule: &mut Schedule) -> Result<WaitResult, WaitError> {
         let stamp = self.read().map_err(WaitError::Page)?;
         let now = stamp.interval().ok_or(WaitError::Void(stamp.status()))?;
         let target = schedule
@@ -130,7 +130,7 @@ impl Timeline {
     ///
     /// # Errors
     /// Fails as [`Self::wait_until`] does.
-    pub fn sleep(&self, length: Duration) -> Result<Woken, WaitError> {
+    pub fn sleep(&self, length: Duration) -> Result<WaitResult, WaitError> {
         let stamp = self.read().map_err(WaitError::Page)?;
         let now = stamp.interval().ok_or(WaitError::Void(stamp.status()))?;
         self.wait_until(now.latest() + length)
@@ -145,7 +145,7 @@ impl Timeline {
     /// # Panics
     /// Panics if the stamp is of another timeline, because instants of different timelines have no
     /// order.
-    pub fn commit_wait(&self, stamp: &Stamp) -> Result<Woken, WaitError> {
+    pub fn commit_wait(&self, stamp: &Stamp) -> Result<WaitResult, WaitError> {
         assert_eq!(stamp.timeline(), self.id(), "a stamp of another timeline");
         let interval = stamp.interval().ok_or(WaitError::Void(stamp.status()))?;
         self.wait_until(interval.latest() + Duration::from_ns(1))
