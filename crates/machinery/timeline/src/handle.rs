@@ -16,7 +16,7 @@ use timeloom_time::Duration;
 use crate::LocalClock;
 use crate::config::TimelineConfig;
 use crate::outputs::{OutputError, Outputs};
-use crate::source::{self, FromUtc, SourceThread, Untold};
+use crate::source::{self, FromUtc, SourceFailure, SourceThread};
 use crate::status_journal::StatusJournal;
 use crate::worker::{Input, Worker};
 use timeloom_timeline_protocol::{Directory, Page, Report, TimelineName, TimelineScale, VERSION};
@@ -41,7 +41,7 @@ pub(crate) enum KeepError {
     /// The timeline's page cannot be created, possibly because another daemon keeps this timeline.
     Page(WriterError),
     /// A source can never work as it is configured.
-    Source(Untold),
+    Source(SourceFailure),
     /// An output cannot be written as it is configured; the error names the output and the fix.
     Output(OutputError),
     /// The journal at this path cannot be written.

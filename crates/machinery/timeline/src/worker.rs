@@ -18,7 +18,7 @@ use timeloom_time::Duration;
 
 use crate::LocalClock;
 use crate::outputs::Outputs;
-use crate::source::{FromUtc, Sample, SourceThread, Untold};
+use crate::source::{FromUtc, Sample, SourceFailure, SourceThread};
 use crate::status_journal::{self, StatusJournal};
 use crate::subscriber::Subscriber;
 use timeloom_timeline_protocol::{Binding, Report, SourceReport, TimelineName, TimelineScale};
@@ -28,7 +28,7 @@ pub(crate) enum Input {
     /// Answer of a source, and its [`crate::source::Source::contradiction`].
     Answer {
         id: SourceId,
-        answer: Result<Sample, Untold>,
+        answer: Result<Sample, SourceFailure>,
         contradiction: Option<String>,
     },
     Disturbed(Disturbance),
@@ -111,7 +111,7 @@ impl Worker {
         }
     }
 
-    fn take_in(&mut self, id: SourceId, answer: Result<Sample, Untold>) {
+    fn take_in(&mut self, id: SourceId, answer: Result<Sample, SourceFailure>) {
         let now = self.clock.now();
         let outer = (-self.config.oscillator.max_error).of_inverse_outward();
         let taken = answer.map_err(|untold| untold.0).and_then(|sample| {

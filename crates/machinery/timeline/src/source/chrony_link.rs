@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::time::Duration as StdDuration;
 
-use super::Untold;
+use super::SourceFailure;
 use super::chrony_words::{BadReply, LENGTH, Question, request};
 
 /// Connection to the chronyd at an address.
@@ -24,10 +24,10 @@ pub(super) enum NoAnswer {
     /// chronyd refuses or does not know the request; its reply has this status code.
     Refused(u16),
     /// Any other reason, as text.
-    Failed(Untold),
+    Failed(SourceFailure),
 }
 
-impl From<NoAnswer> for Untold {
+impl From<NoAnswer> for SourceFailure {
     fn from(no_answer: NoAnswer) -> Self {
         match no_answer {
             NoAnswer::Refused(status) => Self::because(BadReply::Status(status)),
@@ -56,8 +56,9 @@ impl Chronyd {
         read: impl Fn(&[u8], u32) -> Result<T, BadReply>,
     ) -> Result<T, NoAnswer> {
         let address = &self.address;
-        let failed =
-            |why: std::io::Error| NoAnswer::Failed(Untold(format!("chronyd at {address}: {why}")));
+        let failed = |why: std::io::Error| {
+            NoAnswer::Failed(SourceFailure(format!("chronyd at {address}: {why}")))
+        };
         let link = match self.link.take() {
             Some(link) => link,
             None => Link::open(address).map_err(failed)?,
@@ -75,12 +76,12 @@ impl Chronyd {
                     self.link = Some(link);
                     return answer.map_err(|bad| match bad {
                         BadReply::Status(status) => NoAnswer::Refused(status),
-                        bad => NoAnswer::Failed(Untold::because(bad)),
+                        bad => NoAnswer::Failed(SourceFailure::because(bad)),
                     });
                 }
             }
         }
-        Err(NoAnswer::Failed(Untold(format!(
+        Err(NoAnswer::Failed(SourceFailure(format!(
             "chronyd at {address} does not answer"
         ))))
     }

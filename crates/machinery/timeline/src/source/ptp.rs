@@ -22,7 +22,7 @@ use timeloom_clock::timeline::Era;
 use super::bracket::Bracket;
 use super::fed_sync::{Judged, Measured, judge};
 use super::realtime_line::RealtimeLine;
-use super::{FromUtc, Sample, Source, Untold};
+use super::{FromUtc, Sample, Source, SourceFailure};
 use crate::LocalClock;
 use crate::config::{PtpConfig, Shows, TimelineConfig};
 use timeloom_timeline_protocol::{FedSync, MOST_FEED_BYTES, TimelineScale};
@@ -42,7 +42,7 @@ struct Shared {
     /// True if an authenticated Sync has arrived since the last request.
     authenticated: bool,
     unauthenticated: bool,
-    last_refusal: Option<Untold>,
+    last_refusal: Option<SourceFailure>,
 }
 
 impl Ptp {
@@ -50,19 +50,19 @@ impl Ptp {
         config: PtpConfig,
         timeline: &TimelineConfig,
         clock: Arc<LocalClock>,
-    ) -> Result<Self, Untold> {
+    ) -> Result<Self, SourceFailure> {
         let from_utc = match (timeline.scale, config.shows) {
             (TimelineScale::Local, _) | (_, Some(Shows::Tai)) => None,
             (TimelineScale::Tai, Some(Shows::Utc)) => Some(FromUtc::of(timeline)),
             (TimelineScale::Tai, None) => {
-                return Err(Untold::because(
+                return Err(SourceFailure::because(
                     "the grandmaster does not state its time scale: set `shows`, or make the \
                      timeline local",
                 ));
             }
         };
         let socket = listener(&config.feed)
-            .map_err(|error| Untold(format!("{}: {error}", config.feed.display())))?;
+            .map_err(|error| SourceFailure(format!("{}: {error}", config.feed.display())))?;
         let max_error = clock.oscillator(timeline.oscillator()).max_error;
         let shared = Arc::new(Mutex::new(Shared {
             config: config.clone(),
@@ -83,7 +83,7 @@ impl Ptp {
 }
 
 impl Source for Ptp {
-    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
         let mut shared = self.shared.lock().expect("no panic holds it");
         if shared.bracket.era() != era {
             shared.bracket.begin(era);
@@ -95,14 +95,14 @@ impl Source for Ptp {
             return match unauthenticated {
                 true => Ok(Sample::Unproven { era }),
                 false => Err(shared.last_refusal.take().unwrap_or_else(|| {
-                    Untold::because("the slave has reported no Sync since the last query")
+                    SourceFailure::because("the slave has reported no Sync since the last query")
                 })),
             };
         }
         let mut bound = shared
             .bracket
             .bound()
-            .ok_or_else(|| Untold::because("the slave's report is inconsistent"))?;
+            .ok_or_else(|| SourceFailure::because("the slave's report is inconsistent"))?;
         let shift = self.from_utc.map_or(Ok(Default::default()), FromUtc::now)?;
         bound.earliest = bound.earliest + shift - self.config.reference_error;
         bound.latest = bound.latest + shift + self.config.reference_error;
@@ -150,8 +150,8 @@ fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>
         };
         let Ok(length) = received else { continue };
         let judged = FedSync::decode(&buffer[..length])
-            .map_err(Untold::because)
-            .and_then(|sync| judge(sync).map_err(Untold::because));
+            .map_err(SourceFailure::because)
+            .and_then(|sync| judge(sync).map_err(SourceFailure::because));
         let mut shared = shared.lock().expect("no panic holds it");
         match judged {
             Ok(Judged::Authenticated(measured)) => shared.take(&measured, &mut line, clock),

@@ -12,7 +12,7 @@ use timeloom_clock::{Core, RateError, Timeline};
 use timeloom_random::Random;
 use timeloom_time::{Duration, Instant};
 
-use super::{Sample, Source, Untold};
+use super::{Sample, Source, SourceFailure};
 use crate::LocalClock;
 use crate::config::SimulatedConfig;
 
@@ -33,11 +33,11 @@ impl Simulated {
 }
 
 impl Source for Simulated {
-    fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
+    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
         let received = self.clock.core();
         answer(&self.config, &mut self.noise, era, received)
             .map(Sample::Exchange)
-            .ok_or_else(|| Untold::because("the answer was lost"))
+            .ok_or_else(|| SourceFailure::because("the answer was lost"))
     }
 }
 

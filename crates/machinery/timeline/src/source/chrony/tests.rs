@@ -190,7 +190,7 @@ impl HeldMachine {
     /// Asks the source, again if the system clock was set or chronyd was too slow, and returns the
     /// answer.
     fn ask(&mut self) -> Result<Sample, String> {
-        let mut said = Err(Untold::because("not asked"));
+        let mut said = Err(SourceFailure::because("not asked"));
         eventually("an answer that is to the point", || {
             said = self.source.ask(Era(1));
             !said
