@@ -11,7 +11,7 @@ use timeloom_clock::timeline::{Era, Exchange};
 use timeloom_publish::PageReader;
 use timeloom_time::{Duration, Instant};
 
-use super::peer_words::{Key, Kind, LENGTH, Packet, Shown};
+use super::peer_words::{Key, Kind, LENGTH, Packet, PeerReading};
 use super::{Sample, Source, SourceFailure};
 use crate::LocalClock;
 
@@ -140,7 +140,7 @@ pub(crate) fn answer_all(
         // The second reading may be of another segment than the first. The answer states the wider
         // of the two halves, which covers both, and a later time that is not before the first.
         let answered = show(reader);
-        let shown = asked.zip(answered).map(|(asked, answered)| Shown {
+        let shown = asked.zip(answered).map(|(asked, answered)| PeerReading {
             asked_ns: asked.0.min(answered.0),
             answered_ns: answered.0,
             error_ns: asked.1.max(answered.1) + (asked.0 - answered.0).max(0),
