@@ -20,7 +20,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use timeloom_clock::timeline::Era;
 
 use super::bracket::Bracket;
-use super::fed_sync::{Judged, Measured, judge};
+use super::fed_sync::{Judged, TimedSync, judge};
 use super::realtime_line::RealtimeLine;
 use super::{FromUtc, Sample, Source, SourceFailure};
 use crate::LocalClock;
@@ -163,7 +163,7 @@ fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>
 }
 
 impl Shared {
-    fn take(&mut self, measured: &Measured, line: &mut RealtimeLine, clock: &LocalClock) {
+    fn take(&mut self, measured: &TimedSync, line: &mut RealtimeLine, clock: &LocalClock) {
         let era = self.bracket.era();
         if self.master != measured.source {
             self.master.clone_from(&measured.source);
