@@ -16,7 +16,7 @@ use timeloom_timeline_client::{Refusal, Stamp, Timeline};
 use crate::agenda::Agenda;
 use crate::envelope::Envelope;
 use crate::seal::Seal;
-use crate::{Refused, datagram, key};
+use crate::{MessageRefusal, datagram, key};
 
 /// Addresses of a channel and of its peers. There is no discovery of peers.
 #[derive(Clone, Debug)]
@@ -306,7 +306,7 @@ impl Shared {
         };
         let envelope = match crate::open(self.seal.as_ref(), name, message, Some(&self.since)) {
             Ok(envelope) if envelope.sent.timeline() == self.timeline.id() => envelope,
-            Err(Refused::Unproved(_)) => {
+            Err(MessageRefusal::Unproved(_)) => {
                 self.unproved.fetch_add(1, Ordering::Relaxed);
                 return;
             }
