@@ -40,7 +40,7 @@ mod seal;
 
 pub use channel::{Channel, ChannelError, Counts, Endpoints, Message};
 pub use envelope::{Envelope, HEADER_BYTES, Malformed};
-pub use seal::{LEAST_KEY_BYTES, Seal, ShortKey, Unproved};
+pub use seal::{AuthenticityError, LEAST_KEY_BYTES, Seal, ShortKey};
 
 use timeloom_timeline_client::Stamp;
 
@@ -49,7 +49,7 @@ use timeloom_timeline_client::Stamp;
 pub enum MessageRefusal {
     /// The bytes do not prove that they are new and from a holder of the key.
     #[error("{0}")]
-    Unproved(Unproved),
+    Unproved(AuthenticityError),
     /// The bytes are not a message.
     #[error("{0}")]
     Malformed(Malformed),
@@ -87,7 +87,7 @@ pub fn open<'b>(
     let envelope = Envelope::from_bytes(proved.body).map_err(MessageRefusal::Malformed)?;
     let is_fresh = |since: &Stamp| seal::may_be_after(&envelope.sent, since);
     if proved.is_first && !since.is_none_or(is_fresh) {
-        return Err(MessageRefusal::Unproved(Unproved::Old));
+        return Err(MessageRefusal::Unproved(AuthenticityError::Old));
     }
     seal.remember(name, &proved)
         .map_err(MessageRefusal::Unproved)?;
