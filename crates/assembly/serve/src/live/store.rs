@@ -75,12 +75,12 @@ pub(crate) enum Change {
 }
 
 /// Type of table row that pages show.
-pub(crate) trait Shown: Row {
+pub(crate) trait DisplayedRow: Row {
     /// Returns the change that the row makes; `None` for an invalid row.
     fn change(&self) -> Option<Change>;
 }
 
-impl Shown for SignalRow {
+impl DisplayedRow for SignalRow {
     fn change(&self) -> Option<Change> {
         // Only a prepared file contains a value that is not finite.
         let is_short = self.source.len() + self.name.len() < LONGEST_NAME;
@@ -96,7 +96,7 @@ impl Shown for SignalRow {
     }
 }
 
-impl Shown for EventRow {
+impl DisplayedRow for EventRow {
     fn change(&self) -> Option<Change> {
         Some(Change::Event {
             event: EventView::of(self),
@@ -110,7 +110,7 @@ impl Shown for EventRow {
     }
 }
 
-impl Shown for LabelRow {
+impl DisplayedRow for LabelRow {
     fn change(&self) -> Option<Change> {
         Some(Change::Attack(AttackView::of(self)))
     }

@@ -170,7 +170,7 @@ const EVENTS_AT_ONCE: usize = 250;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::store::Shown;
+    use crate::live::store::DisplayedRow;
     use timeloom_results::{EventRow, LabelRow, Manifest, RunDirectory, SignalRow};
     use timeloom_time::Instant;
 
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    fn apply(store: &mut Store, row: &impl Shown) {
+    fn apply(store: &mut Store, row: &impl DisplayedRow) {
         if let Some(change) = row.change() {
             store.apply(change);
         }

@@ -16,7 +16,7 @@ use timeloom_time::Utc;
 use tokio::sync::watch;
 
 use super::session::Sessions;
-use super::store::{Change, Shown, Store, first_only};
+use super::store::{Change, DisplayedRow, Store, first_only};
 use super::view::{CheckView, ClockView, HostView, MOST_ITEMS, RunView, bounded, seconds};
 
 /// Directory of runs, and the runs in it that pages show.
@@ -333,7 +333,7 @@ impl Reader {
 
     /// Reads a table of a run that had ended before a page showed the run. The table is read only
     /// once, so an error is shown permanently.
-    fn read_table<R: Shown>(&self, part: &'static str) -> Result<(), Stop> {
+    fn read_table<R: DisplayedRow>(&self, part: &'static str) -> Result<(), Stop> {
         let mut told = Instant::now();
         let mut changes = Vec::with_capacity(ROWS_AT_ONCE);
         let mut is_gone = false;
@@ -388,7 +388,7 @@ impl Reader {
     }
 }
 
-fn read_some<R: Shown>(
+fn read_some<R: DisplayedRow>(
     tail: &mut Tail<R>,
     changes: &mut Vec<Change>,
 ) -> Result<bool, ResultsError> {
