@@ -17,12 +17,12 @@ use timeloom_results::RunDirectory;
 /// Known sessions of this user.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    met: Mutex<HashMap<String, Met>>,
+    met: Mutex<HashMap<String, ProbedSession>>,
 }
 
 /// Session that was asked for its directory, with its answer.
 #[derive(Debug)]
-struct Met {
+struct ProbedSession {
     socket: SessionSocket,
     asked: Instant,
     answer: Answer,
@@ -44,7 +44,7 @@ impl Sessions {
     pub(crate) fn of(&self, run: &RunDirectory) -> Option<String> {
         let sockets = session_sockets().unwrap_or_default();
         let mut met = self.met();
-        let is_same = |name: &String, it: &Met| {
+        let is_same = |name: &String, it: &ProbedSession| {
             sockets
                 .iter()
                 .any(|socket| *name == socket.name && it.socket == *socket)
@@ -98,20 +98,20 @@ impl Sessions {
         })
     }
 
-    fn met(&self) -> MutexGuard<'_, HashMap<String, Met>> {
+    fn met(&self) -> MutexGuard<'_, HashMap<String, ProbedSession>> {
         self.met.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Asks the sessions at these sockets for their directories, and stores the answers.
-fn meet(met: &mut HashMap<String, Met>, sockets: &[&SessionSocket], patience: Duration) {
+fn meet(met: &mut HashMap<String, ProbedSession>, sockets: &[&SessionSocket], patience: Duration) {
     let answers = at_once(sockets, |socket| ask(&socket.name, patience));
     for (socket, answer) in sockets.iter().zip(answers) {
         let socket = (*socket).clone();
         let (name, asked) = (socket.name.clone(), Instant::now());
         met.insert(
             name,
-            Met {
+            ProbedSession {
                 socket,
                 asked,
                 answer,
@@ -128,8 +128,8 @@ fn ask(name: &str, patience: Duration) -> Answer {
     }
 }
 
-fn writer_of(met: &HashMap<String, Met>, run: &RunDirectory) -> Option<String> {
-    let writes = |it: &Met| match &it.answer {
+fn writer_of(met: &HashMap<String, ProbedSession>, run: &RunDirectory) -> Option<String> {
+    let writes = |it: &ProbedSession| match &it.answer {
         Answer::Directory(Some(directory)) => run.is_at(directory),
         _ => false,
     };
