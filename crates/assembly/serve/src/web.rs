@@ -52,7 +52,7 @@ pub(crate) struct Limits {
 
 /// Query parameter that names the run of a request.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Which {
+pub(crate) struct RunQuery {
     /// Name of the run below the directory.
     pub(crate) run: String,
 }

@@ -13,7 +13,7 @@ use timeloom_guest::{
 
 use crate::access::{Rights, refuse};
 use crate::live::{Watchers, seconds};
-use crate::web::{Limits, State, Which};
+use crate::web::{Limits, RunQuery, State};
 
 /// Action of a page. Its texts have the syntax of the command line.
 #[derive(Debug, Deserialize)]
@@ -51,7 +51,7 @@ pub(super) async fn act(
     Shared(state): Shared<State>,
     Extension(rights): Extension<Rights>,
     Extension(limits): Extension<Arc<Limits>>,
-    Query(which): Query<Which>,
+    Query(which): Query<RunQuery>,
     Json(action): Json<Action>,
 ) -> Response {
     if rights != Rights::Act {

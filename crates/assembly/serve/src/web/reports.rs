@@ -20,10 +20,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::access::refuse;
-use crate::web::{Limits, State, Which, assets};
+use crate::web::{Limits, RunQuery, State, assets};
 
 /// Returns a ticket for the report of a run.
-pub(super) async fn ticket(Shared(state): Shared<State>, Query(which): Query<Which>) -> Response {
+pub(super) async fn ticket(
+    Shared(state): Shared<State>,
+    Query(which): Query<RunQuery>,
+) -> Response {
     let access = Arc::clone(&state.access);
     let name = which.run.clone();
     let has_report = move || {

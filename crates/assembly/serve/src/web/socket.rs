@@ -22,14 +22,14 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::access::NOT_THIS_TOKEN;
 use crate::connections::Connection;
 use crate::live::{Cursor, Update, Watched};
-use crate::web::{Limits, State, Which};
+use crate::web::{Limits, RunQuery, State};
 
 /// Opens the socket of a page.
 pub(super) async fn open(
     Shared(state): Shared<State>,
     Extension(limits): Extension<Arc<Limits>>,
     Extension(connection): Extension<Arc<Connection>>,
-    Query(which): Query<Which>,
+    Query(which): Query<RunQuery>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     upgrade
