@@ -34,13 +34,13 @@ pub(crate) struct Store {
     /// Number of all events of the run so far.
     pub(super) events_seen: u64,
     /// Kinds of content that were left out, for the remarks.
-    left_out: LeftOut,
+    left_out: OmittedRows,
     /// Reasons why parts of the run could not be read, by part.
     troubles: BTreeMap<&'static str, String>,
 }
 
 #[derive(Debug, Default)]
-struct LeftOut {
+struct OmittedRows {
     signals: bool,
     programs: bool,
     attacks: bool,
@@ -227,7 +227,7 @@ impl Store {
             by_name: HashMap::new(),
             events: VecDeque::new(),
             events_seen: 0,
-            left_out: LeftOut::default(),
+            left_out: OmittedRows::default(),
             troubles: BTreeMap::new(),
         }
     }
