@@ -19,12 +19,12 @@ use timeloom_timeline_protocol::{
 use crate::channel::Channel;
 use crate::frames::{Frames, message};
 use crate::link::Link;
-use crate::measure::{Answer, BEAT, Beat, BeatPace, Measured, own};
+use crate::measure::{Answer, BEAT, Beat, BeatPace, CounterEstimate, own};
 use crate::words::{FromGuest, FromHost, VM_VERSION};
 
 /// Agent in a guest. Its threads end when the value is dropped.
 #[derive(Debug)]
-pub struct Agent {
+pub struct GuestAgent {
     shared: Arc<Shared>,
     listeners: Vec<Arc<OwnedFd>>,
     threads: Vec<JoinHandle<()>>,
@@ -55,11 +55,11 @@ struct State {
     nonce: u64,
     welcome: bool,
     answer: Option<Answer>,
-    measured: Measured,
+    measured: CounterEstimate,
     programs: BTreeMap<u64, Arc<OwnedFd>>,
 }
 
-impl Agent {
+impl GuestAgent {
     /// Starts an agent. `link` leads to the host. `region` and `clock` are memory that the host
     /// shares with this machine: the region, and the clock page, if there is one. Programs connect
     /// to sockets in `directory`.
@@ -133,7 +133,7 @@ impl Agent {
     }
 }
 
-impl Drop for Agent {
+impl Drop for GuestAgent {
     fn drop(&mut self) {
         self.shared.ended.store(true, Relaxed);
         for entry in self.shared.region.timelines() {

@@ -7,7 +7,7 @@ use timeloom_publish::{Bounds, PageCounter, Region, Relation, now_ticks};
 
 /// Relation of the guest's counter to the host's, as known from all measurements.
 #[derive(Debug, Default)]
-pub(crate) struct Measured {
+pub(crate) struct CounterEstimate {
     relation: Option<Relation>,
 }
 
@@ -104,7 +104,7 @@ impl BeatPace {
     }
 }
 
-impl Measured {
+impl CounterEstimate {
     /// Returns true if the relation is known almost as accurately as possible: its width is at most
     /// [`CLOSE`] times `slack`, in ticks of the counter.
     pub(crate) fn is_close(&self, slack: u64) -> bool {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn beats_follow_soon_until_one_has_shown_enough() {
-        let (mut measured, mut pace) = (Measured::default(), BeatPace::default());
+        let (mut measured, mut pace) = (CounterEstimate::default(), BeatPace::default());
         let slack = 2_000;
         assert_eq!(
             pace.next(measured.is_close(slack)),

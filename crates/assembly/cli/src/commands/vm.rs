@@ -19,7 +19,7 @@ use timeloom_publish::{PageCounter, SharedCounter, SharedCounterError};
 use timeloom_sys::vsock;
 use timeloom_time::Duration;
 use timeloom_timeline_protocol::TimelineName;
-use timeloom_vm::{Agent, Link, Relay, RelayError, VSOCK_PORT, devices, monitor, qemu};
+use timeloom_vm::{GuestAgent, Link, Relay, RelayError, VSOCK_PORT, devices, monitor, qemu};
 
 use super::timeline::DirectoryArg;
 
@@ -275,7 +275,7 @@ impl Guest {
         };
         let directory = self.place.directory();
         let clock = devices::clock().ok().map(OwnedFd::from);
-        let agent = Agent::start(link, region.into(), clock, directory.clone())
+        let agent = GuestAgent::start(link, region.into(), clock, directory.clone())
             .map_err(|error| Failure::run(format!("serving the host's timelines: {error}")))?;
         for name in agent.timelines() {
             note!(
