@@ -266,7 +266,7 @@ pub(crate) struct Account {
 
 /// Measurements of a link's fluid at the end of a step, in bytes on the wire.
 #[derive(Debug)]
-pub(crate) struct Measured {
+pub(crate) struct FluidMeasurement {
     /// Bytes lost since the start.
     pub(crate) lost: f64,
     /// Bytes that wait, without random noise.

@@ -66,7 +66,7 @@ impl Flow {
 /// Static description of a flow or source: its source, its destination, and the size of its
 /// packets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
+pub(crate) struct FlowDescription {
     pub(crate) from: PortId,
     pub(crate) to: PortId,
     /// For a flow, payload bytes of a segment. For a source, bytes of its packets; 0 if these
@@ -77,11 +77,11 @@ pub(crate) struct Line {
 /// Static descriptions of all traffic. An engine needs them for flows that others have.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    pub(crate) flows: Vec<Line>,
-    pub(crate) sources: Vec<Line>,
+    pub(crate) flows: Vec<FlowDescription>,
+    pub(crate) sources: Vec<FlowDescription>,
 }
 
-impl Line {
+impl FlowDescription {
     pub(crate) fn of_flow(flow: &Flow) -> Self {
         Self {
             from: flow.from,
