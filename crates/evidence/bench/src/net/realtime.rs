@@ -24,7 +24,7 @@ mod iperf;
 pub(super) use bed::{Bed, Between, Cutting, DELAY, GBIT, broken, halves};
 use bed::{namespaces, stations};
 pub(super) use iperf::{Ended, counter, lost_between, received, socket_full};
-use iperf::{Measured, iperf3, measure};
+use iperf::{IperfResult, iperf3, measure};
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let there = Command::new("iperf3").arg("--version").output();
@@ -38,8 +38,8 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     against::against_ns3(options, figure)
 }
 
-fn context(figure: Figure, all: &[Measured]) -> Figure {
-    let of = |value: fn(&Measured) -> f64| {
+fn context(figure: Figure, all: &[IperfResult]) -> Figure {
+    let of = |value: fn(&IperfResult) -> f64| {
         let values: Vec<f64> = all.iter().map(value).collect();
         crate::median(&values)
     };
@@ -90,7 +90,7 @@ fn tcp(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchErr
         ),
     ];
     let controls = ["cubic", "reno"];
-    let mut all: Vec<Vec<Measured>> = (0..links.len() * controls.len())
+    let mut all: Vec<Vec<IperfResult>> = (0..links.len() * controls.len())
         .map(|_| Vec::new())
         .collect();
     let (mut singly, mut large) = (Vec::new(), Vec::new());

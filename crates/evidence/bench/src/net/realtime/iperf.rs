@@ -12,7 +12,7 @@ use crate::error::BenchError;
 use crate::net::machine;
 
 /// Results of an iperf3 run, with the engine's counters.
-pub(super) struct Measured {
+pub(super) struct IperfResult {
     pub(super) gbps: f64,
     pub(super) lost: f64,
     pub(super) core: f64,
@@ -29,14 +29,14 @@ pub(super) fn measure(
     bed: &Bed,
     seconds: &str,
     arguments: &[&str],
-) -> Result<Measured, BenchError> {
+) -> Result<IperfResult, BenchError> {
     let before = bed.emulation.report().ok_or_else(|| broken("it died"))?;
     let began = timeloom_sys::wall_now();
     let work = machine::Work::start();
     let said = iperf3(&bed.fabric, &bed.target, seconds, arguments)?;
     let wall = timeloom_sys::wall_now() - began;
     let report = bed.emulation.report().ok_or_else(|| broken("it died"))?;
-    Ok(Measured {
+    Ok(IperfResult {
         gbps: said.0,
         lost: said.1,
         core: (report.cpu - before.cpu).as_s_f64() / wall.as_s_f64(),
