@@ -23,8 +23,8 @@ mod iperf;
 
 pub(super) use bed::{Bed, Between, Cutting, DELAY, GBIT, broken, halves};
 use bed::{namespaces, stations};
-pub(super) use iperf::{Ended, counter, lost_between, received, socket_full};
 use iperf::{IperfResult, iperf3, measure};
+pub(super) use iperf::{TerminatedChild, counter, lost_between, received, socket_full};
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let there = Command::new("iperf3").arg("--version").output();

@@ -20,7 +20,7 @@ use timeloom_portal::{
 use timeloom_time::{Duration, Rate};
 
 use super::plot::Table;
-use super::realtime::{Cutting, Ended, halves, received};
+use super::realtime::{Cutting, TerminatedChild, halves, received};
 use crate::error::BenchError;
 
 /// Size of the experiment.
@@ -99,8 +99,8 @@ pub(super) fn figure(quick: bool) -> Result<Result<Table, String>, BenchError> {
 
 /// Fields are dropped in this order: programs, emulations, namespaces.
 struct Bed {
-    _servers: Vec<Ended>,
-    _controller: Ended,
+    _servers: Vec<TerminatedChild>,
+    _controller: TerminatedChild,
     emulations: [Emulation; 2],
     fabric: Fabric,
     extent: Extent,
@@ -205,7 +205,7 @@ impl Bed {
             station.confine(&mut server).map_err(broken)?;
             server.arg("-s").stdin(Stdio::null());
             server.stdout(Stdio::null()).stderr(Stdio::null());
-            Ok(Ended(server.spawn().map_err(broken)?))
+            Ok(TerminatedChild(server.spawn().map_err(broken)?))
         });
         let servers = servers.collect::<Result<Vec<_>, BenchError>>()?;
         // The servers open their ports within milliseconds.
@@ -269,7 +269,7 @@ impl Bed {
 
 /// Starts the example's controller in the namespace of the switches, and waits until all are
 /// connected.
-fn control(fabric: &Fabric, switches: usize) -> Result<Ended, BenchError> {
+fn control(fabric: &Fabric, switches: usize) -> Result<TerminatedChild, BenchError> {
     let mut command = Command::new("python3");
     let confined = fabric.fabric_namespace().confine(&mut command);
     confined.map_err(broken)?;
@@ -278,7 +278,7 @@ fn control(fabric: &Fabric, switches: usize) -> Result<Ended, BenchError> {
     let mut child = command.stderr(Stdio::null()).spawn().map_err(broken)?;
     let mut script = child.stdin.take().expect("piped");
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let child = Ended(child);
+    let child = TerminatedChild(child);
     script.write_all(CONTROLLER.as_bytes()).map_err(broken)?;
     drop(script);
     let (say, said) = mpsc::channel();

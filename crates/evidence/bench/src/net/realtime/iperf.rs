@@ -95,7 +95,7 @@ pub(super) fn iperf3(
         .args(["-s", "-1"])
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let _server = Ended(server.spawn().map_err(broken)?);
+    let _server = TerminatedChild(server.spawn().map_err(broken)?);
     // The server opens its port within milliseconds. A client that is too early fails, and is
     // started again.
     for _ in 0..50 {
@@ -131,9 +131,9 @@ pub(in crate::net) fn received(said: &Value) -> Result<(f64, f64), String> {
 }
 
 /// A child process that is ended when the benchmark ends.
-pub(in crate::net) struct Ended(pub(in crate::net) Child);
+pub(in crate::net) struct TerminatedChild(pub(in crate::net) Child);
 
-impl Drop for Ended {
+impl Drop for TerminatedChild {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
