@@ -31,9 +31,9 @@ use crate::supervise::listener;
 use crate::supervise::next_event;
 use crate::supervise::notify::Listener;
 use crate::supervise::report::UnhandledCall;
+use crate::supervise::scheduler::Order;
 use crate::supervise::skip;
 use crate::supervise::supervisor::{ArrivalCallback, PATIENCE, Supervisor};
-use crate::supervise::turns::Order;
 use crate::time_files::{MachineFiles, TimeFiles, View};
 pub use status::{Process, Status};
 
