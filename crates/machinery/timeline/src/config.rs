@@ -14,7 +14,7 @@ use timeloom_clock::timeline::{Config, PollLimits};
 use timeloom_time::Duration;
 
 use crate::outputs;
-use crate::source::peer_words::{Key, KeyError};
+use crate::source::peer_codec::{Key, KeyError};
 use timeloom_timeline_protocol::TimelineName;
 use timeloom_timeline_protocol::TimelineScale;
 

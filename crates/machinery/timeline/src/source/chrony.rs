@@ -19,8 +19,8 @@ use timeloom_clock::{Core, RateError};
 use timeloom_publish::PageCounter;
 use timeloom_time::{Duration, Instant};
 
+use super::chrony_codec::{self, Question, Tracking};
 use super::chrony_link::{Chronyd, NoAnswer};
-use super::chrony_words::{self, Question, Tracking};
 use super::realtime_line::{STEERED, check_even};
 use super::{FromUtc, Sample, Source, SourceFailure};
 use crate::LocalClock;
@@ -76,7 +76,7 @@ impl Chrony {
 
     /// Orders chronyd to drop its measurements from before `now`.
     fn renew(&mut self, now: LocalNow) -> Result<(), SourceFailure> {
-        let reset = self.chronyd.ask(Question::Reset, chrony_words::is_reset);
+        let reset = self.chronyd.ask(Question::Reset, chrony_codec::is_reset);
         self.memory = match reset {
             Ok(()) => Memory::New,
             Err(NoAnswer::Refused(_)) => Memory::Old(now.core),
@@ -94,7 +94,7 @@ impl Chrony {
 
     /// Checks that all samples that chronyd keeps are newer than `since`.
     fn check_samples(&mut self, since: Instant<Core>) -> Result<(), SourceFailure> {
-        let sources = self.chronyd.ask(Question::Count, chrony_words::count)?;
+        let sources = self.chronyd.ask(Question::Count, chrony_codec::count)?;
         if sources > MOST_SOURCES {
             return Err(SourceFailure(format!("chronyd has {sources} sources")));
         }
@@ -104,10 +104,10 @@ impl Chrony {
             let asked = self.clock.core();
             let heard_s = self
                 .chronyd
-                .ask(Question::SourceData(source), chrony_words::heard_s)?;
+                .ask(Question::SourceData(source), chrony_codec::heard_s)?;
             let stats = self
                 .chronyd
-                .ask(Question::SourceStats(source), chrony_words::source_stats)?;
+                .ask(Question::SourceStats(source), chrony_codec::source_stats)?;
             let back = Duration::from_s(i64::from(heard_s) + i64::from(stats.span_s)) + ROUNDED;
             if stats.samples > 0 && lengthened(back) >= asked - since {
                 return Err(SourceFailure(format!(
@@ -140,7 +140,7 @@ impl Source for Chrony {
         let before = self.clock.realtime();
         let tracking = self
             .chronyd
-            .ask(Question::Tracking, chrony_words::tracking)?;
+            .ask(Question::Tracking, chrony_codec::tracking)?;
         let after = self.clock.realtime();
         check_even(&before, &after)?;
         if self.clock.marker() != now.marker {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration as StdDuration;
 
 use super::SourceFailure;
-use super::chrony_words::{BadReply, LENGTH, Question, request};
+use super::chrony_codec::{BadReply, LENGTH, Question, request};
 
 /// Connection to the chronyd at an address.
 pub(super) struct Chronyd {

@@ -7,18 +7,18 @@
 
 mod bracket;
 mod chrony;
+mod chrony_codec;
 mod chrony_link;
-mod chrony_words;
 mod fed_sync;
 pub(crate) mod fuzzing;
-mod page_words;
+mod page_codec;
 mod pages;
 pub(crate) mod peer;
-pub(crate) mod peer_words;
+pub(crate) mod peer_codec;
 mod phc;
 mod ptp;
 mod ptp4l;
-mod ptp4l_words;
+mod ptp4l_codec;
 pub(crate) mod realtime_line;
 mod simulated;
 mod system_clock;

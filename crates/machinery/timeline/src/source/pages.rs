@@ -1,5 +1,5 @@
 //! Pages that other daemons publish: timelines, ClockBound segments and vmclock pages. Each reading
-//! copies the file, which is fast enough because an estimator polls seldom. `page_words` evaluates
+//! copies the file, which is fast enough because an estimator polls seldom. `page_codec` evaluates
 //! the numbers.
 
 use std::fs::File;
@@ -15,7 +15,7 @@ use timeloom_publish::{PageReader, now_ticks};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{Duration, Instant};
 
-use super::page_words::{error_v2, shows_v3, shows_vmclock};
+use super::page_codec::{error_v2, shows_v3, shows_vmclock};
 use super::{FromUtc, Sample, Source, SourceFailure};
 use crate::LocalClock;
 use crate::config::{PathConfig, TimelineConfig};

@@ -11,7 +11,7 @@ use timeloom_clock::timeline::{Era, Exchange};
 use timeloom_publish::PageReader;
 use timeloom_time::{Duration, Instant};
 
-use super::peer_words::{Key, Kind, LENGTH, Packet, PeerReading};
+use super::peer_codec::{Key, Kind, LENGTH, Packet, PeerReading};
 use super::{Sample, Source, SourceFailure};
 use crate::LocalClock;
 

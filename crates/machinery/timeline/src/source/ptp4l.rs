@@ -19,7 +19,7 @@ use timeloom_time::{Duration, Instant};
 use timeloom_wire::PortIdentity;
 
 use super::bracket::Bracket;
-use super::ptp4l_words::{
+use super::ptp4l_codec::{
     DataSet, DataSetAnswer, TimingKind, TimingRecord, accuracy_ns, get, parse_answer, parse_timing,
 };
 use super::realtime_line::RealtimeLine;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use super::*;
-use crate::source::chrony_words::tests::{reply, statement};
+use crate::source::chrony_codec::tests::{reply, statement};
 use crate::source::realtime_line::tests::pair;
 use timeloom_testing::eventually;
 use timeloom_timeline_protocol::TimelineScale;
