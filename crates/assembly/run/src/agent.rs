@@ -13,7 +13,7 @@ pub use timeloom_bus::{
     BoundSocket, Bus, CommonTimeline, GpioPins, HaltReason, Key, LineSettings, MachineTimeline,
     MachineWire, NetworkedWire, Peer, PinNames, StandaloneWire, SystemTimeline, Udp, prove,
 };
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_guest::{Controlled, HoldError, HoldText, Session};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
@@ -118,7 +118,7 @@ struct State {
 struct Began {
     /// The same instant on the common timeline. Kept because `wall` becomes inaccurate if this
     /// machine's clock is steered towards the timeline afterwards.
-    at: Option<Instant<Timeline>>,
+    at: Option<Instant<TimelineTime>>,
     wall: Instant<Wall>,
     from: Instant<Virtual>,
 }

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use timeloom_clock::Timeline as Scale;
+use timeloom_clock::TimelineTime;
 use timeloom_time::Instant;
-use timeloom_timeline_client::{Refusal, Stamp, Timeline};
+use timeloom_timeline_client::{Refusal, Stamp, TimelineTime};
 
 use crate::agenda::Agenda;
 use crate::envelope::Envelope;
@@ -39,7 +39,7 @@ pub struct Message {
     /// Reading of the timeline by this program, when the message arrived.
     pub arrived: Stamp,
     /// Instant at which receivers are to act on the message; `None` if there is none.
-    pub act_at: Option<Instant<Scale>>,
+    pub act_at: Option<Instant<TimelineTime>>,
     /// Reading of the timeline before the callback. If the subscriber waits for `act_at`, the
     /// reading is certainly not before that instant.
     pub acted: Stamp,
@@ -100,7 +100,7 @@ pub struct Channel {
 }
 
 struct Shared {
-    timeline: Arc<Timeline>,
+    timeline: Arc<TimelineTime>,
     prefix: String,
     seal: Option<Seal>,
     socket: UdpSocket,
@@ -134,7 +134,7 @@ impl Channel {
     /// Fails if the prefix is not a valid key, if a socket or thread cannot be created, or if the
     /// timeline cannot be read.
     pub fn open(
-        timeline: Arc<Timeline>,
+        timeline: Arc<TimelineTime>,
         prefix: &str,
         endpoints: &Endpoints,
         seal: Option<Seal>,
@@ -187,7 +187,7 @@ impl Channel {
         &self,
         key: &str,
         payload: &[u8],
-        act_at: Option<Instant<Scale>>,
+        act_at: Option<Instant<TimelineTime>>,
     ) -> Result<Stamp, ChannelError> {
         if !key::is_key(key) {
             return Err(ChannelError::Key(key.to_owned()));

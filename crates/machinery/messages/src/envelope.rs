@@ -1,6 +1,6 @@
 //! Envelope of a message: the time of sending, the instant to act if there is one, and the payload.
 
-use timeloom_clock::Timeline as Scale;
+use timeloom_clock::TimelineTime;
 use timeloom_time::Instant;
 use timeloom_timeline_client::{Interval, Stamp, Status, TimelineId};
 
@@ -20,7 +20,7 @@ pub struct Envelope<'b> {
     /// Reading of the timeline by the sender, when it sent the message.
     pub sent: Stamp,
     /// Instant at which receivers are to act on the message; `None` if there is none.
-    pub act_at: Option<Instant<Scale>>,
+    pub act_at: Option<Instant<TimelineTime>>,
     /// Content of the message.
     pub payload: &'b [u8],
 }
@@ -98,11 +98,13 @@ impl<'b> Envelope<'b> {
 /// Builds the interval with these ends. An interval of centuries is refused, because its lengths do
 /// not fit the type.
 fn interval(
-    earliest: Instant<Scale>,
-    estimate: Instant<Scale>,
-    latest: Instant<Scale>,
-) -> Result<Interval<Scale>, Malformed> {
-    let length = |from: Instant<Scale>, to: Instant<Scale>| to.as_ns().checked_sub(from.as_ns());
+    earliest: Instant<TimelineTime>,
+    estimate: Instant<TimelineTime>,
+    latest: Instant<TimelineTime>,
+) -> Result<Interval<TimelineTime>, Malformed> {
+    let length = |from: Instant<TimelineTime>, to: Instant<TimelineTime>| {
+        to.as_ns().checked_sub(from.as_ns())
+    };
     let (below, above) = (length(earliest, estimate), length(estimate, latest));
     match (below, above) {
         (Some(0..), Some(0..)) => {

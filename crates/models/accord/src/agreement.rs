@@ -24,7 +24,7 @@ mod steps;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Instant, Virtual};
 
 use crate::hosts::{HostId, Hosts};
@@ -103,7 +103,7 @@ enum Own {
     Closing(Instant<Virtual>),
     Bound(Instant<Virtual>),
     Standing(Instant<Virtual>),
-    Ready(Instant<Virtual>, Instant<Timeline>, Hosts),
+    Ready(Instant<Virtual>, Instant<TimelineTime>, Hosts),
     Stopped(Halt),
 }
 
@@ -190,7 +190,7 @@ impl Agreement {
 
     /// Requests the line for a local program: all hosts pause, until [`Self::release`]. A host can
     /// have one claim at a time. For `soonest`, see [`Self::heard`].
-    pub fn claim(&mut self, soonest: Instant<Timeline>) {
+    pub fn claim(&mut self, soonest: Instant<TimelineTime>) {
         if self.claim != Claim::None {
             return;
         }
@@ -210,13 +210,13 @@ impl Agreement {
 
     /// Releases the line when no local program needs it any more. For `soonest`, see
     /// [`Self::heard`].
-    pub fn release(&mut self, soonest: Instant<Timeline>) {
+    pub fn release(&mut self, soonest: Instant<TimelineTime>) {
         self.claim = Claim::None;
         self.advance(soonest);
     }
 
     /// Reports that the ceiling of [`Order::Close`] is in force, and its value.
-    pub fn closed(&mut self, ceiling: Instant<Virtual>, soonest: Instant<Timeline>) {
+    pub fn closed(&mut self, ceiling: Instant<Virtual>, soonest: Instant<TimelineTime>) {
         if self.stage == Own::Proposing {
             self.pause = self.pause.saturating_add(1);
             self.ballot = 0;
@@ -226,7 +226,7 @@ impl Agreement {
     }
 
     /// Reports that clock and processes are stopped, as [`Order::Stand`] demands.
-    pub fn stood(&mut self, soonest: Instant<Timeline>) {
+    pub fn stood(&mut self, soonest: Instant<TimelineTime>) {
         if let Own::Bound(at) = self.stage {
             self.stage = Own::Standing(at);
             self.advance(soonest);
@@ -249,7 +249,7 @@ impl Agreement {
     /// Processes a record of another host, which must be newer than all its earlier ones. `soonest`
     /// is the earliest timeline instant at which this host could resume if it voted for resuming
     /// now.
-    pub fn heard(&mut self, from: HostId, record: HostRecord, soonest: Instant<Timeline>) {
+    pub fn heard(&mut self, from: HostId, record: HostRecord, soonest: Instant<TimelineTime>) {
         if from == self.me || self.silent.contains(from) || self.is_stopped() {
             return;
         }
@@ -280,7 +280,7 @@ impl Agreement {
     }
 
     /// Reports that `host`, a member, has been silent for too long.
-    pub fn lost(&mut self, host: HostId, soonest: Instant<Timeline>) {
+    pub fn lost(&mut self, host: HostId, soonest: Instant<TimelineTime>) {
         if self.is_stopped() || host == self.me || !self.members.contains(host) {
             return;
         }
@@ -353,7 +353,7 @@ impl Agreement {
             || record.pause > self.pause.saturating_add(1)
     }
 
-    fn restarted(&mut self, host: HostId, soonest: Instant<Timeline>) {
+    fn restarted(&mut self, host: HostId, soonest: Instant<TimelineTime>) {
         match self.on_silence {
             OnSilence::Stop => self.halt(HaltCause::Restarted(host)),
             OnSilence::Release => self.lost(host, soonest),
@@ -373,11 +373,11 @@ impl Agreement {
     }
 
     /// Takes every step that the known records permit.
-    fn advance(&mut self, soonest: Instant<Timeline>) {
+    fn advance(&mut self, soonest: Instant<TimelineTime>) {
         while self.step(soonest) {}
     }
 
-    fn step(&mut self, soonest: Instant<Timeline>) -> bool {
+    fn step(&mut self, soonest: Instant<TimelineTime>) -> bool {
         match self.stage {
             Own::Joining => self.join(),
             Own::Running => self.begin(),

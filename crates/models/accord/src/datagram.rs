@@ -21,7 +21,7 @@
 //! Fields that a stage does not use are zero. The message authentication code is added by the
 //! sender's transport.
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant};
 
 use crate::hosts::{HostId, Hosts};
@@ -41,7 +41,7 @@ pub struct Datagram {
     /// for none.
     pub acknowledges: u64,
     /// Reading of the sender's timeline at the time of sending.
-    pub stamp: Instant<Timeline>,
+    pub stamp: Instant<TimelineTime>,
     /// Error bound of `stamp`, in either direction.
     pub uncertainty: Duration,
     /// The last stamp that the sender has received from the receiver; `None` for none.
@@ -56,7 +56,7 @@ pub struct Datagram {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
     /// Time stamp of the receiver, which the sender of the datagram returns.
-    pub stamp: Instant<Timeline>,
+    pub stamp: Instant<TimelineTime>,
     /// Time between the stamp's arrival and its return, by the returning host's timeline.
     pub kept: Duration,
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::agreement::{Agreement, OnSilence, Order};
@@ -62,7 +62,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// Instant that the timeline shows.
-    pub now: Instant<Timeline>,
+    pub now: Instant<TimelineTime>,
     /// Error bound of `now`, in either direction.
     pub uncertainty: Duration,
 }
@@ -84,7 +84,7 @@ pub struct Member {
     settings: Settings,
     agreement: Agreement,
     links: BTreeMap<HostId, Link>,
-    started: Instant<Timeline>,
+    started: Instant<TimelineTime>,
     /// Last record sent; `said_first` is the number of the first datagram that contained it.
     said: HostRecord,
     said_first: u64,
@@ -94,7 +94,7 @@ pub struct Member {
     drives: bool,
     said_drives: bool,
     /// Timeline instant since which the members disagree about the set of silent hosts.
-    disagree_since: Option<Instant<Timeline>>,
+    disagree_since: Option<Instant<TimelineTime>>,
     orders: VecDeque<Order>,
     outbox: VecDeque<Datagram>,
 }
@@ -252,7 +252,7 @@ impl Member {
     }
 
     /// Returns the timeline instant by which [`Self::wake`] must be called.
-    pub fn next_wake(&self) -> Instant<Timeline> {
+    pub fn next_wake(&self) -> Instant<TimelineTime> {
         let awaited = match self.agreement.is_stopped() {
             true => Hosts::NONE,
             false => self.agreement.alive(),
@@ -297,20 +297,20 @@ impl Member {
         reach + moment.uncertainty
     }
 
-    fn soonest(&self, moment: Moment) -> Instant<Timeline> {
+    fn soonest(&self, moment: Moment) -> Instant<TimelineTime> {
         moment.now + self.reach(moment)
     }
 
     /// Returns the instant at which `host` counts as silent unless a datagram from it arrives
     /// before.
-    fn silent_from(&self, host: HostId) -> Instant<Timeline> {
+    fn silent_from(&self, host: HostId) -> Instant<TimelineTime> {
         match self.links.get(&host).map(|link| link.heard) {
             Some(Some(heard)) => heard + self.settings.patience,
             _ => self.started + self.settings.assembly,
         }
     }
 
-    fn next_send(&self, link: &Link) -> Instant<Timeline> {
+    fn next_send(&self, link: &Link) -> Instant<TimelineTime> {
         let wait = match link.acknowledged < self.said_first {
             true => link.retry(self.settings.beat),
             false => self.settings.beat,

@@ -1,7 +1,7 @@
 //! Record of a host's state. Every record is complete: the newest one replaces all older ones, and
 //! the next one makes up for a lost one.
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Instant, Virtual};
 
 use crate::hosts::{HostId, Hosts};
@@ -31,7 +31,7 @@ pub struct Resumption {
     /// Virtual instant at which all hosts were stopped.
     pub from: Instant<Virtual>,
     /// Instant of the common timeline at which all hosts resume.
-    pub at: Instant<Timeline>,
+    pub at: Instant<TimelineTime>,
 }
 
 /// Stage of a host within a pause.
@@ -63,7 +63,7 @@ pub enum Stage {
         /// Virtual instant at which all hosts are stopped.
         at: Instant<Virtual>,
         /// Earliest timeline instant at which the host can resume.
-        go: Instant<Timeline>,
+        go: Instant<TimelineTime>,
         /// Hosts that join the run with this resume.
         joiners: Hosts,
     },

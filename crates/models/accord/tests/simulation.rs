@@ -8,7 +8,7 @@ use timeloom_accord::{
     Action, Datagram, Halt, HaltCause, HostId, Hosts, Member, Mode, Moment, OnSilence, Order,
     Resumption, Settings,
 };
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -40,9 +40,9 @@ struct Host {
     granted: usize,
     crashed: bool,
     /// Instant at which [`Member::wake`] is scheduled, if any.
-    wakes: Option<Instant<Timeline>>,
+    wakes: Option<Instant<TimelineTime>>,
     /// Instant at which an order will be carried out, if any.
-    acts: Option<Instant<Timeline>>,
+    acts: Option<Instant<TimelineTime>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +60,8 @@ struct World {
     hosts: Vec<Host>,
     network: Network,
     random: Random,
-    now: Instant<Timeline>,
-    events: BinaryHeap<Reverse<(Instant<Timeline>, u64, usize)>>,
+    now: Instant<TimelineTime>,
+    events: BinaryHeap<Reverse<(Instant<TimelineTime>, u64, usize)>>,
     what: Vec<Event>,
     broken: Option<(usize, usize)>,
     stands: BTreeMap<Instant<Virtual>, usize>,
@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    fn at(&mut self, at: Instant<Timeline>, event: Event) {
+    fn at(&mut self, at: Instant<TimelineTime>, event: Event) {
         self.what.push(event);
         let number = self.what.len();
         let key = (at.max(self.now), number as u64, number - 1);
@@ -164,7 +164,7 @@ impl World {
         host.ceiling.map_or(shown, |ceiling| shown.min(ceiling))
     }
 
-    fn act_at(&mut self, index: usize, due: Instant<Timeline>) {
+    fn act_at(&mut self, index: usize, due: Instant<TimelineTime>) {
         if self.hosts[index].acts.is_none_or(|other| due < other) {
             self.hosts[index].acts = Some(due);
             self.at(due, Event::Act(index));

@@ -32,5 +32,5 @@ pub mod timeline;
 pub mod world;
 
 pub use rate_error::{ParseRateError, RateError};
-pub use scale::{HostTime, Monotonic, Oscillation, Timeline};
+pub use scale::{HostTime, Monotonic, Oscillation, TimelineTime};
 pub use timeloom_time::Core;

@@ -43,8 +43,8 @@ impl Scale for Monotonic {
 /// converts such a timeline to UTC. The timeline of a stamp is identified by an id in the stamp,
 /// not by its type, because timelines are created at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timeline {}
+pub enum TimelineTime {}
 
-impl Scale for Timeline {
+impl Scale for TimelineTime {
     const NAME: &'static str = "timeline";
 }

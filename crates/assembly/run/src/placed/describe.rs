@@ -37,7 +37,7 @@ pub struct Description {
 }
 
 /// Description of an agent, and this machine's civil time just before and just after the query.
-pub(crate) type Answer = (Description, [Instant<timeloom_clock::Timeline>; 2]);
+pub(crate) type Answer = (Description, [Instant<timeloom_clock::TimelineTime>; 2]);
 
 /// An agent of a plan with its description, or the reason for its absence.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl Description {
     /// agent's reading, within its error bound, may lie between them.
     pub fn off_at_least(
         &self,
-        [before, after]: [Instant<timeloom_clock::Timeline>; 2],
+        [before, after]: [Instant<timeloom_clock::TimelineTime>; 2],
     ) -> Duration {
         let error = Duration::from_ns(self.error_ns.max(0));
         let shows = Instant::from_ns(self.shows_ns);

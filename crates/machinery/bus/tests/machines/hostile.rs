@@ -13,7 +13,7 @@ use timeloom_bus::{
     AgreedTestbed, BoundSocket, CommonTimeline, Key, MachineTimeline, MachineWire, Peer,
     TestbedError, Udp, Wire,
 };
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_random::SplitMix64;
 use timeloom_testing::{eventually, own_address};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
@@ -185,11 +185,11 @@ impl CommonTimeline for Later {
         }
     }
 
-    fn wall_at(&self, at: Instant<Timeline>) -> Instant<Wall> {
+    fn wall_at(&self, at: Instant<TimelineTime>) -> Instant<Wall> {
         MachineTimeline.wall_at(at - self.0)
     }
 
-    fn timeline_at(&self, at: Instant<Wall>) -> Instant<Timeline> {
+    fn timeline_at(&self, at: Instant<Wall>) -> Instant<TimelineTime> {
         MachineTimeline.timeline_at(at) + self.0
     }
 }

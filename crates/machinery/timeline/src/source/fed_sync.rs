@@ -3,7 +3,7 @@
 //! Any program that can write to the socket can send such a report, so no value is trusted. This
 //! module checks all ranges; later code relies on them. All arithmetic is on exact integers.
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant};
 use timeloom_timeline_protocol::FedSync;
 use timeloom_wire::{SyncVerdict, TimeInterval};
@@ -82,7 +82,7 @@ impl TimedSync {
         &self,
         asymmetry: Option<Duration>,
         stamp_error: Option<Duration>,
-    ) -> (Instant<Timeline>, Instant<Timeline>) {
+    ) -> (Instant<TimelineTime>, Instant<TimelineTime>) {
         // In units of 2^-16 ns. These are sums of a few 64-bit numbers, which cannot overflow 128
         // bits.
         let scaled = |length: TimeInterval| i128::from(length.0);

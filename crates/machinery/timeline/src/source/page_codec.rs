@@ -93,7 +93,7 @@ pub(super) fn shows_vmclock(
     page: &Vmclock,
     ticks: u64,
     kind: PageCounter,
-) -> Result<(Instant<timeloom_clock::Timeline>, Duration), SourceFailure> {
+) -> Result<(Instant<timeloom_clock::TimelineTime>, Duration), SourceFailure> {
     if page.counter_id != vmclock::COUNTER_TSC || kind != PageCounter::Tsc {
         return Err(SourceFailure::because("the page is in another counter"));
     }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use timeloom_clock::timeline::{Era, Exchange};
-use timeloom_clock::{Core, RateError, Timeline};
+use timeloom_clock::{Core, RateError, TimelineTime};
 use timeloom_random::Random;
 use timeloom_time::{Duration, Instant};
 
@@ -42,7 +42,7 @@ impl Source for Simulated {
 }
 
 /// Returns the time of the reference when the core clock is `core`, without its error.
-pub(super) fn truth(config: &SimulatedConfig, core: Instant<Core>) -> Instant<Timeline> {
+pub(super) fn truth(config: &SimulatedConfig, core: Instant<Core>) -> Instant<TimelineTime> {
     let since = core - Instant::ZERO;
     let gained = RateError::from_ppb(config.rate_ppb).over_down(since);
     Instant::ZERO + config.offset + since + gained

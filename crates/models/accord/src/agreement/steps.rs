@@ -1,6 +1,6 @@
 //! The steps from one stage of a pause to the next.
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Instant, Virtual};
 
 use super::{Agreement, Claim, Order, Own};
@@ -61,7 +61,7 @@ impl Agreement {
     pub(super) fn grant_or_vote(
         &mut self,
         at: Instant<Virtual>,
-        soonest: Instant<Timeline>,
+        soonest: Instant<TimelineTime>,
     ) -> bool {
         let Some(stages) = self.others_here().filter(|_| self.view_is_agreed()) else {
             return false;
@@ -101,7 +101,7 @@ impl Agreement {
     pub(super) fn go_on(
         &mut self,
         at: Instant<Virtual>,
-        go: Instant<Timeline>,
+        go: Instant<TimelineTime>,
         joiners: Hosts,
     ) -> bool {
         if let Some((resumed, members)) = self.told(|record| self.ended(record)) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use timeloom_clock::Timeline;
+use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::search::Scope;
@@ -216,7 +216,7 @@ impl Host {
 
     /// Returns the instant at which the host could resume. It differs from host to host; that of
     /// the last host is the latest.
-    fn soonest(&self) -> Instant<Timeline> {
+    fn soonest(&self) -> Instant<TimelineTime> {
         let pause = self.agreement.record().pause as i64;
         Instant::from_ns(10 * pause + self.index as i64)
     }

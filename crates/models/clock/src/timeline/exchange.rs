@@ -5,7 +5,7 @@ use core::fmt;
 use timeloom_time::{Duration, Instant};
 
 use super::{Bound, Era};
-use crate::{Core, RateError, Timeline};
+use crate::{Core, RateError, TimelineTime};
 
 /// The four time stamps of a two-way exchange, with the errors that the source states about itself.
 ///
@@ -18,9 +18,9 @@ pub struct Exchange {
     /// Core clock immediately before the query was sent.
     pub sent: Instant<Core>,
     /// The source's clock when the query arrived.
-    pub asked: Instant<Timeline>,
+    pub asked: Instant<TimelineTime>,
     /// The source's clock when the answer was sent.
-    pub answered: Instant<Timeline>,
+    pub answered: Instant<TimelineTime>,
     /// Core clock immediately after the answer arrived.
     pub received: Instant<Core>,
     /// Round-trip delay from the source to its own reference, as the source states it.
@@ -42,7 +42,7 @@ impl Exchange {
     pub fn direct(
         era: Era,
         (sent, received): (Instant<Core>, Instant<Core>),
-        shows: Instant<Timeline>,
+        shows: Instant<TimelineTime>,
         error: Duration,
     ) -> Self {
         Self {

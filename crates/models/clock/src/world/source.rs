@@ -3,7 +3,7 @@
 use timeloom_time::{Duration, Instant};
 
 use super::Path;
-use crate::Timeline;
+use crate::TimelineTime;
 use timeloom_random::Random;
 
 /// Simulated source: a path, and a clock whose error is within the stated bounds unless it lies.
@@ -58,7 +58,7 @@ impl SimulatedSource {
     }
 
     /// Returns the reading of the source's clock at a true instant, in whole nanoseconds.
-    pub fn show(&mut self, true_ns: i64) -> Instant<Timeline> {
+    pub fn show(&mut self, true_ns: i64) -> Instant<TimelineTime> {
         // The error walks slowly over the whole stated range, including its ends.
         let most = Duration::from_ns(self.root_delay.as_ns() / 2) + self.root_dispersion;
         let step = Duration::from_ns(self.noise.between(-10_000, 10_001));

@@ -102,7 +102,7 @@ fn report(agent: AgentDescription) -> Report {
 }
 
 /// Returns a finding about the error of the clock that the agent shares with others.
-fn clock(said: &Description, within: [Instant<timeloom_clock::Timeline>; 2]) -> Finding {
+fn clock(said: &Description, within: [Instant<timeloom_clock::TimelineTime>; 2]) -> Finding {
     const NAME: &str = "clock shared with the others";
     if said.timeline == AgentTimeline::Machine {
         let detail = "its kernel's CLOCK_MONOTONIC: correct only if all agents are on one machine";
