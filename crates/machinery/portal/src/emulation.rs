@@ -45,7 +45,7 @@ pub type CaptureProgressCallback = Box<dyn Fn(Instant<Virtual>) + Send>;
 pub type Sample = Box<dyn FnMut(Instant<Virtual>, &mut World, &[AdjacencyReport]) + Send>;
 
 /// Settings of an emulation.
-pub struct Options {
+pub struct EmulationOptions {
     /// Lateness limit, in virtual time, beyond which the results are not to be trusted.
     pub limit: Limit,
     /// Time before an event during which the thread polls the clock instead of sleeping. Polling
@@ -119,7 +119,7 @@ pub type FrameArrivalCallback = Box<dyn Fn(Instant<Virtual>) + Send>;
 /// Function that receives the reason why an engine's thread has panicked.
 pub type PanicCallback = Box<dyn FnOnce(&str) + Send>;
 
-impl Default for Options {
+impl Default for EmulationOptions {
     fn default() -> Self {
         Self {
             limit: Limit::default(),
@@ -168,7 +168,7 @@ pub struct Report {
     pub state_bytes: usize,
     /// Number of times that the thread has slept.
     pub sleeps: u64,
-    /// True if the thread ran above ordinary programs, as [`Options::first`] requests.
+    /// True if the thread ran above ordinary programs, as [`EmulationOptions::first`] requests.
     pub first: bool,
     /// True if the processors were kept from entering idle states.
     pub awake: bool,
@@ -215,7 +215,7 @@ impl Emulation {
         mut world: World,
         mut portals: Portals,
         timing: Timing,
-        options: Options,
+        options: EmulationOptions,
     ) -> Result<Self, PortalError> {
         let failed = |error| PortalError::kernel("start the emulation", error);
         let alarm = Alarm::new().map_err(failed)?;

@@ -41,8 +41,8 @@ mod tunnel;
 mod vnet;
 
 pub use emulation::{
-    ArrivalCallback, Capture, CaptureProgressCallback, Emulation, EngineGroup,
-    FrameArrivalCallback, Member, Options, PanicCallback, Report, Sample,
+    ArrivalCallback, Capture, CaptureProgressCallback, Emulation, EmulationOptions, EngineGroup,
+    FrameArrivalCallback, Member, PanicCallback, Report, Sample,
 };
 pub use error::PortalError;
 pub use filter::{Filter, Rule};

@@ -13,8 +13,8 @@ use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
 use timeloom_portal::{
-    Capture, CaptureProgressCallback, Emulation, FollowedClock, FrameArrivalCallback, Member,
-    Options, PanicCallback, Portals, Report, Sample, Timing,
+    Capture, CaptureProgressCallback, Emulation, EmulationOptions, FollowedClock,
+    FrameArrivalCallback, Member, PanicCallback, Portals, Report, Sample, Timing,
 };
 use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
@@ -116,7 +116,7 @@ impl Engine<'_> {
         let mut servers = simulated.hosts.clone();
         servers.retain(|(_, node)| self.owns(*node));
         servers::start(plan, &servers, &mut world)?;
-        let mut options = Options {
+        let mut options = EmulationOptions {
             watch: captures::ports(plan, simulated),
             capture: outlets.capture,
             passed: outlets.passed,
@@ -125,7 +125,7 @@ impl Engine<'_> {
             group: pacing.member,
             sample: Some((network_signals::every(plan), outlets.sample)),
             died: Some(outlets.died),
-            ..Options::default()
+            ..EmulationOptions::default()
         };
         options.arriving = outlets
             .cubic

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration as StdDuration;
 
 use timeloom_fabric::Fabric;
-use timeloom_portal::Options as Serving;
+use timeloom_portal::EmulationOptions;
 use timeloom_time::Duration;
 
 use super::BENCH;
@@ -153,11 +153,11 @@ fn large_buffers(fabric: &Fabric) -> Result<(), BenchError> {
 }
 
 /// Returns settings without batches of frames and without load-dependent intervals, for comparison.
-fn frame_by_frame() -> Serving {
-    Serving {
+fn frame_by_frame() -> EmulationOptions {
+    EmulationOptions {
         join: false,
         moderation: Duration::from_us(50),
-        ..Serving::default()
+        ..EmulationOptions::default()
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec, OpenFlowSpec, StationSpec};
 use timeloom_net::{LinkConfig, NetworkBuilder};
 use timeloom_portal::{
-    Emulation, ManualClock, Options as Serving, PacketOptions, PacketPort, Portals, Timing,
+    Emulation, EmulationOptions, ManualClock, PacketOptions, PacketPort, Portals, Timing,
 };
 use timeloom_time::{Duration, Rate};
 
@@ -185,11 +185,11 @@ impl Bed {
         let clock = Arc::new(ManualClock::new(Rate::ONE));
         let start = |world, peers, portals| {
             let timing = Timing::Follow(Box::new(Arc::clone(&clock)));
-            let serving = Serving {
+            let serving = EmulationOptions {
                 peers: Some(peers),
                 // Without this, packets between the engines would be late.
                 moderation: Duration::ZERO,
-                ..Serving::default()
+                ..EmulationOptions::default()
             };
             Emulation::start(world, portals, timing, serving).map_err(broken)
         };

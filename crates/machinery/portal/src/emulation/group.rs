@@ -86,7 +86,7 @@ impl EngineGroup {
         }))
     }
 
-    /// Returns the place of engine `here`, for its [`Options`](crate::Options).
+    /// Returns the place of engine `here`, for its [`EmulationOptions`](crate::EmulationOptions).
     ///
     /// # Panics
     /// Panics if the group has no such engine.

@@ -16,7 +16,7 @@ use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Cut, Endpoint, Portal, Ring};
 use timeloom_portal::{
-    Emulation, EngineGroup, FollowedClock, ManualClock, Options, Portals, Timing,
+    Emulation, EmulationOptions, EngineGroup, FollowedClock, ManualClock, Portals, Timing,
 };
 use timeloom_ptp::Profile;
 use timeloom_ptp_net::{ClockOptions, NodeOptions, PtpNode, Role, Tally, Transport};
@@ -66,7 +66,7 @@ impl FollowedClock for Until {
 fn two(
     make: impl Fn() -> (World, Vec<Owner>),
     (waits, end): (bool, Instant<Virtual>),
-    prepare: impl FnMut(Owner, &mut World, &mut Options),
+    prepare: impl FnMut(Owner, &mut World, &mut EmulationOptions),
 ) -> (Vec<Emulation>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(Rate::STOPPED));
     let follow = || Until(Arc::clone(&clock), end);
@@ -78,7 +78,7 @@ fn two_by<F: FollowedClock + 'static>(
     make: impl Fn() -> (World, Vec<Owner>),
     waits: bool,
     follow: impl Fn() -> F,
-    mut prepare: impl FnMut(Owner, &mut World, &mut Options),
+    mut prepare: impl FnMut(Owner, &mut World, &mut EmulationOptions),
 ) -> Vec<Emulation> {
     let (left, right) = Ring::pair(Ring::PACKETS).unwrap();
     left.greet(wall_now());
@@ -97,9 +97,9 @@ fn two_by<F: FollowedClock + 'static>(
             ..PeerConfig::default()
         };
         peers.add(&mut world, 1 - here, Endpoint::Ring(ring), config);
-        let mut options = Options {
+        let mut options = EmulationOptions {
             peers: Some(peers),
-            ..Options::default()
+            ..EmulationOptions::default()
         };
         prepare(here, &mut world, &mut options);
         let timing = Timing::Follow(Box::new(follow()));

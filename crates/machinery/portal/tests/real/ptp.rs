@@ -14,7 +14,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant, SystemTime};
 
 use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
 use timeloom_net::{LinkConfig, NetworkBuilder, Node, Pattern, Size, TrafficConfig};
-use timeloom_portal::{Emulation, ManualClock, Options, Portals, Timing};
+use timeloom_portal::{Emulation, EmulationOptions, ManualClock, Portals, Timing};
 use timeloom_ptp::{DelayMechanism, Profile};
 use timeloom_ptp_net::{ClockOptions, NodeOptions, PtpNode, Role, Transport};
 use timeloom_time::{Duration, Instant, Rate};
@@ -92,7 +92,7 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
         .join(slave, "slave", port, Default::default())
         .unwrap();
     let timing = Timing::Follow(Box::new(Arc::clone(&clock)));
-    let emulation = Emulation::start(world, portals, timing, Options::default()).unwrap();
+    let emulation = Emulation::start(world, portals, timing, EmulationOptions::default()).unwrap();
 
     let mut command = Command::new("ptp4l");
     let search = std::env::var("PATH").unwrap_or_default();

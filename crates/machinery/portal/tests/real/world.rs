@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use timeloom_fabric::{Fabric, Namespace, NetworkSpec, StationSpec};
 use timeloom_net::{LinkConfig, NetworkBuilder, Node, World};
-use timeloom_portal::{Address, Emulation, Filter, ManualClock, Options, Portals, Tap, Timing};
+use timeloom_portal::{
+    Address, Emulation, EmulationOptions, Filter, ManualClock, Portals, Tap, Timing,
+};
 use timeloom_time::{Duration, Rate};
 
 /// Objects of a test. The field order makes the emulation end before the namespaces.
@@ -22,7 +24,7 @@ pub(crate) struct Setup {
     pub(crate) rate: Option<Rate>,
     pub(crate) steps: bool,
     pub(crate) filters: [Filter; 2],
-    pub(crate) options: Options,
+    pub(crate) options: EmulationOptions,
     /// True if both ports of the link between the router and `b` are watched.
     pub(crate) watch: bool,
 }

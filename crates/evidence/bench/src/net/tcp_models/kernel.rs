@@ -6,7 +6,7 @@ use std::time::Duration as StdDuration;
 
 use serde_json::Value;
 use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
-use timeloom_portal::{Address, Emulation, ManualClock, Options, Portals, Tap, Timing};
+use timeloom_portal::{Address, Emulation, EmulationOptions, ManualClock, Portals, Tap, Timing};
 use timeloom_time::Rate;
 
 use super::{Cell, Effort, SEGMENT_BYTES, Sending, kernels_name, network};
@@ -138,8 +138,8 @@ impl Bed {
                 .map_err(broken)?;
         }
         let timing = Timing::Follow(Box::new(Arc::new(ManualClock::new(Rate::ONE))));
-        let emulation =
-            Emulation::start(world, portals, timing, Options::default()).map_err(broken)?;
+        let emulation = Emulation::start(world, portals, timing, EmulationOptions::default())
+            .map_err(broken)?;
         Ok(Self {
             emulation,
             fabric,
