@@ -45,7 +45,7 @@ pub use interface::Interface;
 pub use observer::Observer;
 pub use preparer::Preparer;
 pub use profile::profile_named;
-pub use program::{Options, Program};
+pub use program::{Program, ProgramOptions};
 pub use random::KernelRandom;
 pub use second::SecondNetwork;
 pub use socket::Stamping;

@@ -11,7 +11,7 @@ pub trait Observer: Send {
     /// Reports that an iteration of the event loop begins, because something is due.
     fn woken(&mut self) {}
     /// Reports a message received on `port`, before the clock processes it. A general message has a
-    /// timestamp only if [`Options::stamp_general`](crate::Options) is set.
+    /// timestamp only if [`ProgramOptions::stamp_general`](crate::ProgramOptions) is set.
     fn received(&mut self, _port: u16, _packet: &Packet, _stamp: Option<Stamp>) {}
     /// Reports that a message for `port` was passed to the kernel.
     fn sent(&mut self, _port: u16, _packet: &Packet) {}

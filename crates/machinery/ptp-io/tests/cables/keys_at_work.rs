@@ -12,8 +12,8 @@ use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, rotate, sign_ring};
 use timeloom_ptp_io::{
-    Auth, Channel, Counters, EntryForm, Evidence, EvidenceLine, Options, Policy, Program, PtpError,
-    Role, Suite, SyncVerdict, Violation, Wake,
+    Auth, Channel, Counters, EntryForm, Evidence, EvidenceLine, Policy, Program, ProgramOptions,
+    PtpError, Role, Suite, SyncVerdict, Violation, Wake,
 };
 
 /// Grandmaster and slave with keys, at the two ends of a cable.
@@ -73,7 +73,7 @@ impl Pair {
             let channel = Channel::Inline(Suite::Ed25519);
             let auth =
                 Auth::open(&keys, role, channel, Policy::Strict, EntryForm::Full, 16).unwrap();
-            let mut options = Options::new(role, vec!["eth0".to_owned()]);
+            let mut options = ProgramOptions::new(role, vec!["eth0".to_owned()]);
             options.profile = Profile {
                 log_sync_interval: -3,
                 log_delay_interval: -2,

@@ -9,8 +9,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use timeloom_exit::{Failure, note};
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::{
-    Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, Options, Program, Role, Stamping,
-    SystemClock, TimeInterval, Transport, Wake, profile_named,
+    Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, Program, ProgramOptions, Role,
+    Stamping, SystemClock, TimeInterval, Transport, Wake, profile_named,
 };
 use timeloom_time::Duration;
 
@@ -230,8 +230,8 @@ impl Monitor {
 }
 
 impl Common {
-    fn options(&self, role: Role) -> Result<Options, Failure> {
-        let mut options = Options::new(role, self.interfaces.clone());
+    fn options(&self, role: Role) -> Result<ProgramOptions, Failure> {
+        let mut options = ProgramOptions::new(role, self.interfaces.clone());
         options.transport = self.transport.into();
         options.stamping = match self.stamps {
             Stamps::Software => Stamping::Software,
@@ -287,11 +287,11 @@ impl Common {
         Ok(options)
     }
 
-    fn start(&self, options: Options) -> Result<ExitCode, Failure> {
+    fn start(&self, options: ProgramOptions) -> Result<ExitCode, Failure> {
         self.start_with(options, None)
     }
 
-    fn start_with(&self, options: Options, feed: Option<Feed>) -> Result<ExitCode, Failure> {
+    fn start_with(&self, options: ProgramOptions, feed: Option<Feed>) -> Result<ExitCode, Failure> {
         let wake =
             Wake::new().map_err(|error| Failure::machine(format!("a socket pair: {error}")))?;
         listen_to_signals(&wake)
