@@ -34,7 +34,7 @@ use live::Watchers;
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ServerOptions {
     /// Directory below which runs are shown.
     pub directory: PathBuf,
     /// Address to listen on; must be of the loopback interface.
@@ -57,7 +57,7 @@ impl Server {
     /// # Errors
     /// Fails if there is no such directory, if the address is not of the loopback interface or is
     /// in use, or if the kernel provides no random numbers.
-    pub async fn bind(options: &Options) -> Result<Self, ServeError> {
+    pub async fn bind(options: &ServerOptions) -> Result<Self, ServeError> {
         if !options.listen.ip().is_loopback() {
             return Err(ServeError::NotLoopback(options.listen));
         }
@@ -117,7 +117,10 @@ impl Server {
 ///
 /// # Errors
 /// Fails like [`Server::bind`].
-pub fn serve(options: &Options, announce: impl FnOnce(&Server)) -> Result<Infallible, ServeError> {
+pub fn serve(
+    options: &ServerOptions,
+    announce: impl FnOnce(&Server),
+) -> Result<Infallible, ServeError> {
     // Threads that are started later inherit it. Where it is refused, the server has the priority
     // of its caller.
     let _ = rustix::process::setpriority_process(None, PRIORITY);

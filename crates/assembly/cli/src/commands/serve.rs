@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use timeloom_exit::{Failure, say};
-use timeloom_serve::{Options, ServeError, Server};
+use timeloom_serve::{ServeError, Server, ServerOptions};
 
 /// Show runs in a browser, while they go on and afterwards
 ///
@@ -37,7 +37,7 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let options = Options {
+        let options = ServerOptions {
             directory: self.directory,
             listen: self.listen,
             read_only: self.read_only,
