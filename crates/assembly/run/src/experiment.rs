@@ -34,7 +34,7 @@ use crate::verdict::{End, Verdict};
 use crate::{hosts, python, timelines};
 
 /// Inputs of a run besides its plan.
-pub struct Options {
+pub struct RunOptions {
     /// Run directory to create.
     pub directory: PathBuf,
     /// If true, an earlier run in that directory is deleted; otherwise it is an error.
@@ -100,7 +100,7 @@ impl Summary {
 /// # Errors
 /// Returns an error if the run could not start. Later failures are in the summary and in the
 /// results, with all data recorded until then.
-pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
+pub fn run(plan: &Plan, options: RunOptions) -> Result<Summary, RunError> {
     match plan.placement.is_spread() {
         true => coordinate(plan, options),
         false => run_here(plan, options, None),
@@ -110,7 +110,7 @@ pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
 /// Performs the run of [`run`] on this machine, which may be one of several (`membership`).
 pub(crate) fn run_here(
     plan: &Plan,
-    options: Options,
+    options: RunOptions,
     membership: Option<&AgentMembership>,
 ) -> Result<Summary, RunError> {
     let directory = match options.replace {
@@ -214,7 +214,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn go(self, mut options: Options, manifest: Manifest) -> Result<Summary, RunError> {
+    fn go(self, mut options: RunOptions, manifest: Manifest) -> Result<Summary, RunError> {
         let over = AtomicBool::new(false);
         let reporter = self.verdict.reporter();
         let own = ReadyBoard::default();

@@ -51,7 +51,7 @@ mod timelines;
 mod verdict;
 
 pub use error::RunError;
-pub use experiment::{Options, Progress, Summary, run};
+pub use experiment::{Progress, RunOptions, Summary, run};
 #[doc(hidden)]
 pub use placed::fuzzing;
 pub use plants::signals_of;

@@ -10,7 +10,7 @@ use timeloom_results::{Caveat, Manifest, Remedy, RunDirectory};
 use timeloom_scenario::{Mode, Plan};
 use timeloom_time::{Instant, Virtual};
 
-use super::{Options, Run};
+use super::{Run, RunOptions};
 use crate::containers::{Containers, is_inside};
 use crate::error::RunError;
 use crate::kernel_timers::{self, KernelTimers};
@@ -32,7 +32,7 @@ impl<'a> Run<'a> {
     pub(super) fn prepare(
         plan: &'a Plan,
         membership: Option<&'a AgentMembership>,
-        options: &Options,
+        options: &RunOptions,
         directory: &'a RunDirectory,
         manifest: &mut Manifest,
     ) -> Result<Self, RunError> {
@@ -199,7 +199,7 @@ impl<'a> Run<'a> {
 }
 
 /// Creates a session whose clock is stopped.
-fn session(plan: &Plan, options: &Options) -> Result<Arc<Session>, RunError> {
+fn session(plan: &Plan, options: &RunOptions) -> Result<Arc<Session>, RunError> {
     let warn = Arc::clone(&options.warn);
     Ok(Arc::new(Session::new(SessionOptions {
         name: options.session.clone(),

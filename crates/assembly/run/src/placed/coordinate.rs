@@ -25,7 +25,7 @@ use super::serve::AgentTimeline;
 use super::transfer::{pack, receive, send};
 use crate::channel::{Receiver, Sender, Side, greet};
 use crate::error::RunError;
-use crate::experiment::{Options, Progress, Summary, civil_now};
+use crate::experiment::{Progress, RunOptions, Summary, civil_now};
 use crate::judgement::{close, judge};
 use crate::verdict::End;
 use crate::{inputs, simulated};
@@ -35,7 +35,7 @@ use crate::{inputs, simulated};
 /// # Errors
 /// Returns an error if the run could not start. Later failures are in the summary and in the
 /// results.
-pub(crate) fn coordinate(plan: &Plan, options: Options) -> Result<Summary, RunError> {
+pub(crate) fn coordinate(plan: &Plan, options: RunOptions) -> Result<Summary, RunError> {
     let mut plan = plan.clone();
     // The civil time at virtual zero is fixed here, so that all agents show the same.
     plan.time.start.get_or_insert_with(civil_now);
@@ -77,7 +77,7 @@ pub(crate) fn coordinate(plan: &Plan, options: Options) -> Result<Summary, RunEr
 /// agents. The folders come first, so that an obstacle is reported before any agent prepares.
 fn prepare_all<'a>(
     plan: &'a Plan,
-    options: &Options,
+    options: &RunOptions,
     directory: &RunDirectory,
     manifest: &mut Manifest,
 ) -> Result<(Coordinator<'a>, Places), RunError> {
@@ -137,7 +137,7 @@ pub(super) enum AgentEvent {
 
 impl<'a> Coordinator<'a> {
     /// Connects to all agents, gives them their shares, and checks that they share one clock.
-    fn gather(plan: &'a Plan, options: &Options) -> Result<Self, SpreadError> {
+    fn gather(plan: &'a Plan, options: &RunOptions) -> Result<Self, SpreadError> {
         let file = plan.placement.key_file.as_deref();
         let secret = read_key(file.ok_or(SpreadError::NoKey)?, Secret::from_hex)?;
         let nonce = HEXLOWER.encode(&draw().map_err(SpreadError::Number)?);
@@ -158,7 +158,7 @@ impl<'a> Coordinator<'a> {
         plan: &Plan,
         secret: &Secret,
         nonce: &str,
-        options: &Options,
+        options: &RunOptions,
     ) -> Result<Vec<AgentState>, SpreadError> {
         let calls = Arc::new(Calls::default());
         let (done, inbox) = mpsc::channel();
@@ -215,7 +215,7 @@ impl<'a> Coordinator<'a> {
     }
 
     /// Lets all agents begin, and returns when all have ended or are given up.
-    fn go(mut self, mut options: Options, places: Places) -> (Vec<AgentState>, End) {
+    fn go(mut self, mut options: RunOptions, places: Places) -> (Vec<AgentState>, End) {
         let members: Vec<AgentEndpoints> = self.agents.iter().map(|it| it.found.clone()).collect();
         let (events, inbox) = mpsc::channel();
         let mut threads = Vec::new();
@@ -257,7 +257,7 @@ impl<'a> Coordinator<'a> {
 
     /// Handles events until all agents have ended or are given up. Returns the first reason why the
     /// run ended.
-    fn listen(&mut self, options: &mut Options, inbox: &Inbox<(usize, AgentEvent)>) -> End {
+    fn listen(&mut self, options: &mut RunOptions, inbox: &Inbox<(usize, AgentEvent)>) -> End {
         let mut end: Option<End> = None;
         let mut stopped: Option<StdInstant> = None;
         let mut shown = None;
@@ -310,7 +310,12 @@ impl<'a> Coordinator<'a> {
     }
 
     /// Handles an event of agent number `index`. Returns the reason if the whole run must end.
-    fn handle_event(&mut self, index: usize, event: AgentEvent, options: &Options) -> Option<End> {
+    fn handle_event(
+        &mut self,
+        index: usize,
+        event: AgentEvent,
+        options: &RunOptions,
+    ) -> Option<End> {
         let name = self.agents[index].name.clone();
         let at = Instant::from_ns(self.agents[index].lengths.virtual_ns);
         let failed = |what: String| {

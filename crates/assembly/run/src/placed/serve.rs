@@ -30,7 +30,7 @@ use super::scratch::{Scratch, sweep};
 use super::secret::Secret;
 use super::transfer::{MOST_BYTES_IN_ALL, new_below, receive};
 use crate::channel::{Receiver, Sender, Side, greet};
-use crate::experiment::{Options, run_here};
+use crate::experiment::{RunOptions, run_here};
 use crate::programs::ReadyBoard;
 
 /// Clock that agents share.
@@ -404,11 +404,11 @@ impl AgentServer {
         results: &Path,
         sender: &Arc<Mutex<Sender>>,
         interrupted: &Arc<AtomicBool>,
-    ) -> Options {
+    ) -> RunOptions {
         let out = Arc::clone(sender);
         let end = Arc::clone(interrupted);
         let warnings = Arc::clone(sender);
-        Options {
+        RunOptions {
             directory: results.to_owned(),
             replace: false,
             places: None,
