@@ -149,7 +149,7 @@ impl Default for EmulationOptions {
 
 /// Statistics of an emulation.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct EmulationReport {
     /// Virtual time that the network has reached.
     pub now: Instant<Virtual>,
     /// Number of events handled.
@@ -176,7 +176,7 @@ pub struct Report {
     pub adjacencies: Vec<AdjacencyReport>,
 }
 
-impl Report {
+impl EmulationReport {
     /// Returns true if the results cannot be trusted because the machine was too slow.
     pub fn untrusted(&self) -> bool {
         self.lateness.is_untrusted() || self.dropped_by_machine() > 0
@@ -337,7 +337,7 @@ impl Emulation {
     }
 
     /// Returns the statistics until now; `None` if the thread has ended.
-    pub fn report(&self) -> Option<Report> {
+    pub fn report(&self) -> Option<EmulationReport> {
         self.ask(|core| core.report())
     }
 
@@ -375,7 +375,7 @@ impl Emulation {
     }
 
     /// Stops the thread and returns the final statistics; `None` if the thread has panicked.
-    pub fn stop(self) -> Option<Report> {
+    pub fn stop(self) -> Option<EmulationReport> {
         self.stop_with(|_, _| ()).map(|(report, ())| report)
     }
 
@@ -383,8 +383,8 @@ impl Emulation {
     /// statistics; `None` if the thread has panicked.
     pub fn stop_with<R>(
         mut self,
-        act: impl FnOnce(&mut Engine<World>, &Report) -> R,
-    ) -> Option<(Report, R)> {
+        act: impl FnOnce(&mut Engine<World>, &EmulationReport) -> R,
+    ) -> Option<(EmulationReport, R)> {
         let core = self.end()?;
         let mut core = lock(&core);
         let report = core.report();

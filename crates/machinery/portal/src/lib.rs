@@ -14,7 +14,7 @@
 //! **Counters.** Every frame that does not reach its destination is counted: frames that the kernel
 //! dropped before a portal read them, malformed and filtered frames, and frames that the kernel
 //! outside refused or that were not read in time. The engine's lateness is recorded too, since
-//! results of a machine that is too slow cannot be trusted ([`Report::untrusted`]).
+//! results of a machine that is too slow cannot be trusted ([`EmulationReport::untrusted`]).
 //!
 //! **Links to other machines** ([`Tunnels`]) carry frames of the kernel's network without a model.
 //! They stop when the clock stops.
@@ -41,8 +41,8 @@ mod tunnel;
 mod vnet;
 
 pub use emulation::{
-    ArrivalCallback, Capture, CaptureProgressCallback, Emulation, EmulationOptions, EngineGroup,
-    FrameArrivalCallback, Member, PanicCallback, Report, Sample,
+    ArrivalCallback, Capture, CaptureProgressCallback, Emulation, EmulationOptions,
+    EmulationReport, EngineGroup, FrameArrivalCallback, Member, PanicCallback, Sample,
 };
 pub use error::PortalError;
 pub use filter::{Filter, Rule};

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use timeloom_net::{Owner, TcpTimerStats};
 use timeloom_peering::AdjacencyReport;
-use timeloom_portal::Report;
+use timeloom_portal::EmulationReport;
 use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::Parts;
 use timeloom_time::Duration;
@@ -26,7 +26,7 @@ pub(super) struct Closing {
 
 impl Closing {
     /// Returns the report of engine number `here`.
-    pub(super) fn of(report: &Report, parts: Option<&Parts>, here: Owner) -> Self {
+    pub(super) fn of(report: &EmulationReport, parts: Option<&Parts>, here: Owner) -> Self {
         let of = of(parts, here);
         let mut events = vec![("summary".to_owned(), summary(&of, report))];
         let mut doubts = Vec::new();
@@ -157,7 +157,7 @@ fn of(parts: Option<&Parts>, here: Owner) -> String {
     }
 }
 
-fn summary(of: &str, report: &Report) -> String {
+fn summary(of: &str, report: &EmulationReport) -> String {
     let lateness = &report.lateness;
     let of = of.trim_start();
     let of = if of.is_empty() {
@@ -244,7 +244,7 @@ fn doubt_of_cut(name: &str, line: &AdjacencyReport) -> Option<Caveat> {
     })
 }
 
-fn too_slow(of: &str, report: &Report) -> Caveat {
+fn too_slow(of: &str, report: &EmulationReport) -> Caveat {
     let lateness = &report.lateness;
     let dropped = match report.dropped_by_machine() {
         0 => String::new(),

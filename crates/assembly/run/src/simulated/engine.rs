@@ -13,8 +13,8 @@ use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
 use timeloom_portal::{
-    Capture, CaptureProgressCallback, Emulation, EmulationOptions, FollowedClock,
-    FrameArrivalCallback, Member, PanicCallback, Portals, Report, Sample, Timing,
+    Capture, CaptureProgressCallback, Emulation, EmulationOptions, EmulationReport, FollowedClock,
+    FrameArrivalCallback, Member, PanicCallback, Portals, Sample, Timing,
 };
 use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
@@ -286,7 +286,7 @@ impl Running {
 
     fn end_with(
         mut self,
-        leave: impl FnOnce(&mut World, &Report) -> Option<Leaving>,
+        leave: impl FnOnce(&mut World, &EmulationReport) -> Option<Leaving>,
     ) -> EngineReport {
         let (clocks, servers, parts) = (self.clocks.nodes(), self.servers, self.parts);
         let (traffic, here) = (self.traffic, self.here);

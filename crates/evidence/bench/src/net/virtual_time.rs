@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 
 use serde_json::Value;
 use timeloom_guest::{Clock, CommandSpec, Guest, Output, Session};
-use timeloom_portal::{FollowedClock, Report, Timing};
+use timeloom_portal::{EmulationReport, FollowedClock, Timing};
 use timeloom_sys::command::Signal;
 use timeloom_time::{ClockMap, Virtual, Wall};
 
@@ -163,7 +163,7 @@ impl Stage {
         })
     }
 
-    fn report(&self) -> Result<Report, BenchError> {
+    fn report(&self) -> Result<EmulationReport, BenchError> {
         let report = self.bed.emulation.report();
         report.ok_or_else(|| broken("the emulation died"))
     }

@@ -16,7 +16,7 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use super::group::{Exchanged, Member};
 use super::meeting::Meeting;
-use super::{Capture, CaptureProgressCallback, FrameArrivalCallback, Report, Sample};
+use super::{Capture, CaptureProgressCallback, EmulationReport, FrameArrivalCallback, Sample};
 use crate::filter::reports_groups;
 use crate::moderation::Moderation;
 use crate::poll::Poll;
@@ -393,14 +393,14 @@ impl Core {
         any
     }
 
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> EmulationReport {
         let engine = &self.paced.engine;
         let ports = self.attachments.iter().map(|attachment| PortReport {
             tcp_timers: engine.model.tcp_timer_stats(attachment.node, engine.now()),
             dropped_before: attachment.port.dropped_before(),
             ..attachment.report.clone()
         });
-        Report {
+        EmulationReport {
             now: engine.now(),
             events: engine.handled(),
             lateness: self.paced.lateness().clone(),

@@ -5,7 +5,7 @@ use std::time::Duration as StdDuration;
 
 use serde_json::Value;
 use timeloom_fabric::Fabric;
-use timeloom_portal::Report;
+use timeloom_portal::EmulationReport;
 
 use super::{Bed, broken};
 use crate::error::BenchError;
@@ -22,7 +22,7 @@ pub(super) struct IperfResult {
     /// Number of datagrams that were dropped because the receiver's socket was full: the program
     /// had not read for as long as the socket buffer suffices.
     pub(super) socket_full: u64,
-    pub(super) report: Report,
+    pub(super) report: EmulationReport,
 }
 
 pub(super) fn measure(
