@@ -5,7 +5,7 @@ use timeloom_publish::{PageReader, Refusal};
 
 use crate::{OpenError, Timeline};
 use timeloom_timeline_protocol::{
-    Answer, Connection, Directory, Report, RequestKind, StampText, TimelineName,
+    Answer, Connection, Directory, RequestKind, StampText, TimelineName, TimelineReport,
 };
 
 /// State of a timeline as seen by an observer.
@@ -18,7 +18,7 @@ pub struct Observation {
     pub stamp: StampText,
     /// Report of the timeline's daemon; `None` if no daemon answers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub daemon: Option<Report>,
+    pub daemon: Option<TimelineReport>,
 }
 
 /// Reads the page of `name` in `directory`. The daemon is asked only if there is no file.

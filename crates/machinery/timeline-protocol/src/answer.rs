@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use timeloom_clock::timeline::UnmetRequirement;
 
-use crate::{Binding, Event, Report, StampText, TimelineName};
+use crate::{Binding, Event, StampText, TimelineName, TimelineReport};
 
 /// Message from the daemon to a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub enum Answer {
     /// Answer to [`crate::RequestKind::Convert`].
     Stamp(StampText),
     /// Answer to [`crate::RequestKind::Report`].
-    Report(Box<Report>),
+    Report(Box<TimelineReport>),
     /// The request was refused.
     Refused {
         /// Machine-readable reason for the refusal.

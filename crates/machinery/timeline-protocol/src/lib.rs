@@ -37,6 +37,6 @@ pub use feed::{FedSync, FeedError, MOST_FEED_BYTES, MOST_NAME_BYTES};
 pub use journal::StatusChange;
 pub use name::{BadName, TimelineName};
 pub use nanoseconds::Nanoseconds;
-pub use report::{Report, SourceReport};
+pub use report::{SourceReport, TimelineReport};
 pub use request::{PlainRequirement, Request, RequestKind};
 pub use stamp::{IntervalText, StampText};

@@ -6,7 +6,7 @@ use crate::{StampText, TimelineName, TimelineScale};
 
 /// Report on a timeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct TimelineReport {
     /// Name of the timeline.
     pub name: TimelineName,
     /// Scale of the timeline's nanoseconds.

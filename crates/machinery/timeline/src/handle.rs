@@ -19,7 +19,9 @@ use crate::outputs::{OutputError, Outputs};
 use crate::source::{self, FromUtc, SourceFailure, SourceThread};
 use crate::status_journal::StatusJournal;
 use crate::worker::{Input, Worker};
-use timeloom_timeline_protocol::{Directory, Page, Report, TimelineName, TimelineScale, VERSION};
+use timeloom_timeline_protocol::{
+    Directory, Page, TimelineName, TimelineReport, TimelineScale, VERSION,
+};
 
 /// Handle of a timeline whose worker thread runs until its [`Daemon`](crate::Daemon) is dropped.
 /// Cheap to clone.
@@ -155,7 +157,7 @@ impl Timeline {
     }
 
     /// Returns a report on the timeline; `None` if the worker thread has ended.
-    pub fn report(&self) -> Option<Report> {
+    pub fn report(&self) -> Option<TimelineReport> {
         let (name, scale) = (self.name.clone(), self.scale);
         self.call(move |worker| worker.report(name, scale))
     }

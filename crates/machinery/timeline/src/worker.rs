@@ -21,7 +21,9 @@ use crate::outputs::Outputs;
 use crate::source::{FromUtc, Sample, SourceFailure, SourceThread};
 use crate::status_journal::{self, StatusJournal};
 use crate::subscriber::Subscriber;
-use timeloom_timeline_protocol::{Binding, Report, SourceReport, TimelineName, TimelineScale};
+use timeloom_timeline_protocol::{
+    Binding, SourceReport, TimelineName, TimelineReport, TimelineScale,
+};
 
 /// Input of the worker.
 pub(crate) enum Input {
@@ -275,7 +277,7 @@ impl Worker {
         all.reduce(|all, more| format!("{all}; {more}"))
     }
 
-    pub(crate) fn report(&mut self, name: TimelineName, scale: TimelineScale) -> Report {
+    pub(crate) fn report(&mut self, name: TimelineName, scale: TimelineScale) -> TimelineReport {
         let now = self.clock.now();
         let segment = *self.estimator.segment();
         let ppb = |rate: f64| rate * 1e9;
@@ -284,7 +286,7 @@ impl Worker {
             answered_ago_ns: source.answered_at.map(|at| (now.core - at).as_ns()),
             ..source.report.clone()
         });
-        Report {
+        TimelineReport {
             name,
             scale,
             stamp: self.estimator.read(&now).into(),
