@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use timeloom_ptp::security::{GroupKey, SecretKey, Security};
-use timeloom_ptp::{Action, DropReason, Local, Machine, Report, Stamp};
+use timeloom_ptp::{Action, ClockReport, DropReason, Local, Machine, Stamp};
 use timeloom_sys::clock::{realtime_ns, wall_now};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Wall};
 
@@ -380,12 +380,12 @@ impl Driver {
         // The guard detects this step like any other one, and pending timestamps are given up.
     }
 
-    fn note(&mut self, report: &Report) {
+    fn note(&mut self, report: &ClockReport) {
         match report {
-            Report::Dropped { reason, .. } => {
+            ClockReport::Dropped { reason, .. } => {
                 *self.counters.dropped.entry(name_of(*reason)).or_default() += 1;
             }
-            Report::Failure { failure, .. } => {
+            ClockReport::Failure { failure, .. } => {
                 *self
                     .counters
                     .failures

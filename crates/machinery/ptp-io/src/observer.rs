@@ -1,6 +1,6 @@
 //! Interface for observers of a clock: evidence, summaries, tests.
 
-use timeloom_ptp::{Packet, Report, Stamp};
+use timeloom_ptp::{ClockReport, Packet, Stamp};
 
 use crate::Counters;
 use crate::keys::LoadedKeys;
@@ -19,7 +19,7 @@ pub trait Observer: Send {
     /// message is the tail of `frame`.
     fn departed(&mut self, _port: u16, _frame: &[u8], _stamp: Stamp) {}
     /// Passes a report of the clock.
-    fn report(&mut self, _report: &Report) {}
+    fn report(&mut self, _report: &ClockReport) {}
     /// Reports that other keys are in force.
     fn rekeyed(&mut self, _keys: &LoadedKeys) {}
     /// Passes a notice for the operator, for example that a file was refused or a clock was set.

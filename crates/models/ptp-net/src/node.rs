@@ -8,7 +8,7 @@ use std::sync::Arc;
 use timeloom_net::{FrameView, Node, Outgoing, ReceivedFrame, Resident, World};
 use timeloom_ptp::security::{SecretKey, Security};
 use timeloom_ptp::{
-    Action, Local, Machine, OrdinaryConfig, Packet, Profile, Report, Role, SplitMix64, Stamp,
+    Action, ClockReport, Local, Machine, OrdinaryConfig, Packet, Profile, Role, SplitMix64, Stamp,
     Token, TransparentConfig, Transport,
 };
 use timeloom_time::{ClockMap, Duration, Instant, Virtual};
@@ -282,7 +282,7 @@ impl PtpNode {
         out.send(usize::from(port).wrapping_sub(1), frame, tag);
     }
 
-    fn note(&mut self, now: Instant<Virtual>, report: &Report) {
+    fn note(&mut self, now: Instant<Virtual>, report: &ClockReport) {
         let event = self.tally.count(now, report, &self.truths);
         if let (Some(event), Some(observer)) = (event, &mut self.observer) {
             observer(&event);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use timeloom_ptp::security::Failure;
-use timeloom_ptp::{PortState, Report};
+use timeloom_ptp::{ClockReport, PortState};
 use timeloom_time::{Duration, Instant, Virtual};
 
 /// One Sync as measured by a slave.
@@ -111,11 +111,11 @@ impl Tally {
     pub(crate) fn count(
         &mut self,
         now: Instant<Virtual>,
-        report: &Report,
+        report: &ClockReport,
         truths: &Truths,
     ) -> Option<Event> {
         match report {
-            Report::Offset {
+            ClockReport::Offset {
                 sequence,
                 offset,
                 delay,
@@ -134,15 +134,15 @@ impl Tally {
                 self.last = Some(measured);
                 return Some(Event::Measured(measured, self.violations()));
             }
-            Report::Relayed { residence, .. } => {
+            ClockReport::Relayed { residence, .. } => {
                 self.relayed += 1;
                 self.longest_residence_ns = self.longest_residence_ns.max(residence.as_ns_f64());
             }
-            Report::State { state, .. } => self.state = Some(*state),
-            Report::Dropped { reason, .. } => {
+            ClockReport::State { state, .. } => self.state = Some(*state),
+            ClockReport::Dropped { reason, .. } => {
                 *self.dropped.entry(reason.to_string()).or_default() += 1;
             }
-            Report::Failure { failure, .. } => {
+            ClockReport::Failure { failure, .. } => {
                 let reason = failure.reason.to_string();
                 *self.failures.entry(reason).or_default() += 1;
                 return Some(Event::Violation(Violation {
@@ -152,7 +152,7 @@ impl Tally {
                     ahead_ns: truths.of(failure.sequence),
                 }));
             }
-            Report::PeerDelay { .. } | Report::Sync(_) => {}
+            ClockReport::PeerDelay { .. } | ClockReport::Sync(_) => {}
         }
         None
     }

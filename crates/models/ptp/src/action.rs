@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 use timeloom_wire::{MacAddress, MessageType, VlanTag};
 
-use crate::Report;
+use crate::ClockReport;
 use crate::security::{SignJob, VerifyJob};
 
 /// One action for the driver to carry out, in the given order: messages precede work that may take
@@ -37,7 +37,7 @@ pub enum Action {
     /// [`crate::security::Statement`]).
     Statement(Vec<u8>),
     /// Reports an event.
-    Report(Report),
+    Report(ClockReport),
 }
 
 /// A PTP message that a port received or is to send.

@@ -47,7 +47,7 @@ pub use ordinary::{OrdinaryClock, OrdinaryConfig, PortState};
 pub use peer_delay::{Neighbour, PeerDelay};
 pub use profile::{DelayMechanism, PROFILES, PowerTlv, Profile};
 pub use random::Random;
-pub use report::{DropReason, Drops, Report};
+pub use report::{ClockReport, DropReason, Drops};
 pub use role::Role;
 pub use servo::{PiServo, ServoOutput};
 pub use sync_report::{HopRecord, HopVerdict, SyncReport};

@@ -6,7 +6,7 @@ use timeloom_wire::{Message, VlanTag};
 
 use crate::action::Departure;
 use crate::security::Failure;
-use crate::{Action, DropReason, Packet, Report, Token};
+use crate::{Action, ClockReport, DropReason, Packet, Token};
 
 /// Greatest length of a message in octets: ptp4l 3.1.1 drops longer ones.
 pub(crate) const MAX_MESSAGE: usize = 1486;
@@ -27,20 +27,20 @@ impl Outbox {
         }
     }
 
-    pub(crate) fn report(&mut self, report: Report) {
+    pub(crate) fn report(&mut self, report: ClockReport) {
         self.push(Action::Report(report));
     }
 
     /// Reports a violation that is not part of the record of any Sync.
     pub(crate) fn alarm(&mut self, failure: Failure) {
-        self.report(Report::Failure {
+        self.report(ClockReport::Failure {
             failure,
             in_record: false,
         });
     }
 
     pub(crate) fn dropped(&mut self, port: u16, reason: DropReason) {
-        self.report(Report::Dropped { port, reason });
+        self.report(ClockReport::Dropped { port, reason });
     }
 
     /// Queues a message that this crate has built. Such a message always fits; if not, this crate

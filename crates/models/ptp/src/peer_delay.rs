@@ -12,7 +12,7 @@ use crate::outbox::Outbox;
 use crate::security::{self, DelayWatch, Failure, PeerFacts, Policy, Reason, Security, Suspect};
 use crate::stamp::{on_the_wire, scaled};
 use crate::syntonise::Syntoniser;
-use crate::{DropReason, Local, Profile, Random, Report, Stamp};
+use crate::{ClockReport, DropReason, Local, Profile, Random, Stamp};
 use answer::Answers;
 
 /// The clock at the other end of the link, and the measured delay to it.
@@ -410,7 +410,7 @@ impl PeerDelay {
         };
         self.neighbour = Some(neighbour);
         self.measured_at = now;
-        out.report(Report::PeerDelay {
+        out.report(ClockReport::PeerDelay {
             port: self.own.port,
             neighbour: neighbour.port,
             delay: neighbour.delay,

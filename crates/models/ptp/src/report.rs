@@ -9,7 +9,7 @@ use crate::{PortState, SyncReport};
 
 /// An event for logs and counters. Drivers may ignore it without any effect on the clock.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Report {
+pub enum ClockReport {
     /// A slave measured its offset from the master.
     Offset {
         /// Port identity of the master.
@@ -135,8 +135,8 @@ pub struct Drops(std::collections::HashMap<DropReason, u64>);
 
 impl Drops {
     /// Counts `report` if it is about a packet that was not used.
-    pub fn record(&mut self, report: &Report) {
-        if let Report::Dropped { reason, .. } = report {
+    pub fn record(&mut self, report: &ClockReport) {
+        if let ClockReport::Dropped { reason, .. } = report {
             *self.0.entry(*reason).or_default() += 1;
         }
     }

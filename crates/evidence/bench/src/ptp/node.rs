@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
-use timeloom_ptp::{Packet, Report, Stamp};
+use timeloom_ptp::{ClockReport, Packet, Stamp};
 use timeloom_ptp_io::lab::Stage;
 use timeloom_ptp_io::{Counters, Observer, ProgramOptions, PtpError, Wake};
 use timeloom_sys::clock::realtime_ns;
@@ -154,8 +154,8 @@ impl Observer for Watcher {
         }
     }
 
-    fn report(&mut self, report: &Report) {
-        if let Report::Offset {
+    fn report(&mut self, report: &ClockReport) {
+        if let ClockReport::Offset {
             offset,
             authenticated,
             ..

@@ -15,7 +15,7 @@ pub(crate) mod tests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use timeloom_ptp::Report;
+use timeloom_ptp::ClockReport;
 use timeloom_ptp::security::{Failure, Reason, Suspect};
 use timeloom_sys::clock::realtime_ns;
 use timeloom_wire::{ClockIdentity, PortIdentity};
@@ -81,20 +81,20 @@ impl Evidence {
 }
 
 impl Observer for Evidence {
-    fn report(&mut self, report: &Report) {
+    fn report(&mut self, report: &ClockReport) {
         let (t_ns, node) = (realtime_ns(), self.node.to_string());
         let line = match report {
-            Report::Sync(sync) => EvidenceLine::Sync(Box::new(SyncLine {
+            ClockReport::Sync(sync) => EvidenceLine::Sync(Box::new(SyncLine {
                 t_ns,
                 node: self.node.clone(),
                 names: self.names.clone(),
                 report: (**sync).clone(),
             })),
-            Report::Failure {
+            ClockReport::Failure {
                 failure,
                 in_record: false,
             } => EvidenceLine::Alarm(Box::new(self.alarm(failure))),
-            Report::PeerDelay {
+            ClockReport::PeerDelay {
                 port,
                 neighbour,
                 delay,
@@ -106,13 +106,13 @@ impl Observer for Evidence {
                 neighbour: self.names.port(*neighbour),
                 delay: *delay,
             },
-            Report::State { state, grandmaster } => EvidenceLine::State {
+            ClockReport::State { state, grandmaster } => EvidenceLine::State {
                 t_ns,
                 node,
                 state: state.to_string(),
                 grandmaster: grandmaster.map(|clock| self.names.of(clock)),
             },
-            Report::Relayed {
+            ClockReport::Relayed {
                 ingress,
                 egress,
                 sequence,
@@ -126,11 +126,11 @@ impl Observer for Evidence {
                 residence: *residence,
             },
             // The record of the Sync includes these reports.
-            Report::Offset { .. }
-            | Report::Failure {
+            ClockReport::Offset { .. }
+            | ClockReport::Failure {
                 in_record: true, ..
             }
-            | Report::Dropped { .. } => return,
+            | ClockReport::Dropped { .. } => return,
         };
         (self.sink)(line);
     }

@@ -8,7 +8,7 @@ use timeloom_wire::{Flags, Header, Message};
 use super::{OrdinaryClock, PortState, master};
 use crate::best_master::{Dataset, Preference};
 use crate::security::{self, Admission, DUE, Failure, Freshness, Reason, Suspect};
-use crate::{DropReason, Local, Report};
+use crate::{ClockReport, DropReason, Local};
 
 impl OrdinaryClock {
     fn own_dataset(&self) -> Dataset {
@@ -133,7 +133,7 @@ impl OrdinaryClock {
             self.ahead = None;
         }
         self.state = state;
-        self.out.report(Report::State {
+        self.out.report(ClockReport::State {
             state,
             grandmaster: parent.map(|p| p.grandmaster),
         });

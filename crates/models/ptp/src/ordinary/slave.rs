@@ -19,7 +19,7 @@ use crate::security::{
     Admission, Budget, DUE, Failure, Freshness, Policy, Reason, ReplayWindow, Suspect, SyncFacts,
     Verdict, VerifyJob,
 };
-use crate::{Action, DropReason, Local, Neighbour, Packet, Report, Stamp};
+use crate::{Action, ClockReport, DropReason, Local, Neighbour, Packet, Stamp};
 use matching::{Arrived, MAX_FOLLOW_UPS, Matching, Waiting};
 use pending::{PendingFollowUps, Resolved};
 use records::Records;
@@ -395,7 +395,7 @@ impl Slave {
 
     fn violated(&mut self, failure: Failure, out: &mut Outbox) {
         let in_record = self.records.violated(&failure);
-        out.report(Report::Failure { failure, in_record });
+        out.report(ClockReport::Failure { failure, in_record });
     }
 
     fn accept(&mut self, waiting: &Waiting, sync: &Arrived, authenticated: bool) {

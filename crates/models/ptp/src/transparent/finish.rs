@@ -8,7 +8,7 @@ use super::TransparentClock;
 use super::relay::Egress;
 use crate::security::{Hop, SignJob};
 use crate::stamp::scaled;
-use crate::{Action, DelayMechanism, DropReason, Profile, Report};
+use crate::{Action, ClockReport, DelayMechanism, DropReason, Profile};
 
 impl TransparentClock {
     /// Sends the Follow_Up of a Sync to every port whose departure time is known.
@@ -90,7 +90,7 @@ impl TransparentClock {
             };
             self.state(&bytes, &message, &relay.facts, &hop);
             self.out.forward(egress, message, vlan, None);
-            self.out.report(Report::Relayed {
+            self.out.report(ClockReport::Relayed {
                 ingress,
                 egress,
                 sequence,

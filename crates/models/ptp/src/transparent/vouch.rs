@@ -10,7 +10,7 @@ use crate::security::{
     Admission, Failure, Freshness, Hop, Moment, Reason, Role, Security, SigningResult, Statement,
     Suspect, SyncFacts, Verdict, VerifyJob, sequence_of, view_of,
 };
-use crate::{Action, DropReason, Local, Packet, Report};
+use crate::{Action, ClockReport, DropReason, Local, Packet};
 
 impl TransparentClock {
     /// Returns true if a Follow_Up may cause cryptographic work, including alarms.
@@ -269,7 +269,7 @@ impl TransparentClock {
             return;
         };
         self.out.forward(signed.egress, message, signed.vlan, None);
-        self.out.report(Report::Relayed {
+        self.out.report(ClockReport::Relayed {
             ingress: signed.ingress,
             egress: signed.egress,
             sequence: signed.sequence,

@@ -2,7 +2,7 @@
 
 use crate::world::link::Link;
 use crate::world::path::{GRANDMASTER, Path, mean_and_deviation, offsets};
-use timeloom_ptp::Report;
+use timeloom_ptp::ClockReport;
 use timeloom_ptp::security::Policy;
 use timeloom_wire::TimeInterval;
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -11,7 +11,7 @@ fn failures(world: &crate::world::World) -> Vec<String> {
     let failed = world
         .reports
         .iter()
-        .filter(|(_, _, report)| matches!(report, Report::Failure { .. }));
+        .filter(|(_, _, report)| matches!(report, ClockReport::Failure { .. }));
     failed.map(|entry| format!("{entry:?}")).collect()
 }
 

@@ -7,7 +7,7 @@ use crate::world::path::{GRANDMASTER, Path, failures, offsets, renumbered, sync_
 use timeloom_ptp::security::{
     Failure, Limits, Policy, Reason, SyncFacts, VerifyJob, sign_announce,
 };
-use timeloom_ptp::{Packet, PortState, Report};
+use timeloom_ptp::{ClockReport, Packet, PortState};
 use timeloom_wire::message::{Announce, Body};
 use timeloom_wire::tlv::{EntryForm, Suite, TlvWriter};
 use timeloom_wire::{Header, Message, MessageType, PortIdentity};
@@ -68,7 +68,7 @@ fn a_second_grandmaster_is_not_followed_without_authority() {
         world.run_for(8.0);
         let followed = world.reports.iter().any(|(_, of, report)| {
             *of == path.slave()
-                && matches!(report, Report::State { grandmaster: Some(g), .. } if *g != identity(GRANDMASTER))
+                && matches!(report, ClockReport::State { grandmaster: Some(g), .. } if *g != identity(GRANDMASTER))
         });
         assert!(!followed);
         let noticed = failures(&world);

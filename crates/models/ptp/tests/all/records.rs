@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::world::path::Path;
 use crate::world::{Flight, World};
 use timeloom_ptp::security::Reason;
-use timeloom_ptp::{HopVerdict, Report, SyncReport};
+use timeloom_ptp::{ClockReport, HopVerdict, SyncReport};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType, SyncVerdict, TimeInterval};
 
@@ -13,7 +13,7 @@ fn records(world: &World, node: usize) -> Vec<SyncReport> {
     let of_node = world.reports.iter().filter(|(_, of, _)| *of == node);
     of_node
         .filter_map(|(_, _, report)| match report {
-            Report::Sync(sync) => Some((**sync).clone()),
+            ClockReport::Sync(sync) => Some((**sync).clone()),
             _ => None,
         })
         .collect()
@@ -48,7 +48,7 @@ fn a_record_agrees_with_the_measurement_and_its_hops_with_the_correction() {
             .reports
             .iter()
             .filter_map(|(.., report)| match report {
-                Report::Offset { offset, delay, .. } => Some((*offset, *delay)),
+                ClockReport::Offset { offset, delay, .. } => Some((*offset, *delay)),
                 _ => None,
             });
         let told = records
@@ -127,7 +127,8 @@ fn a_spoilt_sync_is_told_as_rejected_with_the_link_where_it_was_spoilt() {
         assert_eq!(sync.hops.len(), 3);
     }
     let alone = world.reports.iter().filter(|(_, node, report)| {
-        *node == path.slave() && matches!(report, Report::Failure { in_record, .. } if !in_record)
+        *node == path.slave()
+            && matches!(report, ClockReport::Failure { in_record, .. } if !in_record)
     });
     assert_eq!(alone.count(), 0, "each is in a record");
 }

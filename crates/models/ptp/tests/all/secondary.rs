@@ -3,7 +3,7 @@
 use crate::world::path::{GRANDMASTER, Path, offsets};
 use crate::world::{Flight, World};
 use timeloom_ptp::security::{Failure, Reason};
-use timeloom_ptp::{PortState, Report};
+use timeloom_ptp::{ClockReport, PortState};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType, TimeInterval, message};
 
@@ -20,7 +20,7 @@ fn failures(world: &World) -> Vec<Failure> {
         .reports
         .iter()
         .filter_map(|(_, _, report)| match report {
-            Report::Failure { failure, .. } => Some(*failure),
+            ClockReport::Failure { failure, .. } => Some(*failure),
             _ => None,
         });
     all.collect()
@@ -78,7 +78,7 @@ fn statements_before_a_slave_followed_do_not_count_as_missing() {
     let follows = |world: &World| {
         world.reports.iter().any(|(_, node, report)| {
             let state = PortState::Slave;
-            *node == slave && matches!(report, Report::State { state: of, .. } if *of == state)
+            *node == slave && matches!(report, ClockReport::State { state: of, .. } if *of == state)
         })
     };
     while !follows(&world) {

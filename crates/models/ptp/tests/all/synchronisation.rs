@@ -2,7 +2,7 @@
 
 use crate::world::link::Link;
 use crate::world::path::{GRANDMASTER, Path, mean_and_deviation, offsets};
-use timeloom_ptp::{DropReason, Drops, PortState, Profile, Report};
+use timeloom_ptp::{ClockReport, DropReason, Drops, PortState, Profile};
 
 #[test]
 fn a_slave_behind_sixteen_transparent_clocks_agrees_within_a_hundred_nanoseconds() {
@@ -209,7 +209,7 @@ fn another_clock_takes_over_when_the_grandmaster_falls_silent() {
     assert_eq!(states(&world)[1..], [PortState::Master, PortState::Slave]);
     assert!(world.error_ns(2, 1).abs() < 100);
     assert!(world.reports.iter().any(|(_, node, report)| *node == 2
-        && matches!(report, Report::State { state: PortState::Slave, grandmaster } if *grandmaster == Some(identity(1)))));
+        && matches!(report, ClockReport::State { state: PortState::Slave, grandmaster } if *grandmaster == Some(identity(1)))));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use crate::world::keys::identity;
 use timeloom_ptp::{
-    Action, DropReason, Local, Packet, Profile, Report, SplitMix64, Stamp, Token, TransparentClock,
-    TransparentConfig,
+    Action, ClockReport, DropReason, Local, Packet, Profile, SplitMix64, Stamp, Token,
+    TransparentClock, TransparentConfig,
 };
 use timeloom_time::Instant;
 use timeloom_wire::message::{
@@ -81,7 +81,7 @@ fn drain(clock: &mut TransparentClock) -> Output {
                 packet,
                 token,
             } => output.sent.push((port, packet, token)),
-            Action::Report(Report::Dropped { reason, .. }) => output.dropped.push(reason),
+            Action::Report(ClockReport::Dropped { reason, .. }) => output.dropped.push(reason),
             _ => {}
         }
     }

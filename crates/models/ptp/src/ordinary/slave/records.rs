@@ -13,7 +13,7 @@ use super::matching::KEEP;
 use super::steering::Sample;
 use crate::outbox::Outbox;
 use crate::security::Failure;
-use crate::{HopRecord, Local, Report, Stamp, SyncReport};
+use crate::{ClockReport, HopRecord, Local, Stamp, SyncReport};
 
 #[derive(Debug, Default)]
 pub(super) struct Records(VecDeque<Open>);
@@ -176,7 +176,7 @@ impl Records {
         if !decided && !sync.failures.is_empty() {
             sync.record.verdict = SyncVerdict::Rejected;
         }
-        out.report(Report::Sync(Box::new(sync)));
+        out.report(ClockReport::Sync(Box::new(sync)));
     }
 }
 

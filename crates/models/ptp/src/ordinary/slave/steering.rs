@@ -7,7 +7,7 @@ use super::super::OrdinaryConfig;
 use super::matching::Arrived;
 use crate::outbox::Outbox;
 use crate::security::DelayWatch;
-use crate::{Action, PiServo, Report, ServoOutput, Stamp};
+use crate::{Action, ClockReport, PiServo, ServoOutput, Stamp};
 
 /// Measurement of one Sync, complete with its Follow_Up.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +118,7 @@ impl Steering {
             };
         }
         let offset = sample.forward - delay;
-        out.report(Report::Offset {
+        out.report(ClockReport::Offset {
             master,
             sequence: sample.sequence,
             offset,

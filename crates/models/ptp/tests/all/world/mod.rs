@@ -19,7 +19,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use timeloom_ptp::security::{SecretKey, SigningResult, Verdict};
-use timeloom_ptp::{Action, Local, Packet, Random, Report, SplitMix64, Stamp, Token};
+use timeloom_ptp::{Action, ClockReport, Local, Packet, Random, SplitMix64, Stamp, Token};
 use timeloom_time::Instant;
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::Suite;
@@ -84,7 +84,7 @@ pub struct World {
     pub nodes: Vec<Node>,
     pub clocks: Vec<HardwareClock>,
     pub links: Vec<Link>,
-    pub reports: Vec<(i64, usize, Report)>,
+    pub reports: Vec<(i64, usize, ClockReport)>,
     /// Number of actions of all nodes.
     pub sent: u64,
     attack: Attack,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use timeloom_ptp::security::Failure;
 use timeloom_ptp::{
-    DelayMechanism, DropReason, OrdinaryConfig, Packet, Profile, Random, Report, TransparentConfig,
+    ClockReport, DelayMechanism, DropReason, OrdinaryConfig, Packet, Profile, Random,
+    TransparentConfig,
 };
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType};
@@ -145,7 +146,7 @@ pub fn failures(world: &World) -> Vec<(usize, Failure)> {
         .reports
         .iter()
         .filter_map(|(_, node, report)| match report {
-            Report::Failure { failure, .. } => Some((*node, *failure)),
+            ClockReport::Failure { failure, .. } => Some((*node, *failure)),
             _ => None,
         });
     all.collect()
@@ -192,7 +193,7 @@ pub fn sync_of(follow_up: &Packet) -> Packet {
 pub fn drops(world: &World, node: usize, reason: DropReason) -> usize {
     let of_node = world.reports.iter().filter(|(_, of, _)| *of == node);
     of_node
-        .filter(|(.., r)| matches!(r, Report::Dropped { reason: of, .. } if *of == reason))
+        .filter(|(.., r)| matches!(r, ClockReport::Dropped { reason: of, .. } if *of == reason))
         .count()
 }
 
@@ -201,7 +202,7 @@ pub fn offsets(world: &World, node: usize) -> Vec<(f64, bool)> {
     let of_node = world.reports.iter().filter(|(_, of, _)| *of == node);
     of_node
         .filter_map(|(_, _, report)| match report {
-            Report::Offset {
+            ClockReport::Offset {
                 offset,
                 authenticated,
                 ..
