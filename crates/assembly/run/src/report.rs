@@ -55,7 +55,7 @@ pub struct ReportRequest {
 
 /// A report that has been written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct WrittenReport {
     /// Path of the report.
     pub path: PathBuf,
     /// Sentences that state what was done or left out.
@@ -96,7 +96,7 @@ impl ReportError {
 /// # Errors
 /// Returns an error if a directory is not a run, if two runs have the same label, or if the output
 /// cannot be written. Other missing data is reported in the report itself.
-pub fn report(request: &ReportRequest) -> Result<Report, ReportError> {
+pub fn report(request: &ReportRequest) -> Result<WrittenReport, ReportError> {
     let mut remarks = Vec::new();
     let spec = report_spec(request, &mut remarks)?;
     let html = render(&spec);
@@ -105,7 +105,7 @@ pub fn report(request: &ReportRequest) -> Result<Report, ReportError> {
         None => RunDirectory::open(&request.directory).and_then(|run| run.write_report(&html)),
     };
     let path = path.map_err(ReportError::Results)?;
-    Ok(Report { path, remarks })
+    Ok(WrittenReport { path, remarks })
 }
 
 /// Writes the report about a single run into its directory, and returns the path.
