@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use timeloom_bus::{HoldRecord, RecordKind, Sink};
 use timeloom_guest::{ChangeKind, Clock, HostChange, HostTimeState};
-use timeloom_plant::Sample;
+use timeloom_plant::PlantSample;
 use timeloom_results::{ClockAction, ClockRow, EventRow, LabelRow, Recorder, SignalRow};
 use timeloom_scenario::{Attack, NETWORK};
 use timeloom_time::{Duration, Instant, Virtual};
@@ -146,7 +146,7 @@ impl RunRecorder {
     }
 
     /// Records a sample of a plant's signal.
-    pub(crate) fn sample(&self, plant: &Arc<str>, sample: &Sample<'_>) {
+    pub(crate) fn sample(&self, plant: &Arc<str>, sample: &PlantSample<'_>) {
         self.check(self.recorder.signal(&SignalRow {
             t_virtual: sample.t,
             t_wall: self.clock.wall(),

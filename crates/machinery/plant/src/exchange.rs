@@ -13,7 +13,7 @@ use crate::ticket_lock::TicketLock;
 
 /// Recorded value of a signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample<'a> {
+pub struct PlantSample<'a> {
     /// Name of the signal.
     pub signal: &'a str,
     /// Unit of the signal.
@@ -33,7 +33,7 @@ pub struct Exchange {
     info: PlantInfo,
     ticket_lock: TicketLock,
     guarded: Mutex<Guarded>,
-    on_sample: Box<dyn Fn(Sample<'_>) + Send + Sync>,
+    on_sample: Box<dyn Fn(PlantSample<'_>) + Send + Sync>,
 }
 
 struct Guarded {
@@ -75,7 +75,7 @@ impl Exchange {
     pub fn new(
         bus: Bus,
         plant: PlantProcess,
-        on_sample: impl Fn(Sample<'_>) + Send + Sync + 'static,
+        on_sample: impl Fn(PlantSample<'_>) + Send + Sync + 'static,
     ) -> Self {
         let info = plant.info().clone();
         let guarded = Guarded {
@@ -201,7 +201,7 @@ impl Exchange {
         for row in &advance.samples {
             for (signal, value) in plant.recorded().zip(&row.values) {
                 let (signal, unit) = (signal.name.as_str(), signal.unit.as_str());
-                (self.on_sample)(Sample {
+                (self.on_sample)(PlantSample {
                     signal,
                     unit,
                     t: row.t,

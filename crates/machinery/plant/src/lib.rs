@@ -30,7 +30,7 @@ mod process;
 mod ticket_lock;
 
 pub use error::{Fault, Op, PlantError};
-pub use exchange::{Access, Exchange, ExchangeError, ExchangeStats, Sample};
+pub use exchange::{Access, Exchange, ExchangeError, ExchangeStats, PlantSample};
 pub use log::PlantLog;
 pub use message::{Advance, PlantInfo, PlantInit, SampleRow, Signal};
 pub use process::{PlantProcess, PlantSpec, Step, Timeouts};
