@@ -42,7 +42,7 @@ pub type CaptureProgressCallback = Box<dyn Fn(Instant<Virtual>) + Send>;
 /// Function that reads the model at a sample instant. The model has been run exactly up to that
 /// instant. The last argument lists the exchange with other engines. It is called in the
 /// emulation's thread.
-pub type Sample = Box<dyn FnMut(Instant<Virtual>, &mut World, &[AdjacencyReport]) + Send>;
+pub type SampleCallback = Box<dyn FnMut(Instant<Virtual>, &mut World, &[AdjacencyReport]) + Send>;
 
 /// Settings of an emulation.
 pub struct EmulationOptions {
@@ -78,7 +78,7 @@ pub struct EmulationOptions {
     /// Sampling interval in virtual time, and the function that reads the model. The first sample
     /// is at zero. In a quiet network a sample is taken late, when the next event is handled; its
     /// content is the same.
-    pub sample: Option<(Duration, Sample)>,
+    pub sample: Option<(Duration, SampleCallback)>,
     /// Connection to the other engines of this network. The world must contain only this engine's
     /// part ([`timeloom_peering::Cut::apply`]).
     pub peers: Option<PeeringPortal>,

@@ -42,7 +42,7 @@ mod vnet;
 
 pub use emulation::{
     ArrivalCallback, Capture, CaptureProgressCallback, Emulation, EmulationOptions,
-    EmulationReport, EngineGroup, FrameArrivalCallback, Member, PanicCallback, Sample,
+    EmulationReport, EngineGroup, FrameArrivalCallback, Member, PanicCallback, SampleCallback,
 };
 pub use error::PortalError;
 pub use filter::{Filter, Rule};

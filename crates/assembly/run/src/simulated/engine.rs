@@ -14,7 +14,7 @@ use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
 use timeloom_portal::{
     Capture, CaptureProgressCallback, Emulation, EmulationOptions, EmulationReport, FollowedClock,
-    FrameArrivalCallback, Member, PanicCallback, Portals, Sample, Timing,
+    FrameArrivalCallback, Member, PanicCallback, Portals, SampleCallback, Timing,
 };
 use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
@@ -43,7 +43,7 @@ pub(super) struct Outlets {
     pub(super) capture: Option<Capture>,
     /// Receives the progress of the captures.
     pub(super) passed: Option<CaptureProgressCallback>,
-    pub(super) sample: Sample,
+    pub(super) sample: SampleCallback,
     pub(super) note: Box<dyn Fn(&Note) + Send>,
     pub(super) died: PanicCallback,
     /// CUBIC of the hosts' kernels, which follows the engine's time.

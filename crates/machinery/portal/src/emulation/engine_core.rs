@@ -16,7 +16,9 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use super::group::{Exchanged, Member};
 use super::meeting::Meeting;
-use super::{Capture, CaptureProgressCallback, EmulationReport, FrameArrivalCallback, Sample};
+use super::{
+    Capture, CaptureProgressCallback, EmulationReport, FrameArrivalCallback, SampleCallback,
+};
 use crate::filter::reports_groups;
 use crate::moderation::Moderation;
 use crate::poll::Poll;
@@ -62,13 +64,13 @@ pub(super) struct Core {
 /// Sampling callback with its interval and the next sample instant.
 pub(super) struct Sampler {
     every: Duration,
-    look: Sample,
+    look: SampleCallback,
     pub(super) next: Instant<Virtual>,
 }
 
 impl Sampler {
     /// Creates a sampler that starts at the first multiple of `every` not before `from`.
-    pub(super) fn new(every: Duration, look: Sample, from: Instant<Virtual>) -> Self {
+    pub(super) fn new(every: Duration, look: SampleCallback, from: Instant<Virtual>) -> Self {
         let every = every.max(Duration::from_ns(1));
         let passed_ns = (from - Instant::ZERO).as_ns().max(0);
         let count = passed_ns
