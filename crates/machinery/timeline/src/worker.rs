@@ -18,7 +18,7 @@ use timeloom_time::Duration;
 
 use crate::LocalClock;
 use crate::outputs::Outputs;
-use crate::source::{FromUtc, Sample, SourceFailure, SourceThread};
+use crate::source::{FromUtc, SourceFailure, SourceSample, SourceThread};
 use crate::status_journal::{self, StatusJournal};
 use crate::subscriber::Subscriber;
 use timeloom_timeline_protocol::{
@@ -30,7 +30,7 @@ pub(crate) enum Input {
     /// Answer of a source, and its [`crate::source::Source::contradiction`].
     Answer {
         id: SourceId,
-        answer: Result<Sample, SourceFailure>,
+        answer: Result<SourceSample, SourceFailure>,
         contradiction: Option<String>,
     },
     Disturbed(Disturbance),
@@ -113,31 +113,33 @@ impl Worker {
         }
     }
 
-    fn take_in(&mut self, id: SourceId, answer: Result<Sample, SourceFailure>) {
+    fn take_in(&mut self, id: SourceId, answer: Result<SourceSample, SourceFailure>) {
         let now = self.clock.now();
         let outer = (-self.config.oscillator.max_error).of_inverse_outward();
         let taken = answer.map_err(|untold| untold.0).and_then(|sample| {
             let width = match &sample {
-                Sample::Exchange(exchange) => exchange
+                SourceSample::Exchange(exchange) => exchange
                     .bound(self.config.resolution, outer)
                     .map(|bound| bound.width())
                     .ok(),
-                Sample::Bound { bound, .. } => Some(bound.width()),
-                Sample::Unproven { .. } => None,
+                SourceSample::Bound { bound, .. } => Some(bound.width()),
+                SourceSample::Unproven { .. } => None,
             };
             if width.is_some_and(|width| width > WORTHLESS) {
                 return Err("the interval is too wide to be of use".to_owned());
             }
             let taken = match sample {
-                Sample::Exchange(exchange) => self.estimator.handle_exchange(now, id, &exchange),
-                Sample::Bound {
+                SourceSample::Exchange(exchange) => {
+                    self.estimator.handle_exchange(now, id, &exchange)
+                }
+                SourceSample::Bound {
                     era,
                     bound,
                     authenticated,
                 } => self
                     .estimator
                     .handle_bound(now, id, (era, authenticated), &bound),
-                Sample::Unproven { era } => self.estimator.handle_unproven(now, id, era),
+                SourceSample::Unproven { era } => self.estimator.handle_unproven(now, id, era),
             };
             taken.map_err(|refused| refused.to_string())?;
             Ok(width)

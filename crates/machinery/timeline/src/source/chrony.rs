@@ -22,7 +22,7 @@ use timeloom_time::{Duration, Instant};
 use super::chrony_codec::{self, Question, Tracking};
 use super::chrony_link::{Chronyd, NoAnswer};
 use super::realtime_line::{STEERED, check_even};
-use super::{FromUtc, Sample, Source, SourceFailure};
+use super::{FromUtc, Source, SourceFailure, SourceSample};
 use crate::LocalClock;
 use crate::config::{ChronyConfig, TimelineConfig};
 use crate::local_clock::Pair;
@@ -123,7 +123,7 @@ impl Chrony {
 }
 
 impl Source for Chrony {
-    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
+    fn ask(&mut self, era: Era) -> Result<SourceSample, SourceFailure> {
         let tai_offset = self.from_utc.now()?;
         let now = self.clock.now();
         let happened = self.seen.disturbance_until(&now, &WatchLimits::default());
@@ -170,7 +170,7 @@ fn interpret(
     (before, after): (&Pair, &Pair),
     tai_offset: Duration,
     drift: RateError,
-) -> Result<Sample, SourceFailure> {
+) -> Result<SourceSample, SourceFailure> {
     if !tracking.synchronised {
         return Err(SourceFailure::because(
             "chronyd is not in step with any source",
@@ -194,7 +194,7 @@ fn interpret(
         + drift.over_up(age.max(Duration::ZERO))
         + moved
         + Duration::from_ns(cut_ns.ceil() as i64);
-    Ok(Sample::Exchange(Exchange {
+    Ok(SourceSample::Exchange(Exchange {
         root_delay: ns_up(tracking.root_delay_s),
         ..Exchange::direct(era, (after.before, after.after), shows, error)
     }))

@@ -44,7 +44,7 @@ pub trait Source: Send {
     ///
     /// # Errors
     /// Fails if there is no answer, or if the answer contains no information about time.
-    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure>;
+    fn ask(&mut self, era: Era) -> Result<SourceSample, SourceFailure>;
 
     /// Returns a text about the contradiction between the source's TAI offset and the
     /// configuration, if the table of leap seconds disproved the source's value in the last answer.
@@ -55,7 +55,7 @@ pub trait Source: Send {
 
 /// Answer of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sample {
+pub enum SourceSample {
     /// Exchange with four timestamps.
     Exchange(Exchange),
     /// Bound computed from several messages.

@@ -16,7 +16,7 @@ use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{Duration, Instant};
 
 use super::page_codec::{error_v2, shows_v3, shows_vmclock};
-use super::{FromUtc, Sample, Source, SourceFailure};
+use super::{FromUtc, Source, SourceFailure, SourceSample};
 use crate::LocalClock;
 use crate::config::{PathConfig, TimelineConfig};
 
@@ -38,7 +38,7 @@ impl OtherTimeline {
 }
 
 impl Source for OtherTimeline {
-    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
+    fn ask(&mut self, era: Era) -> Result<SourceSample, SourceFailure> {
         let reader = match self.reader.take() {
             Some(reader) => reader,
             None => PageReader::open_path(&self.path).map_err(SourceFailure::because)?,
@@ -51,7 +51,7 @@ impl Source for OtherTimeline {
             .interval()
             .ok_or_else(|| SourceFailure::because(stamp.status()))?;
         let half = Duration::from_ns(interval.width().as_ns() / 2 + 1);
-        Ok(Sample::Exchange(Exchange::direct(
+        Ok(SourceSample::Exchange(Exchange::direct(
             era,
             (sent, received),
             interval.earliest() + half,
@@ -87,7 +87,12 @@ pub(super) struct ClockBound(pub(super) Page);
 impl ClockBound {
     /// Evaluates a copy of the segment, at the present reading of the system clock, or of the
     /// counter for version 3.
-    fn read(&self, era: Era, bytes: &[u8], tai_offset: Duration) -> Result<Sample, SourceFailure> {
+    fn read(
+        &self,
+        era: Era,
+        bytes: &[u8],
+        tai_offset: Duration,
+    ) -> Result<SourceSample, SourceFailure> {
         if let Ok(segment) = SegmentV3::parse(bytes) {
             return self.read_v3(era, &segment, tai_offset);
         }
@@ -95,7 +100,7 @@ impl ClockBound {
         let pair = self.0.clock.realtime();
         let error = error_v2(&segment, read_ns(ClockId::Monotonic))?;
         let shows = Instant::from_ns(pair.other_ns) + tai_offset;
-        Ok(Sample::Exchange(Exchange::direct(
+        Ok(SourceSample::Exchange(Exchange::direct(
             era,
             (pair.before, pair.after),
             shows,
@@ -108,7 +113,7 @@ impl ClockBound {
         era: Era,
         segment: &SegmentV3,
         tai_offset: Duration,
-    ) -> Result<Sample, SourceFailure> {
+    ) -> Result<SourceSample, SourceFailure> {
         if self.0.clock.kind() != PageCounter::Tsc {
             return Err(SourceFailure::because("the segment is in another counter"));
         }
@@ -116,7 +121,7 @@ impl ClockBound {
         let core = self.0.clock.core_at(ticks);
         let (utc_ns, error) = shows_v3(segment, ticks)?;
         let shows = Instant::from_ns(utc_ns) + tai_offset;
-        Ok(Sample::Exchange(Exchange::direct(
+        Ok(SourceSample::Exchange(Exchange::direct(
             era,
             (core, core),
             shows,
@@ -126,7 +131,7 @@ impl ClockBound {
 }
 
 impl Source for ClockBound {
-    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
+    fn ask(&mut self, era: Era) -> Result<SourceSample, SourceFailure> {
         let tai_offset = self.0.from_utc.now()?;
         // Bytes 14 and 15 are the generation, which is odd while the segment is being written.
         let bytes = whole(&self.0.path, |bytes| {
@@ -141,7 +146,7 @@ impl Source for ClockBound {
 pub(super) struct VmclockPage(pub(super) Page);
 
 impl Source for VmclockPage {
-    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
+    fn ask(&mut self, era: Era) -> Result<SourceSample, SourceFailure> {
         let bytes = whole(&self.0.path, |bytes| {
             let sequence = u32::from_le_bytes(bytes.get(12..16)?.try_into().ok()?);
             (sequence & 1 == 0).then_some(sequence)
@@ -155,7 +160,7 @@ impl Source for VmclockPage {
             utc_or_tai + self.0.from_utc.now()?
         };
         let core = self.0.clock.core_at(ticks);
-        Ok(Sample::Exchange(Exchange::direct(
+        Ok(SourceSample::Exchange(Exchange::direct(
             era,
             (core, core),
             shows,

@@ -12,7 +12,7 @@ use timeloom_publish::PageReader;
 use timeloom_time::{Duration, Instant};
 
 use super::peer_codec::{Key, Kind, LENGTH, Packet, PeerReading};
-use super::{Sample, Source, SourceFailure};
+use super::{Source, SourceFailure, SourceSample};
 use crate::LocalClock;
 
 /// Requesting end of the exchange.
@@ -57,7 +57,7 @@ impl Peer {
 }
 
 impl Source for Peer {
-    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
+    fn ask(&mut self, era: Era) -> Result<SourceSample, SourceFailure> {
         let failed =
             |error: std::io::Error| SourceFailure(format!("peer {}: {error}", self.address));
         let socket = match self.socket.take() {
@@ -90,7 +90,7 @@ impl Source for Peer {
             self.socket = Some(socket);
             let shown =
                 shown.ok_or_else(|| SourceFailure::because("the peer has no interval itself"))?;
-            return Ok(Sample::Exchange(Exchange {
+            return Ok(SourceSample::Exchange(Exchange {
                 era,
                 sent,
                 asked: Instant::from_ns(shown.asked_ns),

@@ -7,7 +7,7 @@ use timeloom_publish::{Phc, PhcLook};
 use timeloom_time::{Duration, Instant};
 
 use super::realtime_line::RealtimeLine;
-use super::{FromUtc, Sample, Source, SourceFailure};
+use super::{FromUtc, Source, SourceFailure, SourceSample};
 use crate::LocalClock;
 use crate::config::{PhcConfig, Shows, TimelineConfig};
 
@@ -36,7 +36,7 @@ impl HardwareClock {
 
     /// Converts a recent reading of the card's clock to a sample. The kernel read the card between
     /// two readings of the system clock.
-    fn place(&mut self, look: &PhcLook, era: Era) -> Result<Sample, SourceFailure> {
+    fn place(&mut self, look: &PhcLook, era: Era) -> Result<SourceSample, SourceFailure> {
         let shift = match self.config.shows {
             Shows::Tai => Duration::ZERO,
             Shows::Utc => self.from_utc.now()?,
@@ -45,7 +45,7 @@ impl HardwareClock {
         let (_, received) = self.line.place(&self.clock, look.after_ns)?;
         let shows = Instant::from_ns(look.phc_ns) + shift;
         let between = (sent, received.max(sent));
-        Ok(Sample::Exchange(Exchange {
+        Ok(SourceSample::Exchange(Exchange {
             authenticated: true,
             ..Exchange::direct(era, between, shows, self.config.vouched_error)
         }))
@@ -53,7 +53,7 @@ impl HardwareClock {
 }
 
 impl Source for HardwareClock {
-    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
+    fn ask(&mut self, era: Era) -> Result<SourceSample, SourceFailure> {
         let failed = |error: std::io::Error| {
             SourceFailure(format!("{}: {error}", self.config.device.display()))
         };
@@ -90,7 +90,7 @@ mod tests {
             phc_ns: before.other_ns + 400,
             after_ns: before.other_ns + 900,
         };
-        let Ok(Sample::Exchange(exchange)) = card.place(&look, Era::default()) else {
+        let Ok(SourceSample::Exchange(exchange)) = card.place(&look, Era::default()) else {
             panic!("not placed");
         };
         let outer = RateError::from_ppb(-600_000).of_inverse_outward();

@@ -22,7 +22,7 @@ use timeloom_clock::timeline::Era;
 use super::bracket::Bracket;
 use super::fed_sync::{Judged, TimedSync, judge};
 use super::realtime_line::RealtimeLine;
-use super::{FromUtc, Sample, Source, SourceFailure};
+use super::{FromUtc, Source, SourceFailure, SourceSample};
 use crate::LocalClock;
 use crate::config::{PtpConfig, Shows, TimelineConfig};
 use timeloom_timeline_protocol::{FedSync, MOST_FEED_BYTES, TimelineScale};
@@ -83,7 +83,7 @@ impl Ptp {
 }
 
 impl Source for Ptp {
-    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
+    fn ask(&mut self, era: Era) -> Result<SourceSample, SourceFailure> {
         let mut shared = self.shared.lock().expect("no panic holds it");
         if shared.bracket.era() != era {
             shared.bracket.begin(era);
@@ -93,7 +93,7 @@ impl Source for Ptp {
         let unauthenticated = std::mem::take(&mut shared.unauthenticated);
         if !authenticated {
             return match unauthenticated {
-                true => Ok(Sample::Unproven { era }),
+                true => Ok(SourceSample::Unproven { era }),
                 false => Err(shared.last_refusal.take().unwrap_or_else(|| {
                     SourceFailure::because("the slave has reported no Sync since the last query")
                 })),
@@ -106,7 +106,7 @@ impl Source for Ptp {
         let shift = self.from_utc.map_or(Ok(Default::default()), FromUtc::now)?;
         bound.earliest = bound.earliest + shift - self.config.reference_error;
         bound.latest = bound.latest + shift + self.config.reference_error;
-        Ok(Sample::Bound {
+        Ok(SourceSample::Bound {
             era,
             bound,
             authenticated: true,

@@ -24,7 +24,7 @@ use super::ptp4l_codec::{
 };
 use super::realtime_line::RealtimeLine;
 use super::tai_offset::Stated;
-use super::{FromUtc, Sample, Source, SourceFailure};
+use super::{FromUtc, Source, SourceFailure, SourceSample};
 use crate::LocalClock;
 use crate::config::{Ptp4lConfig, Shows, TimelineConfig};
 use timeloom_timeline_protocol::TimelineScale;
@@ -256,7 +256,7 @@ impl Drop for Unlinked {
 }
 
 impl Source for Ptp4l {
-    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
+    fn ask(&mut self, era: Era) -> Result<SourceSample, SourceFailure> {
         let master = self.shared.lock().expect("no panic holds it").master;
         let reference = self.reference(master)?;
         let mut shared = self.shared.lock().expect("no panic holds it");
@@ -279,7 +279,7 @@ impl Source for Ptp4l {
         let mut bound = bound;
         bound.earliest = bound.earliest + reference.shift - reference.error;
         bound.latest = bound.latest + reference.shift + reference.error;
-        Ok(Sample::Bound {
+        Ok(SourceSample::Bound {
             era,
             bound,
             authenticated: false,

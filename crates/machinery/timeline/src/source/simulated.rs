@@ -12,7 +12,7 @@ use timeloom_clock::{Core, RateError, TimelineTime};
 use timeloom_random::Random;
 use timeloom_time::{Duration, Instant};
 
-use super::{Sample, Source, SourceFailure};
+use super::{Source, SourceFailure, SourceSample};
 use crate::LocalClock;
 use crate::config::SimulatedConfig;
 
@@ -33,10 +33,10 @@ impl Simulated {
 }
 
 impl Source for Simulated {
-    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
+    fn ask(&mut self, era: Era) -> Result<SourceSample, SourceFailure> {
         let received = self.clock.core();
         answer(&self.config, &mut self.noise, era, received)
-            .map(Sample::Exchange)
+            .map(SourceSample::Exchange)
             .ok_or_else(|| SourceFailure::because("the answer was lost"))
     }
 }

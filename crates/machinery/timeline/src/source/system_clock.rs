@@ -6,7 +6,7 @@ use timeloom_clock::timeline::{Era, Exchange};
 use timeloom_publish::SystemClock;
 use timeloom_time::Instant;
 
-use super::{FromUtc, Sample, Source, SourceFailure};
+use super::{FromUtc, Source, SourceFailure, SourceSample};
 use crate::LocalClock;
 use crate::config::{SystemClockConfig, TimelineConfig};
 
@@ -31,7 +31,7 @@ impl System {
 }
 
 impl Source for System {
-    fn ask(&mut self, era: Era) -> Result<Sample, SourceFailure> {
+    fn ask(&mut self, era: Era) -> Result<SourceSample, SourceFailure> {
         let tai_offset = self.from_utc.now()?;
         let Some(vouched) = self.config.vouched_error else {
             let sent = self.clock.core();
@@ -39,11 +39,13 @@ impl Source for System {
             let received = self.clock.core();
             let between = (sent, received);
             let exchange = kernel.exchange(era, between, tai_offset);
-            return Ok(Sample::Exchange(exchange.map_err(SourceFailure::because)?));
+            return Ok(SourceSample::Exchange(
+                exchange.map_err(SourceFailure::because)?,
+            ));
         };
         let pair = self.clock.realtime();
         let shows = Instant::from_ns(pair.other_ns) + tai_offset;
-        Ok(Sample::Exchange(Exchange {
+        Ok(SourceSample::Exchange(Exchange {
             // The configured error is trusted.
             authenticated: true,
             ..Exchange::direct(era, (pair.before, pair.after), shows, vouched)

@@ -189,7 +189,7 @@ impl HeldMachine {
 
     /// Asks the source, again if the system clock was set or chronyd was too slow, and returns the
     /// answer.
-    fn ask(&mut self) -> Result<Sample, String> {
+    fn ask(&mut self) -> Result<SourceSample, String> {
         let mut said = Err(SourceFailure::because("not asked"));
         eventually("an answer that is to the point", || {
             said = self.source.ask(Era(1));
@@ -272,7 +272,7 @@ fn half_the_delay_the_dispersion_and_the_drift_since_are_in_the_bound() {
     let drift = RateError::from_ppb(10_000);
     let tai = Duration::from_s(37);
     let sample = interpret(&tracking, Era(2), (&before, &after), tai, drift).unwrap();
-    let Sample::Exchange(exchange) = sample else {
+    let SourceSample::Exchange(exchange) = sample else {
         panic!("{sample:?}");
     };
     let bound = exchange
