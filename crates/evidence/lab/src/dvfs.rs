@@ -6,7 +6,7 @@ use timeloom_clock::counter::dvfs::iterations::{self, IterationReading, Loop};
 use timeloom_clock::counter::dvfs::{
     AT_400_MHZ, AT_800_MHZ, CostRow, change, costs, precision, wrap,
 };
-use timeloom_clock::counter::{Frequency, Sample, Trace, replay};
+use timeloom_clock::counter::{Frequency, ReplaySample, Trace, replay};
 use timeloom_results::report::{Chart, Curve, Part, Sheet};
 use timeloom_time::Duration;
 
@@ -187,9 +187,9 @@ fn looped(name: &str, title: &str, turns: &[IterationReading], [raw, rvec]: [boo
     }
 }
 
-fn shown(name: &str, title: &str, samples: &[Sample]) -> Chart {
-    let points = |value: fn(&Sample) -> Duration| {
-        let shown = |sample: &Sample| {
+fn shown(name: &str, title: &str, samples: &[ReplaySample]) -> Chart {
+    let points = |value: fn(&ReplaySample) -> Duration| {
+        let shown = |sample: &ReplaySample| {
             (
                 sample.truth.as_s_f64() * 1e3,
                 value(sample).as_s_f64() * 1e3,
@@ -216,9 +216,9 @@ fn shown(name: &str, title: &str, samples: &[Sample]) -> Chart {
     }
 }
 
-fn missing(name: &str, samples: &[Sample]) -> Chart {
-    let points = |value: fn(&Sample) -> Duration| {
-        let shown = |sample: &Sample| {
+fn missing(name: &str, samples: &[ReplaySample]) -> Chart {
+    let points = |value: fn(&ReplaySample) -> Duration| {
+        let shown = |sample: &ReplaySample| {
             (
                 sample.truth.as_s_f64() * 1e3,
                 value(sample).as_ns() as f64 / 1e3,
@@ -246,7 +246,7 @@ fn missing(name: &str, samples: &[Sample]) -> Chart {
 }
 
 /// Returns the final readings of the clocks, and the results of checks on them.
-fn outcome(name: &str, samples: &[Sample]) -> (Vec<String>, Value) {
+fn outcome(name: &str, samples: &[ReplaySample]) -> (Vec<String>, Value) {
     let pairs = || {
         samples
             .windows(2)

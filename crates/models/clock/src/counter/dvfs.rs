@@ -11,7 +11,7 @@ pub mod iterations;
 
 use timeloom_time::Duration;
 
-use super::{CoreClock, CycleCounter, Frequency, Sample, SimulatedCore, Trace, replay};
+use super::{CoreClock, CycleCounter, Frequency, ReplaySample, SimulatedCore, Trace, replay};
 use timeloom_random::Random;
 
 /// Clocks that the paper's tables compare.
@@ -98,14 +98,14 @@ pub struct PrecisionRow {
 
 /// Simulates Figures 9 and 11: a hundred intervals of 1.108 s at 800 MHz. The raw counter wraps
 /// every 5.4 s; RVEC does not wrap.
-pub fn wrap() -> Vec<Sample> {
+pub fn wrap() -> Vec<ReplaySample> {
     let trace = run(&vec!["1.108 s 800 MHz"; 100].join("\n"));
     replay(&trace, Duration::from_ms(1_108))
 }
 
 /// Simulates Figures 12 and 13: a change from 800 to 400 MHz in the middle of the work, which takes
 /// 50 µs. The slope of RVEC per cycle of work doubles; that of the raw counter does not.
-pub fn change() -> Vec<Sample> {
+pub fn change() -> Vec<ReplaySample> {
     let trace = run("1 ms 800 MHz\n50 us to 400 MHz\n2 ms 400 MHz");
     replay(&trace, Duration::from_us(10))
 }

@@ -37,7 +37,7 @@ pub use driven::{CycleOptions, DrivenClock, FrequencySource};
 pub use frequencies::{
     FrequencyChange, FrequencyError, FrequencyTrace, FrequencyTraceError, Governor, GovernorPolicy,
 };
-pub use replay::{Sample, replay};
+pub use replay::{ReplaySample, replay};
 pub use rvec::Rvec;
 pub use simulated::SimulatedCore;
 pub use strict::{SharedStrict, Strict, StrictTime};

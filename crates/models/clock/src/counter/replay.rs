@@ -6,7 +6,7 @@ use super::{CoreClock, CoreTime, CycleCounter, Frequency, SimulatedCore, Stage, 
 
 /// Readings of a core's clocks at one instant of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct ReplaySample {
     /// True time since the replay began.
     pub truth: Duration,
     /// Value of the counter in cycles, at the counter's width.
@@ -27,7 +27,7 @@ pub struct Sample {
 ///
 /// # Panics
 /// Panics if `every` is not positive, or so long that a wrap could be missed.
-pub fn replay(trace: &Trace, every: Duration) -> Vec<Sample> {
+pub fn replay(trace: &Trace, every: Duration) -> Vec<ReplaySample> {
     assert!(every > Duration::ZERO, "samples no time apart");
     let first = match trace.stages.first().map(|stage| stage.kind) {
         Some(StageKind::Run(frequency)) => frequency,
@@ -58,7 +58,7 @@ struct Replay {
 }
 
 impl Replay {
-    fn run(&mut self, stage: &Stage, every: Duration, samples: &mut Vec<Sample>) {
+    fn run(&mut self, stage: &Stage, every: Duration, samples: &mut Vec<ReplaySample>) {
         match stage.kind {
             StageKind::Run(frequency) => {
                 if frequency != self.frequency {
@@ -86,7 +86,7 @@ impl Replay {
         }
     }
 
-    fn pass(&mut self, length: Duration, every: Duration, samples: &mut Vec<Sample>) {
+    fn pass(&mut self, length: Duration, every: Duration, samples: &mut Vec<ReplaySample>) {
         let half_a_wrap_ns = (1u128 << 31) * 1_000_000_000 / u128::from(self.frequency.as_hz());
         assert!(
             (every.as_ns() as u128) < half_a_wrap_ns,
@@ -103,10 +103,10 @@ impl Replay {
         }
     }
 
-    fn sample(&mut self) -> Sample {
+    fn sample(&mut self) -> ReplaySample {
         let raw_cycles = self.hardware.cycles();
         let raw = super::Age::of_cycles(raw_cycles, self.first.period()).as_duration();
-        Sample {
+        ReplaySample {
             truth: self.truth,
             raw_cycles,
             raw,
