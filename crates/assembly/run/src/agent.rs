@@ -10,8 +10,9 @@ pub use crate::placed::{
 pub use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
 pub use timeloom_bus::{
-    BoundSocket, Bus, CommonTimeline, GpioPins, HaltReason, Key, LineSettings, MachineTimeline,
-    MachineWire, NetworkedWire, Peer, PinNames, StandaloneWire, SystemTimeline, Udp, prove,
+    BoundSocket, Bus, BusPeer, CommonTimeline, GpioPins, HaltReason, Key, LineSettings,
+    MachineTimeline, MachineWire, NetworkedWire, PinNames, StandaloneWire, SystemTimeline, Udp,
+    prove,
 };
 use timeloom_clock::TimelineTime;
 use timeloom_guest::{Controlled, HoldError, HoldText, Session};

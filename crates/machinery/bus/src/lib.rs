@@ -32,7 +32,7 @@ mod wire;
 mod wired;
 
 pub use agreed::{
-    AgreedTestbed, BoundSocket, CommonTimeline, Key, MachineTimeline, Peer, SystemTimeline, Udp,
+    AgreedTestbed, BoundSocket, BusPeer, CommonTimeline, Key, MachineTimeline, SystemTimeline, Udp,
     UdpError, parse_key,
 };
 pub use bus::{Bus, BusBuilder, Hold};

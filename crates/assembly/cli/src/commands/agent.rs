@@ -15,9 +15,9 @@ use clap::{Args, ValueEnum};
 use timeloom_exit::{Failure, note};
 use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, parse_span, serve};
 use timeloom_run::agent::{
-    AgentTimeline, AgreedControl, AgreedSession, Anchor, BoundSocket, Bus, CommonTimeline,
-    GpioPins, Key, MachineTimeline, MachineWire, OnSilence, Peer, PinNames, Secret, Serve,
-    Settings, SystemTimeline, json_lines, prove, read_key, settings,
+    AgentTimeline, AgreedControl, AgreedSession, Anchor, BoundSocket, Bus, BusPeer, CommonTimeline,
+    GpioPins, Key, MachineTimeline, MachineWire, OnSilence, PinNames, Secret, Serve, Settings,
+    SystemTimeline, json_lines, prove, read_key, settings,
 };
 use timeloom_time::{Duration, Instant, Utc};
 
@@ -337,12 +337,12 @@ impl Agent {
         }
     }
 
-    fn peers(&self) -> Vec<Peer> {
+    fn peers(&self) -> Vec<BusPeer> {
         let early = self.peers.iter().map(|peer| (peer, false));
         let late = self.late_peers.iter().map(|peer| (peer, true));
         early
             .chain(late)
-            .map(|((name, address), late)| Peer {
+            .map(|((name, address), late)| BusPeer {
                 name: name.clone(),
                 address: *address,
                 late,

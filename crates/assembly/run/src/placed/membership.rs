@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_accord::Settings;
 use timeloom_bus::{
-    BoundSocket, Cause, GpioPins, HaltReason, LineSettings, MachineWire, NetworkedWire, Peer,
+    BoundSocket, BusPeer, Cause, GpioPins, HaltReason, LineSettings, MachineWire, NetworkedWire,
     TestbedError, UdpError, Wire,
 };
 use timeloom_fabric::Fabric;
@@ -47,7 +47,7 @@ pub(crate) struct PeerLinks {
     pub(crate) bound: BoundSocket,
     /// GPIO pins of this agent on the wire between the machines; `None` if the plan gives it none.
     pub(crate) pins: Option<GpioPins>,
-    pub(crate) peers: Vec<Peer>,
+    pub(crate) peers: Vec<BusPeer>,
     pub(crate) socket: UdpSocket,
     pub(crate) key: TunnelKey,
     /// Addresses at which the other agents receive tunnelled frames, by agent.

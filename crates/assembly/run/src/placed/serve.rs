@@ -14,8 +14,8 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use serde::{Deserialize, Serialize};
 use timeloom_bus::{
-    BoundSocket, CommonTimeline, GpioPins, MachineTimeline, NoPins, Peer, PinNames, SystemTimeline,
-    UdpError, prove,
+    BoundSocket, BusPeer, CommonTimeline, GpioPins, MachineTimeline, NoPins, PinNames,
+    SystemTimeline, UdpError, prove,
 };
 use timeloom_portal::TunnelKey;
 use timeloom_scenario::{Plan, ScenarioErrors};
@@ -253,7 +253,7 @@ impl AgentServer {
         };
         (self.serve.say)(format!("{from}: runs `{}`", ready.plan.name));
         let others = || members.iter().filter(|it| it.name != prepare.agent);
-        let peer = |other: &AgentEndpoints| Peer {
+        let peer = |other: &AgentEndpoints| BusPeer {
             name: other.name.clone(),
             address: other.bus,
             late: false,

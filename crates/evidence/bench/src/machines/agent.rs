@@ -17,7 +17,7 @@ use timeloom_exit::note;
 use timeloom_guest::{ClockOptions, Session, SessionOptions};
 use timeloom_run::PausedTestbed;
 use timeloom_run::agent::{
-    AgreedPause, AgreedSession, BoundSocket, Bus, Key, MachineTimeline, MachineWire, Peer,
+    AgreedPause, AgreedSession, BoundSocket, Bus, BusPeer, Key, MachineTimeline, MachineWire,
     Settings, Udp, settings,
 };
 use timeloom_sys::wall_now;
@@ -102,7 +102,7 @@ impl Machine {
             return Err(wrong(command));
         };
         let peers = peers.split(',').filter(|peer| !peer.is_empty());
-        let peers: Option<Vec<Peer>> = peers.map(peer).collect();
+        let peers: Option<Vec<BusPeer>> = peers.map(peer).collect();
         let peers = peers.ok_or_else(|| wrong(command))?;
         let count: usize = count.parse().map_err(|_| wrong(command))?;
         let session = Session::new(SessionOptions {
@@ -288,9 +288,9 @@ impl AgreedTestbed for Watched {
     }
 }
 
-fn peer(text: &str) -> Option<Peer> {
+fn peer(text: &str) -> Option<BusPeer> {
     let (name, address) = text.split_once('=')?;
-    Some(Peer {
+    Some(BusPeer {
         name: name.to_owned(),
         address: address.parse().ok()?,
         late: false,

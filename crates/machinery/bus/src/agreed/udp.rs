@@ -15,7 +15,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use timeloom_accord::{Datagram, Halt, HostId, Hosts, Member, Moment, Order, Action, Settings};
+use timeloom_accord::{Action, Datagram, Halt, HostId, Hosts, Member, Moment, Order, Settings};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use self::halted::Refusal;
@@ -29,7 +29,7 @@ use crate::wire::{Cause, HaltReason, MachineWire, Wire, wait_or};
 
 /// Another host on the line, as configured.
 #[derive(Clone, Debug)]
-pub struct Peer {
+pub struct BusPeer {
     /// Unique name of the host.
     pub name: String,
     /// Address at which the host receives datagrams.
@@ -178,7 +178,7 @@ impl BoundSocket {
         self,
         me: &str,
         joins: bool,
-        peers: &[Peer],
+        peers: &[BusPeer],
         testbed: Arc<dyn AgreedTestbed>,
     ) -> Result<Udp, UdpError> {
         let mut names: Vec<String> = peers.iter().map(|peer| peer.name.clone()).collect();

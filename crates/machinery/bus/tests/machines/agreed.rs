@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Mode, OnSilence, Settings};
-use timeloom_bus::{BoundSocket, Key, MachineTimeline, MachineWire, Peer, Udp, Wire};
+use timeloom_bus::{BoundSocket, BusPeer, Key, MachineTimeline, MachineWire, Udp, Wire};
 use timeloom_random::SplitMix64;
 use timeloom_testing::{eventually, own_address};
 use timeloom_time::Duration;
@@ -111,7 +111,7 @@ fn line() -> (Vec<Udp>, Vec<Arc<Clock>>, Vec<Relay>) {
         let mut peers = Vec::new();
         for (there, peer) in NAMES.iter().enumerate().filter(|it| it.0 != here) {
             let relay = Relay::start(addresses[there], (here * 3 + there) as u64);
-            peers.push(Peer {
+            peers.push(BusPeer {
                 name: (*peer).to_owned(),
                 address: relay.address,
                 late: false,

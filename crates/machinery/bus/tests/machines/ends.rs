@@ -7,7 +7,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_accord::{OnSilence, Settings};
 use timeloom_bus::{
-    BoundSocket, Key, LineSettings, MachineTimeline, MachineWire, NetworkedWire, Peer,
+    BoundSocket, BusPeer, Key, LineSettings, MachineTimeline, MachineWire, NetworkedWire,
     StandaloneWire, Wire, prove,
 };
 use timeloom_sys::wall_now;
@@ -200,8 +200,8 @@ impl Both {
         };
         for (here, name) in NAMES.iter().enumerate() {
             let others = NAMES.iter().zip(&addresses).filter(|it| it.0 != name);
-            let peers: Vec<Peer> = others
-                .map(|(name, address)| Peer {
+            let peers: Vec<BusPeer> = others
+                .map(|(name, address)| BusPeer {
                     name: (*name).to_owned(),
                     address: *address,
                     late: false,

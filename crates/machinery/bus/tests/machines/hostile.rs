@@ -10,7 +10,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Moment, Settings};
 use timeloom_bus::{
-    AgreedTestbed, BoundSocket, CommonTimeline, Key, MachineTimeline, MachineWire, Peer,
+    AgreedTestbed, BoundSocket, BusPeer, CommonTimeline, Key, MachineTimeline, MachineWire,
     TestbedError, Udp, Wire,
 };
 use timeloom_clock::TimelineTime;
@@ -24,7 +24,7 @@ use crate::clock::{CAUSE, Clock};
 /// Creates the end called `name` of a line between `a` and `b`.
 fn end(bound: BoundSocket, name: &str, to: SocketAddr, testbed: Arc<dyn AgreedTestbed>) -> Udp {
     let other = if name == "a" { "b" } else { "a" };
-    let peer = Peer {
+    let peer = BusPeer {
         name: other.to_owned(),
         address: to,
         late: false,
