@@ -32,7 +32,7 @@ pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
 /// Process at the other end of a connection: the process that connected, or the one that began to
 /// listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct PeerProcess {
     /// Process identifier when it connected or began to listen; `None` for a process outside our
     /// PID namespace.
     pub pid: Option<i32>,
@@ -44,7 +44,7 @@ pub struct Peer {
 ///
 /// # Errors
 /// Fails if the socket is not a UNIX socket.
-pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
+pub fn peer(socket: impl AsFd) -> io::Result<PeerProcess> {
     let mut credentials = libc::ucred {
         pid: 0,
         uid: 0,
@@ -61,7 +61,7 @@ pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
             &raw mut length,
         )
     })?;
-    Ok(Peer {
+    Ok(PeerProcess {
         pid: (credentials.pid > 0).then_some(credentials.pid),
         uid: credentials.uid,
     })
