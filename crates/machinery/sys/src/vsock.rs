@@ -16,7 +16,7 @@ pub const FIRST_FREE_PORT: u32 = 1024;
 
 /// Address of the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct PeerAddress {
     /// Machine number.
     pub machine: u32,
     /// Port on that machine.
@@ -28,7 +28,7 @@ pub struct Peer {
 ///
 /// # Errors
 /// Fails if the kernel has no such sockets, or `peer` has no listener.
-pub fn connect(peer: Peer) -> io::Result<OwnedFd> {
+pub fn connect(peer: PeerAddress) -> io::Result<OwnedFd> {
     let socket = stream()?;
     for port in (1..FIRST_FREE_PORT).rev() {
         let own = address(libc::VMADDR_CID_ANY, port);
@@ -60,7 +60,7 @@ pub fn listen(port: u32) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// Fails as accept(2) does.
-pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, Peer)> {
+pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, PeerAddress)> {
     let mut from = address(0, 0);
     let mut length = LENGTH;
     // SAFETY: the kernel writes no more than `length` bytes, which are plain numbers.
@@ -77,7 +77,7 @@ pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, Peer)> {
     }
     // SAFETY: the call has just created the descriptor, which has no other owner.
     let stream = unsafe { OwnedFd::from_raw_fd(accepted) };
-    let peer = Peer {
+    let peer = PeerAddress {
         machine: from.svm_cid,
         port: from.svm_port,
     };
