@@ -10,7 +10,7 @@ mod config;
 mod replay_window;
 mod stats;
 
-pub use config::{PeerConfig, Policy};
+pub use config::{BatchingPolicy, PeerConfig};
 pub use stats::PeerStats;
 
 use timeloom_net::{Kind, Owner, Packet};
@@ -243,7 +243,7 @@ impl Peer {
         self.stats.packets_sent += 1;
     }
 
-    fn policy(&self, class: usize) -> Policy {
+    fn policy(&self, class: usize) -> BatchingPolicy {
         [self.config.sensitive, self.config.bulk][class]
     }
 

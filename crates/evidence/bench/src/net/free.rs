@@ -10,7 +10,7 @@ use std::time;
 use timeloom_engine::{Engine, Limit, Pace, Paced};
 use timeloom_net::{Owner, World};
 use timeloom_peering::datagram::Key;
-use timeloom_peering::peer::{PeerConfig, PeerStats, Policy};
+use timeloom_peering::peer::{BatchingPolicy, PeerConfig, PeerStats};
 use timeloom_peering::{Cut, Endpoint, Gateway, Pause, Portal, run};
 use timeloom_portal::Port;
 use timeloom_sys::wall_now;
@@ -129,7 +129,7 @@ pub(super) fn free(
         let key = Key::new([1; 32]);
         let epoch = 1 + u64::from(here);
         let mut portal = Portal::new(world, cut, here, key, epoch, Limit::default());
-        let bulk = Policy {
+        let bulk = BatchingPolicy {
             hold: how.hold,
             bytes: how.bytes,
             compress: true,

@@ -4,7 +4,7 @@ use timeloom_time::Duration;
 
 /// Batching of a class of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct BatchingPolicy {
     /// Longest time for which a packet waits for others. A packet also waits for at most half of
     /// the wall time that it has left until its arrival, or 10 µs if that is more. A packet with
     /// less time left is late in any case.
@@ -19,9 +19,9 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerConfig {
     /// Batching of packets of real programs, pings, and packets with a high precedence.
-    pub sensitive: Policy,
+    pub sensitive: BatchingPolicy,
     /// Batching of all other packets.
-    pub bulk: Policy,
+    pub bulk: BatchingPolicy,
     /// Interval between heartbeats when there is nothing else to send.
     pub heartbeat: Duration,
     /// Duration of silence after which the other engine counts as away.
@@ -38,13 +38,13 @@ impl Default for PeerConfig {
     /// Returns datagrams that fit an Ethernet frame, a batching time of 5 µs for sensitive packets
     /// and 50 µs for bulk, and half a second until a silent engine counts as away.
     fn default() -> Self {
-        let bulk = Policy {
+        let bulk = BatchingPolicy {
             hold: Duration::from_us(50),
             bytes: 1_400,
             compress: true,
         };
         Self {
-            sensitive: Policy {
+            sensitive: BatchingPolicy {
                 hold: Duration::from_us(5),
                 ..bulk
             },
