@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
 use timeloom_ptp::security::SecretKey;
-use timeloom_sys::schedule::{Policy, set_policy};
+use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 
 use crate::{KernelRandom, PtpError};
 
@@ -60,7 +60,7 @@ impl Preparer {
 
 fn work(queue: &Receiver<Arc<SecretKey>>, mut random: KernelRandom, busy: &AtomicBool) {
     // Lowering a thread's own priority is always permitted.
-    let _ = set_policy(Policy::Last);
+    let _ = set_policy(SchedulingPolicy::Last);
     while let Ok(secret) = queue.recv() {
         secret.prepare(&mut random);
         busy.store(false, Ordering::Release);

@@ -9,7 +9,7 @@ use crate::option::done;
 
 /// Scheduling policy relative to other threads (sched(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub enum SchedulingPolicy {
     /// The default policy.
     Ordinary,
     /// Runs before all ordinary threads, and before threads of lower priority (1 to 99):
@@ -19,19 +19,19 @@ pub enum Policy {
     Last,
 }
 
-/// Returns the calling thread's policy, or `None` if [`Policy`] cannot represent it.
-pub fn policy() -> Option<Policy> {
+/// Returns the calling thread's policy, or `None` if [`SchedulingPolicy`] cannot represent it.
+pub fn policy() -> Option<SchedulingPolicy> {
     let mut parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the call takes a number; 0 is the calling thread.
     let policy = unsafe { libc::sched_getscheduler(0) };
     // SAFETY: the kernel writes to the parameters, which live until it returns.
     done(unsafe { libc::sched_getparam(0, &raw mut parameters) }).ok()?;
     match policy {
-        libc::SCHED_OTHER => Some(Policy::Ordinary),
-        libc::SCHED_IDLE => Some(Policy::Last),
+        libc::SCHED_OTHER => Some(SchedulingPolicy::Ordinary),
+        libc::SCHED_IDLE => Some(SchedulingPolicy::Last),
         libc::SCHED_FIFO => u8::try_from(parameters.sched_priority)
             .ok()
-            .map(Policy::First),
+            .map(SchedulingPolicy::First),
         _ => None,
     }
 }
@@ -39,12 +39,12 @@ pub fn policy() -> Option<Policy> {
 /// Sets the calling thread's policy.
 ///
 /// # Errors
-/// Fails for [`Policy::First`] without CAP_SYS_NICE or a resource limit that allows it.
-pub fn set_policy(policy: Policy) -> io::Result<()> {
+/// Fails for [`SchedulingPolicy::First`] without CAP_SYS_NICE or a resource limit that allows it.
+pub fn set_policy(policy: SchedulingPolicy) -> io::Result<()> {
     let (policy, priority) = match policy {
-        Policy::Ordinary => (libc::SCHED_OTHER, 0),
-        Policy::First(priority) => (libc::SCHED_FIFO, priority.into()),
-        Policy::Last => (libc::SCHED_IDLE, 0),
+        SchedulingPolicy::Ordinary => (libc::SCHED_OTHER, 0),
+        SchedulingPolicy::First(priority) => (libc::SCHED_FIFO, priority.into()),
+        SchedulingPolicy::Last => (libc::SCHED_IDLE, 0),
     };
     let parameters = libc::sched_param {
         sched_priority: priority,
@@ -61,17 +61,19 @@ impl PriorityGuard {
     /// Raises the calling thread's priority. Returns `None` if this is not allowed, or if the
     /// thread's policy is not the default, since it was then set on purpose.
     pub fn go() -> Option<Self> {
-        if policy() != Some(Policy::Ordinary) {
+        if policy() != Some(SchedulingPolicy::Ordinary) {
             return None;
         }
-        set_policy(Policy::First(1)).ok().map(|()| Self(()))
+        set_policy(SchedulingPolicy::First(1))
+            .ok()
+            .map(|()| Self(()))
     }
 }
 
 impl Drop for PriorityGuard {
     fn drop(&mut self) {
         // Restoring the default policy is always allowed.
-        let _ = set_policy(Policy::Ordinary);
+        let _ = set_policy(SchedulingPolicy::Ordinary);
     }
 }
 
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn a_thread_regains_its_scheduling_policy() {
         std::thread::spawn(|| {
-            assert_eq!(policy(), Some(Policy::Ordinary));
+            assert_eq!(policy(), Some(SchedulingPolicy::Ordinary));
             let before = current_timer_slack().expect("a number");
             {
                 let _exact = TimerSlackGuard::go();
@@ -120,17 +122,17 @@ mod tests {
                 let first = PriorityGuard::go();
                 let expected = first
                     .as_ref()
-                    .map_or(Policy::Ordinary, |_| Policy::First(1));
+                    .map_or(SchedulingPolicy::Ordinary, |_| SchedulingPolicy::First(1));
                 assert_eq!(policy(), Some(expected));
                 assert!(
                     first.is_none() || PriorityGuard::go().is_none(),
                     "chosen already"
                 );
             }
-            assert_eq!(policy(), Some(Policy::Ordinary));
+            assert_eq!(policy(), Some(SchedulingPolicy::Ordinary));
             assert_eq!(current_timer_slack(), Ok(before));
-            set_policy(Policy::Last).expect("lowering oneself is always allowed");
-            assert_eq!(policy(), Some(Policy::Last));
+            set_policy(SchedulingPolicy::Last).expect("lowering oneself is always allowed");
+            assert_eq!(policy(), Some(SchedulingPolicy::Last));
         })
         .join()
         .expect("no panic");

@@ -18,7 +18,7 @@ use timeloom_peering::{Endpoint, Socket};
 use timeloom_portal::{FollowedClock, PacketPort, Port, PortalError, Portals, Tap};
 use timeloom_scenario::ScenarioErrors;
 use timeloom_sys::descriptor;
-use timeloom_sys::schedule::{Policy, set_policy};
+use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
 
 use super::engine::{Engine, EngineLinks, Outlets, Pacing, Running};
@@ -163,12 +163,12 @@ fn serve(
     let _ = mouth.send(Outgoing::Message(FromEngine::Ready));
     // With real-time priority, the engine notices a stop of the clock even if other processes are
     // busy. If the kernel refuses the priority, the engine may notice it later.
-    let _ = set_policy(Policy::First(1));
+    let _ = set_policy(SchedulingPolicy::First(1));
     let view = network_signals::view(engine.plan, engine.simulated, engine.here);
     // The engine keeps its own part; the whole network is not needed any more.
     drop(simulated);
     let leaves = follow(&clock, &running, hear)?;
-    let _ = set_policy(Policy::Ordinary);
+    let _ = set_policy(SchedulingPolicy::Ordinary);
     let ended = match leaves {
         true => running.leave(&view),
         false => running.finish(),

@@ -23,7 +23,7 @@ use timeloom_guest::Clock;
 use timeloom_net::Owner;
 use timeloom_portal::{Capture, PanicCallback, Port};
 use timeloom_results::Caveat;
-use timeloom_sys::schedule::{Policy, set_policy};
+use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 
 use super::engine::EngineReport;
 use super::message::{ClockNow, Start, ToEngine};
@@ -142,7 +142,7 @@ impl Process {
             .spawn(move || {
                 // With real-time priority, a stop of the clock reaches the process even if others
                 // are busy. If the kernel refuses the priority, the stop may arrive later.
-                let _ = set_policy(Policy::First(1));
+                let _ = set_policy(SchedulingPolicy::First(1));
                 while changes.recv().is_ok() {
                     let Some(clock) = of.upgrade() else { return };
                     let now = ClockNow::of(clock.map_and_stop());

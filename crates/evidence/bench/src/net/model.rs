@@ -7,7 +7,7 @@ use timeloom_engine::Engine;
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{BuildError, FlowId, LinkConfig, NetworkBuilder, QueueConfig, TcpConfig, World};
 use timeloom_sys::clock::thread_time;
-use timeloom_sys::schedule::{Policy, set_policy};
+use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::cores::{allowed, pin};
@@ -135,7 +135,7 @@ pub(super) fn run(shape: &Shape) -> Result<Outcome, BenchError> {
 /// the machine is not measured. Only for threads that end soon.
 pub(super) fn go_first() {
     // Without the permission, the thread keeps its scheduling policy.
-    let _ = set_policy(Policy::First(1));
+    let _ = set_policy(SchedulingPolicy::First(1));
 }
 
 /// Restricts this thread to the n-th processor of the process, if there are so many. Otherwise the

@@ -9,7 +9,7 @@ use timeloom_ptp::{ClockReport, Packet, Stamp};
 use timeloom_ptp_io::lab::Stage;
 use timeloom_ptp_io::{Counters, Observer, ProgramOptions, PtpError, Wake};
 use timeloom_sys::clock::realtime_ns;
-use timeloom_sys::schedule::{Policy, set_policy};
+use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 use timeloom_wire::{EthernetFrame, Header, MessageType};
 
 use crate::BenchError;
@@ -179,5 +179,5 @@ const FOLLOW_UP_AFTER: Duration = Duration::from_millis(1);
 /// Gives the calling thread the policy SCHED_FIFO, as is usual for a clock's event thread;
 /// otherwise the figures depend on other load. Returns false if that is not permitted.
 fn first_in_line() -> bool {
-    set_policy(Policy::First(10)).is_ok()
+    set_policy(SchedulingPolicy::First(10)).is_ok()
 }

@@ -14,7 +14,7 @@ use timeloom_peering::exact::{self, Exchange, Shared, Windows};
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Pause, Portal, run};
 use timeloom_sys::clock::{thread_time, wall_now};
-use timeloom_sys::schedule::{Policy, set_policy};
+use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 use timeloom_time::{ClockMap, Duration, Instant, Rate};
 
 use crate::exchange::{Ranks, receive};
@@ -38,7 +38,7 @@ struct Watch(time::Instant, f64);
 impl Watch {
     fn start() -> Self {
         // Without permission, the thread keeps its usual priority.
-        let _ = set_policy(Policy::First(1));
+        let _ = set_policy(SchedulingPolicy::First(1));
         Self(time::Instant::now(), thread_cpu_s())
     }
 
@@ -49,7 +49,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let _ = set_policy(Policy::Ordinary);
+        let _ = set_policy(SchedulingPolicy::Ordinary);
     }
 }
 

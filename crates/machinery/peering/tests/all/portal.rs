@@ -15,7 +15,7 @@ use timeloom_net::{
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::{PeerConfig, PeerStats};
 use timeloom_peering::{Cut, Endpoint, Pause, Portal, Socket, run};
-use timeloom_sys::schedule::{Policy, policy, set_policy};
+use timeloom_sys::schedule::{SchedulingPolicy, policy, set_policy};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
 
@@ -295,7 +295,7 @@ fn a_flood_of_nonsense_costs_no_memory() {
 
 /// Returns true if this process may use real-time priorities.
 fn may_go_first() -> bool {
-    let asked = std::thread::spawn(|| set_policy(Policy::First(1)).is_ok());
+    let asked = std::thread::spawn(|| set_policy(SchedulingPolicy::First(1)).is_ok());
     asked.join().unwrap()
 }
 
@@ -306,7 +306,7 @@ fn a_thread_has_priority_while_it_runs_an_engine_and_then_its_old_policy() {
         let [a, _b] = Endpoint::udp_pair().unwrap();
         let mut one = instance(0, a, 1);
         let before = policy();
-        assert_eq!(before, Some(Policy::Ordinary));
+        assert_eq!(before, Some(SchedulingPolicy::Ordinary));
         let mut during = Vec::new();
         let pause = Pause {
             first,
@@ -319,7 +319,7 @@ fn a_thread_has_priority_while_it_runs_an_engine_and_then_its_old_policy() {
         })
         .unwrap();
         let expected = if first && allowed {
-            Some(Policy::First(1))
+            Some(SchedulingPolicy::First(1))
         } else {
             before
         };

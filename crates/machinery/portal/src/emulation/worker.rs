@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use timeloom_engine::{Awake, Pace, Wake};
 use timeloom_sys::clock::{thread_time, wall_now};
-use timeloom_sys::schedule::{Policy, set_policy, sleep_exactly};
+use timeloom_sys::schedule::{SchedulingPolicy, set_policy, sleep_exactly};
 use timeloom_time::Instant;
 
 use super::Command;
@@ -40,7 +40,7 @@ impl Worker {
         sleep_exactly();
         let shared = Arc::clone(&self.core);
         let mut core = lock(&shared);
-        core.first = core.first && set_policy(Policy::First(1)).is_ok();
+        core.first = core.first && set_policy(SchedulingPolicy::First(1)).is_ok();
         let awake = core.awake.then(Awake::keep).flatten();
         core.awake = awake.is_some();
         let mut ready = Vec::new();

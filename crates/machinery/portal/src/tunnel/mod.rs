@@ -21,7 +21,7 @@ use std::thread::{Builder, JoinHandle};
 
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use timeloom_net::{Frame, LARGE, Offload};
-use timeloom_sys::schedule::{Policy, set_policy, sleep_exactly};
+use timeloom_sys::schedule::{SchedulingPolicy, set_policy, sleep_exactly};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -209,7 +209,7 @@ impl Worker {
         let mut ready = Vec::new();
         sleep_exactly();
         // Otherwise another program's time slice would make each frame milliseconds late.
-        let _ = set_policy(Policy::First(1));
+        let _ = set_policy(SchedulingPolicy::First(1));
         while !self.over.load(Ordering::SeqCst) {
             let present = self.present();
             self.hear();
