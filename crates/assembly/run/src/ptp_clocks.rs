@@ -11,7 +11,8 @@ use timeloom_ptp::security::{Failure, Security};
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp::{PROFILES, Profile};
 use timeloom_ptp_net::{
-    Attack, ClockOptions, Event, NodeOptions, Policy, PtpNode, Rogue, Role, SigningConfig,
+    Attack, ClockOptions, Event, NodeOptions, PtpNode, Rogue, Role, SigningConfig,
+    VerificationPolicy,
 };
 use timeloom_scenario::{Plan, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpRogue, PtpSecurity};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
@@ -172,8 +173,8 @@ fn keys_of(
         PtpSecurity::BlsOnce => Suite::BlsOnce,
     };
     let policy = match ptp.policy.unwrap_or_default() {
-        PtpPolicy::Strict => Policy::Strict,
-        PtpPolicy::Monitor => Policy::Monitor,
+        PtpPolicy::Strict => VerificationPolicy::Strict,
+        PtpPolicy::Monitor => VerificationPolicy::Monitor,
     };
     let seed = seed_of(plan.seed, "network.ptp.security");
     let signing = SigningConfig {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use timeloom_ptp::security::{Policy, Security};
+use timeloom_ptp::security::{Security, VerificationPolicy};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -27,7 +27,7 @@ pub struct Auth {
     loaded: LoadedKeys,
     once: Option<Once>,
     channel: Channel,
-    policy: Policy,
+    policy: VerificationPolicy,
     form: EntryForm,
     max_hops: u8,
     /// Setting by the user; overrides the suite's default ([`Auth::set_watch`]).
@@ -77,7 +77,7 @@ impl Auth {
         path: &Path,
         role: Role,
         channel: Channel,
-        policy: Policy,
+        policy: VerificationPolicy,
         form: EntryForm,
         max_hops: u8,
     ) -> Result<Self, PtpError> {
@@ -90,7 +90,7 @@ impl Auth {
             )));
         }
         let policy = if role == Role::Monitor {
-            Policy::Monitor
+            VerificationPolicy::Monitor
         } else {
             policy
         };

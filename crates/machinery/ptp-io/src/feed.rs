@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use timeloom_timeline_protocol::FedSync;
 use timeloom_wire::TimeInterval;
 
-use crate::{EvidenceLine, Policy, ProgramOptions, PtpError, Stamping, SyncLine};
+use crate::{EvidenceLine, ProgramOptions, PtpError, Stamping, SyncLine, VerificationPolicy};
 
 /// Sender of Sync reports to one socket.
 #[derive(Debug)]
@@ -31,7 +31,11 @@ impl Feed {
     /// # Errors
     /// Fails with hardware timestamps, because a timeline does not know the card's clock. Also
     /// fails if no socket can be opened.
-    pub fn open(to: &Path, options: &ProgramOptions, policy: Policy) -> Result<Self, PtpError> {
+    pub fn open(
+        to: &Path,
+        options: &ProgramOptions,
+        policy: VerificationPolicy,
+    ) -> Result<Self, PtpError> {
         if options.stamping == Stamping::Hardware {
             return Err(PtpError::usage(
                 "a timeline needs --stamps software, since it cannot convert stamps of a card's \
@@ -43,7 +47,7 @@ impl Feed {
             .set_nonblocking(true)
             .map_err(PtpError::doing("open a socket"))?;
         let unvouched = match policy {
-            Policy::Mixed { budget } => budget,
+            VerificationPolicy::Mixed { budget } => budget,
             _ => TimeInterval::ZERO,
         };
         Ok(Self {
@@ -91,7 +95,7 @@ mod tests {
         let _ = std::fs::remove_file(&path);
         let options = ProgramOptions::new(Role::Slave, vec!["eth0".into()]);
         let budget = TimeInterval::from_ns(4_000);
-        let feed = Feed::open(&path, &options, Policy::Mixed { budget }).unwrap();
+        let feed = Feed::open(&path, &options, VerificationPolicy::Mixed { budget }).unwrap();
         feed.tell(&line());
         let listener = UnixDatagram::bind(&path).unwrap();
         feed.tell(&line());
@@ -108,6 +112,6 @@ mod tests {
     fn a_card_s_stamps_feed_no_timeline() {
         let mut options = ProgramOptions::new(Role::Slave, vec!["eth0".into()]);
         options.stamping = Stamping::Hardware;
-        assert!(Feed::open(Path::new("x"), &options, Policy::Strict).is_err());
+        assert!(Feed::open(Path::new("x"), &options, VerificationPolicy::Strict).is_err());
     }
 }

@@ -51,7 +51,7 @@ pub use second::SecondNetwork;
 pub use socket::Stamping;
 pub use steer::{Steering, SystemClock};
 pub use timeloom_ptp::DelayMechanism;
-pub use timeloom_ptp::security::Policy;
+pub use timeloom_ptp::security::VerificationPolicy;
 pub use timeloom_ptp::{HopRecord, HopVerdict, PROFILES, Random, Role, SyncReport, Transport};
 pub use timeloom_wire::tlv::{EntryForm, Suite};
 pub use timeloom_wire::{SyncVerdict, TimeInterval};

@@ -13,7 +13,7 @@ use timeloom_wire::tlv::{EntryForm, Suite};
 
 use crate::{PtpNode, Role};
 
-pub use timeloom_ptp::security::Policy;
+pub use timeloom_ptp::security::VerificationPolicy;
 
 /// Settings for signed messages in a network.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub struct SigningConfig {
     /// Signature suite.
     pub suite: Suite,
     /// Policy of slaves for messages whose verification fails.
-    pub policy: Policy,
+    pub policy: VerificationPolicy,
     /// Seed from which all keys are derived.
     pub seed: u64,
     /// Civil time at virtual time zero; sequence numbers start from it.

@@ -9,7 +9,9 @@ use timeloom_wire::{Flags, Header, Message, MessageType, PortIdentity, TimeInter
 
 use crate::action::Departure;
 use crate::outbox::Outbox;
-use crate::security::{self, DelayWatch, Failure, PeerFacts, Policy, Reason, Security, Suspect};
+use crate::security::{
+    self, DelayWatch, Failure, PeerFacts, Reason, Security, Suspect, VerificationPolicy,
+};
 use crate::stamp::{on_the_wire, scaled};
 use crate::syntonise::Syntoniser;
 use crate::{ClockReport, DropReason, Local, Profile, Random, Stamp};
@@ -314,7 +316,7 @@ impl PeerDelay {
             };
             let checked = match security {
                 Some(s)
-                    if !matches!(s.policy, Policy::Mixed { .. })
+                    if !matches!(s.policy, VerificationPolicy::Mixed { .. })
                         || s.ring.knows(header.source.clock) =>
                 {
                     tries += 1;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use timeloom_ptp::SplitMix64;
 use timeloom_ptp::security::{
-    Hop, KeyRing, Limits, Member, MemoryLedger, Moment, Policy, Role, SecretKey, Security,
-    Statement, SyncFacts, VerifyJob,
+    Hop, KeyRing, Limits, Member, MemoryLedger, Moment, Role, SecretKey, Security, Statement,
+    SyncFacts, VerificationPolicy, VerifyJob,
 };
 use timeloom_wire::message::FollowUp;
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -63,7 +63,7 @@ impl Keys {
             epoch: 1,
             ring: self.ring.clone(),
             form,
-            policy: Policy::Strict,
+            policy: VerificationPolicy::Strict,
             limits: Limits::default(),
             watch: false,
             secondary: false,
@@ -201,7 +201,7 @@ impl Chain {
             clock(hops + 1),
             Some(clock(hops)),
             self.ring.clone(),
-            Policy::Strict,
+            VerificationPolicy::Strict,
             Limits::default(),
         )
     }

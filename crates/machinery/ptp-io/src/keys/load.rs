@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use timeloom_ptp::security::{KeyRing, Limits, Policy, SecretKey, Security};
+use timeloom_ptp::security::{KeyRing, Limits, SecretKey, Security, VerificationPolicy};
 use timeloom_sys::clock::realtime_ns;
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::EntryForm;
@@ -179,7 +179,7 @@ impl LoadedKeys {
     /// Returns the keys in the form that the state machines use.
     pub fn security(
         &self,
-        policy: Policy,
+        policy: VerificationPolicy,
         form: EntryForm,
         secondary: bool,
         max_hops: u8,

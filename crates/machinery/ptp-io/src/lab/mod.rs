@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 
-use timeloom_ptp::security::Policy;
+use timeloom_ptp::security::VerificationPolicy;
 use timeloom_ptp::{DelayMechanism, Profile};
 use timeloom_sys::wall_now;
 use timeloom_time::Duration;
@@ -71,7 +71,7 @@ pub struct LabOptions {
     /// Path of ptp4l. A value without `/`, such as `ptp4l`, is looked up in `PATH`.
     pub ptp4l: PathBuf,
     /// Reaction of Timeloom's programs to failed authentication.
-    pub policy: Policy,
+    pub policy: VerificationPolicy,
     /// Largest change of a delay that does not count as an attack.
     pub jump_bound: TimeInterval,
     /// Attack, and the index of the node whose outgoing cable is attacked; 0 is the grandmaster.
@@ -115,7 +115,7 @@ impl LabOptions {
             group: None,
             group_stranger: None,
             ptp4l: "ptp4l".into(),
-            policy: Policy::Strict,
+            policy: VerificationPolicy::Strict,
             jump_bound: TimeInterval::from_ns(1_000_000),
             attack: None,
             tap: None,

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::support::{Scratch, lab};
-use timeloom_ptp::security::Policy;
+use timeloom_ptp::security::VerificationPolicy;
 use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind, PEACE};
 use timeloom_ptp_io::{HopVerdict, SyncLine, SyncReport, SyncVerdict, TimeInterval};
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -119,7 +119,7 @@ const BUDGET: TimeInterval = TimeInterval::from_ns(100_000_000);
 /// their corrections.
 fn mixed(options: &mut LabOptions) {
     inline(Suite::Ed25519, EntryForm::Full)(options);
-    options.policy = Policy::Mixed { budget: BUDGET };
+    options.policy = VerificationPolicy::Mixed { budget: BUDGET };
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_monitor_reports_syncs_that_a_strict_slave_refuses_and_continues() {
     let scratch = Scratch::new("monitor");
     let report = lab(&scratch, &[Ours; 3], |options| {
         inline(Suite::Ed25519, EntryForm::Full)(options);
-        options.policy = Policy::Monitor;
+        options.policy = VerificationPolicy::Monitor;
         options.attack = Some((Attack::Strip, 1));
         options.enough = Some(12);
     });

@@ -12,8 +12,8 @@ use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, rotate, sign_ring};
 use timeloom_ptp_io::{
-    Auth, Channel, Counters, EntryForm, Evidence, EvidenceLine, Policy, Program, ProgramOptions,
-    PtpError, Role, Suite, SyncVerdict, Violation, Wake,
+    Auth, Channel, Counters, EntryForm, Evidence, EvidenceLine, Program, ProgramOptions, PtpError,
+    Role, Suite, SyncVerdict, VerificationPolicy, Violation, Wake,
 };
 
 /// Grandmaster and slave with keys, at the two ends of a cable.
@@ -71,8 +71,15 @@ impl Pair {
             };
             let keys = Self::directory(&pair.scratch, name);
             let channel = Channel::Inline(Suite::Ed25519);
-            let auth =
-                Auth::open(&keys, role, channel, Policy::Strict, EntryForm::Full, 16).unwrap();
+            let auth = Auth::open(
+                &keys,
+                role,
+                channel,
+                VerificationPolicy::Strict,
+                EntryForm::Full,
+                16,
+            )
+            .unwrap();
             let mut options = ProgramOptions::new(role, vec!["eth0".to_owned()]);
             options.profile = Profile {
                 log_sync_interval: -3,
@@ -258,7 +265,7 @@ fn a_clock_that_may_not_lead_is_no_grandmaster() {
             &keys,
             role,
             Channel::Inline(suite),
-            Policy::Strict,
+            VerificationPolicy::Strict,
             EntryForm::Full,
             16,
         )
@@ -283,7 +290,14 @@ fn keys_that_sign_a_sync_once_are_one_programs() {
     let keys = Pair::directory(&scratch, "gm");
     let open = |role| {
         let channel = Channel::Inline(Suite::BlsOnce);
-        Auth::open(&keys, role, channel, Policy::Strict, EntryForm::Full, 16)
+        Auth::open(
+            &keys,
+            role,
+            channel,
+            VerificationPolicy::Strict,
+            EntryForm::Full,
+            16,
+        )
     };
     let first = open(Role::Grandmaster).unwrap();
     for role in [Role::Grandmaster, Role::Transparent] {

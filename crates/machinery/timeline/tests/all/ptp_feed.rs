@@ -13,8 +13,8 @@ use crate::common::{config, realtime_ns, wait_for, wait_for_status};
 use timeloom_clock::quality::Status;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, sign_ring};
 use timeloom_ptp_io::{
-    Auth, Channel, Counters, EntryForm, Evidence, Feed, Names, Policy, Program, ProgramOptions,
-    PtpError, Role, Suite, Wake,
+    Auth, Channel, Counters, EntryForm, Evidence, Feed, Names, Program, ProgramOptions, PtpError,
+    Role, Suite, VerificationPolicy, Wake,
 };
 use timeloom_publish::PageReader;
 use timeloom_timeline::{Daemon, serve};
@@ -155,7 +155,7 @@ impl Clock {
         cable: &Cable,
         end: usize,
         mut options: ProgramOptions,
-        feed: Option<(&Path, Policy)>,
+        feed: Option<(&Path, VerificationPolicy)>,
     ) -> Self {
         options.profile.log_sync_interval = -4;
         options.profile.log_announce_interval = -3;
@@ -197,7 +197,7 @@ fn options(role: Role, keys: Option<&Path>) -> ProgramOptions {
     options.profile.priority.0 = if role == Role::Grandmaster { 100 } else { 200 };
     options.auth = keys.map(|keys| {
         let channel = Channel::Inline(Suite::Ed25519);
-        let (policy, hops) = (Policy::Strict, options.profile.max_hops);
+        let (policy, hops) = (VerificationPolicy::Strict, options.profile.max_hops);
         Auth::open(keys, role, channel, policy, EntryForm::Full, hops).unwrap()
     });
     options
@@ -234,7 +234,7 @@ fn a_signed_grandmaster_is_time_and_an_unsigned_one_is_not() {
     let place = tempfile::tempdir().unwrap();
     let [gm, slave] = make_keys(&place.path().join("keys"));
     let (daemon, feed, reader) = fed(place.path(), "3 s", "");
-    let policy = Policy::Strict;
+    let policy = VerificationPolicy::Strict;
     let following = options(Role::Slave, Some(&slave));
     let _slave = Clock::start(&cable, 1, following, Some((&feed, policy)));
     let leader = Clock::start(&cable, 0, options(Role::Grandmaster, Some(&gm)), None);
@@ -278,7 +278,12 @@ fn a_slave_without_keys_makes_no_time() {
     let (_daemon, feed, reader) = fed(place.path(), "60 s", "");
     let _leader = Clock::start(&cable, 0, options(Role::Grandmaster, None), None);
     let following = options(Role::Slave, None);
-    let _slave = Clock::start(&cable, 1, following, Some((&feed, Policy::Strict)));
+    let _slave = Clock::start(
+        &cable,
+        1,
+        following,
+        Some((&feed, VerificationPolicy::Strict)),
+    );
     wait_for("unauthenticated", || {
         let stamp = reader.read().unwrap();
         assert!(stamp.interval().is_none());

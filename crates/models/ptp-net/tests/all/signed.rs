@@ -12,7 +12,8 @@ use timeloom_ptp::Profile;
 use timeloom_ptp::security::Failure;
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp_net::{
-    Attack, ClockOptions, Event, NodeOptions, Policy, PtpNode, Rogue, Role, SigningConfig,
+    Attack, ClockOptions, Event, NodeOptions, PtpNode, Rogue, Role, SigningConfig,
+    VerificationPolicy,
 };
 use timeloom_time::{Duration, Instant};
 use timeloom_wire::TimeInterval;
@@ -36,7 +37,7 @@ struct Outcome {
 
 /// Runs a grandmaster, three transparent switches and a slave for twenty seconds. The middle switch
 /// attacks from the twelfth second on.
-fn run(suite: Option<Suite>, policy: Policy, attack: Option<Attack>) -> Outcome {
+fn run(suite: Option<Suite>, policy: VerificationPolicy, attack: Option<Attack>) -> Outcome {
     let mut network = NetworkBuilder::new(4);
     let (gm, slave) = (network.host("gm"), network.host("slave"));
     let switches = ["s1", "s2", "s3"].map(|name| network.switch(name));
@@ -140,13 +141,13 @@ fn bent(us: i64) -> Attack {
 
 #[test]
 fn an_unsigned_slave_follows_a_rogue_and_a_signed_one_holds_its_clock() {
-    let unsigned = run(None, Policy::Strict, Some(bent(50)));
+    let unsigned = run(None, VerificationPolicy::Strict, Some(bent(50)));
     assert!(unsigned.worst_ns[0] < 1_000, "{:?}", unsigned.worst_ns);
     assert!(unsigned.worst_ns[1] > 40_000, "{:?}", unsigned.worst_ns);
     assert!(unsigned.noticed.is_empty() && unsigned.touched > 50);
 
     for suite in [Suite::Ed25519, Suite::Bls, Suite::BlsOnce] {
-        let signed = run(Some(suite), Policy::Strict, Some(bent(50)));
+        let signed = run(Some(suite), VerificationPolicy::Strict, Some(bent(50)));
         // Without corrections, the oscillator drifts only little in eight seconds.
         assert!(
             signed.worst_ns[1] < 1_000,
@@ -175,7 +176,11 @@ fn an_unsigned_slave_follows_a_rogue_and_a_signed_one_holds_its_clock() {
 
 #[test]
 fn a_monitoring_slave_says_so_and_follows() {
-    let watched = run(Some(Suite::Ed25519), Policy::Monitor, Some(bent(50)));
+    let watched = run(
+        Some(Suite::Ed25519),
+        VerificationPolicy::Monitor,
+        Some(bent(50)),
+    );
     assert!(watched.noticed.len() > 40 && watched.measured > 40);
     assert!(watched.worst_ns[1] > 40_000, "{:?}", watched.worst_ns);
 }
@@ -192,7 +197,11 @@ fn every_attack_that_can_be_noticed_is_and_moves_nothing() {
         Attack::DelaySync(Duration::from_ms(2)),
     ];
     for attack in attacks {
-        let outcome = run(Some(Suite::Ed25519), Policy::Strict, Some(attack));
+        let outcome = run(
+            Some(Suite::Ed25519),
+            VerificationPolicy::Strict,
+            Some(attack),
+        );
         assert!(outcome.touched > 40, "{attack:?}");
         assert!(!outcome.noticed.is_empty(), "{attack:?}");
         assert_eq!(outcome.early, 0, "{attack:?}");
@@ -207,7 +216,7 @@ fn every_attack_that_can_be_noticed_is_and_moves_nothing() {
 #[test]
 fn a_lie_of_a_hop_about_itself_is_believed_within_its_bounds() {
     let lie = Attack::Lie(Duration::from_us(5));
-    let outcome = run(Some(Suite::Ed25519), Policy::Strict, Some(lie));
+    let outcome = run(Some(Suite::Ed25519), VerificationPolicy::Strict, Some(lie));
     assert!(outcome.noticed.is_empty(), "{:?}", outcome.noticed);
     let moved = outcome.worst_ns[1];
     assert!((3_000..8_000).contains(&moved), "{moved}");
@@ -215,10 +224,10 @@ fn a_lie_of_a_hop_about_itself_is_believed_within_its_bounds() {
 
 #[test]
 fn without_a_rogue_nothing_is_noticed_and_runs_repeat() {
-    let first = run(Some(Suite::Bls), Policy::Strict, None);
+    let first = run(Some(Suite::Bls), VerificationPolicy::Strict, None);
     assert_eq!((first.noticed.len(), first.early, first.touched), (0, 0, 0));
     assert!(first.measured > 40);
-    let again = run(Some(Suite::Bls), Policy::Strict, None);
+    let again = run(Some(Suite::Bls), VerificationPolicy::Strict, None);
     assert_eq!(first.worst_ns, again.worst_ns);
     assert_eq!(first.measured, again.measured);
 }

@@ -16,8 +16,8 @@ use timeloom_wire::{Flags, Message, PortIdentity, TimeInterval};
 use super::OrdinaryConfig;
 use crate::outbox::Outbox;
 use crate::security::{
-    Admission, Budget, DUE, Failure, Freshness, Policy, Reason, ReplayWindow, Suspect, SyncFacts,
-    Verdict, VerifyJob,
+    Admission, Budget, DUE, Failure, Freshness, Reason, ReplayWindow, Suspect, SyncFacts, Verdict,
+    VerificationPolicy, VerifyJob,
 };
 use crate::{Action, ClockReport, DropReason, Local, Neighbour, Packet, Stamp};
 use matching::{Arrived, MAX_FOLLOW_UPS, Matching, Waiting};
@@ -472,5 +472,5 @@ impl Slave {
 /// check.
 fn is_monitor(config: &OrdinaryConfig) -> bool {
     let policy = config.security.as_ref().map(|security| security.policy);
-    policy.is_none_or(|policy| policy == Policy::Monitor)
+    policy.is_none_or(|policy| policy == VerificationPolicy::Monitor)
 }

@@ -181,7 +181,7 @@ impl<'a> Chain<'a> {
 }
 
 /// Flag of the grandmaster that permits transparent clocks that do not sign
-/// ([`super::Policy::Mixed`]).
+/// ([`super::VerificationPolicy::Mixed`]).
 pub(super) const EXCESS: u8 = 64;
 
 /// Returns the 48-bit number that a Follow_Up claims; it is not verified. `None` for a restarted

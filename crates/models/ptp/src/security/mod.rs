@@ -59,7 +59,7 @@ pub use keyring::{KeyError, KeyRing, Member};
 pub use keys::{PublicKey, SecretKey};
 pub use once::{Ledger, MAX_PORTS, MemoryLedger, Moment, OncePublic, OnceSecret, Stream, port_of};
 pub use peer::{PeerFacts, sign_peer, verify_peer};
-pub use policy::{Limits, Policy};
+pub use policy::{Limits, VerificationPolicy};
 pub(crate) use replay::DUE;
 pub use replay::{Freshness, ReplayWindow};
 pub use secondary::{Role, Statement};

@@ -4,7 +4,7 @@ use timeloom_wire::TimeInterval;
 
 /// Consequence of a failed verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub enum VerificationPolicy {
     /// The slave disciplines its clock only by Syncs that every hop has signed.
     Strict,
     /// The slave reports failures, and uses the Syncs nevertheless.

@@ -11,7 +11,7 @@ use timeloom_wire::{ClockIdentity, Header, TimeInterval, Timestamp};
 use super::chain::EXCESS;
 use super::once::Moment;
 use super::text::{self, Origin};
-use super::{KeyRing, Limits, ORGANIZATION, Policy, SecretKey};
+use super::{KeyRing, Limits, ORGANIZATION, SecretKey, VerificationPolicy};
 
 /// Fields of a Sync that the signatures in its Follow_Up cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Security {
     /// chain.
     pub form: EntryForm,
     /// Policy of a slave after a failed verification.
-    pub policy: Policy,
+    pub policy: VerificationPolicy,
     /// Limits for plausible values.
     pub limits: Limits,
     /// True if a transparent clock verifies a chain before it signs, and restarts a broken one.
@@ -104,7 +104,7 @@ impl Security {
         } else {
             0
         };
-        let excess = if matches!(self.policy, Policy::Mixed { .. }) {
+        let excess = if matches!(self.policy, VerificationPolicy::Mixed { .. }) {
             EXCESS
         } else {
             0

@@ -67,7 +67,7 @@ impl Lab {
             epoch: 1,
             ring: self.ring.clone(),
             form: EntryForm::Full,
-            policy: Policy::Strict,
+            policy: VerificationPolicy::Strict,
             limits: Limits {
                 max_hops: 32,
                 ..Limits::default()
@@ -144,7 +144,7 @@ impl Lab {
             clock(me),
             upstream,
             ring,
-            Policy::Strict,
+            VerificationPolicy::Strict,
             limits,
         )
         .run()

@@ -9,7 +9,7 @@ use super::chain::{Chain, Link};
 use super::hops::hops_of;
 use super::keys::{Part, verify_aggregate, verify_batch};
 use super::once::Moment;
-use super::{Failure, KeyRing, Limits, Policy, PublicKey, Reason, Suspect, SyncFacts};
+use super::{Failure, KeyRing, Limits, PublicKey, Reason, Suspect, SyncFacts, VerificationPolicy};
 use crate::HopRecord;
 
 /// One Follow_Up to be verified, with the Syncs to which it may belong.
@@ -28,7 +28,7 @@ pub struct VerifyJob {
     /// Public keys of all clocks.
     pub ring: Arc<KeyRing>,
     /// Policy that decides which corrections are acceptable.
-    pub policy: Policy,
+    pub policy: VerificationPolicy,
     /// Limits for plausible values.
     pub limits: Limits,
 }
@@ -64,7 +64,7 @@ impl VerifyJob {
         me: ClockIdentity,
         upstream: Option<ClockIdentity>,
         ring: Arc<KeyRing>,
-        policy: Policy,
+        policy: VerificationPolicy,
         limits: Limits,
     ) -> Self {
         Self {
@@ -147,7 +147,7 @@ impl VerifyJob {
         let knows_better = suspect.before == self.me
             && suspect.after.is_some()
             && self.upstream.is_some()
-            && !matches!(self.policy, Policy::Mixed { .. });
+            && !matches!(self.policy, VerificationPolicy::Mixed { .. });
         Suspect {
             after: if knows_better {
                 self.upstream
@@ -210,7 +210,7 @@ impl VerifyJob {
         // If a clock without PTP is in between, the neighbour is unknown, which is not a violation.
         if self.upstream.is_some()
             && self.upstream != last
-            && !matches!(self.policy, Policy::Mixed { .. })
+            && !matches!(self.policy, VerificationPolicy::Mixed { .. })
         {
             return Err(Reason::Path);
         }
@@ -222,7 +222,7 @@ impl VerifyJob {
     /// remainder must be within the budget.
     fn correction(&self, chain: &Chain<'_>) -> Result<(), Reason> {
         let most = match self.policy {
-            Policy::Mixed { budget } => budget,
+            VerificationPolicy::Mixed { budget } => budget,
             _ if chain.allows_excess() => return Err(Reason::Correction),
             // A remainder below one nanosecond is the grandmaster's own, and is signed.
             _ => TimeInterval(0xffff),
@@ -238,7 +238,7 @@ impl VerifyJob {
     /// within the budget together with the remainder.
     fn fits(&self, chain: &Chain<'_>, sync: &SyncFacts) -> bool {
         match self.policy {
-            Policy::Mixed { budget } => {
+            VerificationPolicy::Mixed { budget } => {
                 sync.correction >= TimeInterval::ZERO && sync.correction + chain.excess() <= budget
             }
             _ => sync.correction == TimeInterval::ZERO,

@@ -3,7 +3,7 @@
 use crate::world::link::Link;
 use crate::world::path::{GRANDMASTER, Path, mean_and_deviation, offsets};
 use timeloom_ptp::ClockReport;
-use timeloom_ptp::security::Policy;
+use timeloom_ptp::security::VerificationPolicy;
 use timeloom_wire::TimeInterval;
 use timeloom_wire::tlv::{EntryForm, Suite};
 
@@ -94,7 +94,7 @@ fn authenticated_offsets_are_those_of_plain_time() {
 fn mixed_bounds_the_delay_of_an_unaware_clock_and_strict_refuses_it() {
     let mut path = Path::new(14, 3).signed(Suite::Ed25519, EntryForm::Full);
     path.unaware = vec![2];
-    path.policy = Policy::Mixed {
+    path.policy = VerificationPolicy::Mixed {
         budget: TimeInterval::from_ns(1_000_000),
     };
     let mut world = path.build();
@@ -103,7 +103,7 @@ fn mixed_bounds_the_delay_of_an_unaware_clock_and_strict_refuses_it() {
     assert!(offsets(&world, path.slave()).len() > 50);
     assert!(world.error_ns(path.slave(), GRANDMASTER).abs() < 1_000);
 
-    path.policy = Policy::Mixed {
+    path.policy = VerificationPolicy::Mixed {
         budget: TimeInterval::from_ns(100),
     };
     let mut world = path.build();
@@ -114,7 +114,7 @@ fn mixed_bounds_the_delay_of_an_unaware_clock_and_strict_refuses_it() {
     );
     assert!(!failures(&world).is_empty());
 
-    path.policy = Policy::Strict;
+    path.policy = VerificationPolicy::Strict;
     let mut world = path.build();
     world.run_for(20.0);
     assert!(

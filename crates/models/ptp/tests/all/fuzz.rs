@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use crate::world::World;
 use crate::world::keys::{identity, ring, security};
 use crate::world::path::{Path, chance};
-use timeloom_ptp::security::{GroupKey, Hop, Limits, Policy, Statement, SyncFacts, VerifyJob};
+use timeloom_ptp::security::{
+    GroupKey, Hop, Limits, Statement, SyncFacts, VerificationPolicy, VerifyJob,
+};
 use timeloom_ptp::{Packet, Random};
 use timeloom_wire::message::Body;
 use timeloom_wire::tlv::{EntryForm, Suite, TlvBody};
@@ -171,7 +173,7 @@ fn chains(suite: Suite, times: usize) {
             me,
             Some(before),
             ring,
-            Policy::Strict,
+            VerificationPolicy::Strict,
             limits,
         )
     };

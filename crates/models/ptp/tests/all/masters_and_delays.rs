@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::world::keys::{identity, ring, security};
 use crate::world::path::{GRANDMASTER, Path, failures, offsets, renumbered, sync_of, template};
 use timeloom_ptp::security::{
-    Failure, Limits, Policy, Reason, SyncFacts, VerifyJob, sign_announce,
+    Failure, Limits, Reason, SyncFacts, VerificationPolicy, VerifyJob, sign_announce,
 };
 use timeloom_ptp::{ClockReport, Packet, PortState};
 use timeloom_wire::message::{Announce, Body};
@@ -267,7 +267,7 @@ fn stripped_for_good_means_holdover_not_plain_time() {
 #[test]
 fn monitor_reports_and_follows() {
     let mut path = signed(27, 2);
-    path.policy = Policy::Monitor;
+    path.policy = VerificationPolicy::Monitor;
     let slave = path.slave();
     let mut world = path.build();
     world.run_for(12.0);
@@ -325,7 +325,7 @@ fn a_slave_that_cries_wolf_is_refuted_by_its_own_evidence() {
         identity(slave),
         Some(identity(slave - 1)),
         Arc::new(ring(Suite::Ed25519, slave + 1, &[])),
-        Policy::Strict,
+        VerificationPolicy::Strict,
         Limits::default(),
     );
     assert!(job.run().result.is_ok(), "the complaint is unfounded");

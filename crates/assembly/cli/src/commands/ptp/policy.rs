@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use timeloom_exit::Failure;
-use timeloom_ptp_io::{Channel, Policy, Suite, TimeInterval};
+use timeloom_ptp_io::{Channel, Suite, TimeInterval, VerificationPolicy};
 use timeloom_time::{Duration, ParseTimeError};
 
 /// Way in which corrections are protected.
@@ -55,20 +55,20 @@ impl AuthName {
 
 /// Argument such as `strict`, `monitor` or `mixed=100 us`.
 #[derive(Clone, Copy)]
-pub(super) struct PolicyArgument(pub(super) Policy);
+pub(super) struct PolicyArgument(pub(super) VerificationPolicy);
 
 impl FromStr for PolicyArgument {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self, Failure> {
         let policy = match text.split_once('=') {
-            None if text == "strict" => Policy::Strict,
-            None if text == "monitor" => Policy::Monitor,
+            None if text == "strict" => VerificationPolicy::Strict,
+            None if text == "monitor" => VerificationPolicy::Monitor,
             Some(("mixed", budget)) => {
                 let budget: Duration = budget
                     .parse()
                     .map_err(|error: ParseTimeError| Failure::usage(error))?;
-                Policy::Mixed {
+                VerificationPolicy::Mixed {
                     budget: TimeInterval::from_ns(budget.as_ns()),
                 }
             }

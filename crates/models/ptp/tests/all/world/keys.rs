@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use timeloom_ptp::security::{KeyRing, Limits, Member, MemoryLedger, Policy, SecretKey, Security};
+use timeloom_ptp::security::{
+    KeyRing, Limits, Member, MemoryLedger, SecretKey, Security, VerificationPolicy,
+};
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::{EntryForm, Suite};
 
@@ -54,7 +56,7 @@ pub fn security(suite: Suite, form: EntryForm, node: usize, ring: &Arc<KeyRing>)
         epoch: 1,
         ring: ring.clone(),
         form,
-        policy: Policy::Strict,
+        policy: VerificationPolicy::Strict,
         limits: Limits::default(),
         watch: suite.is_aggregate(),
         secondary: false,

@@ -32,7 +32,7 @@ pub struct Path {
     pub rogue: Option<usize>,
     /// Nodes without keys; then, the policy of all other nodes.
     pub unaware: Vec<usize>,
-    pub policy: timeloom_ptp::security::Policy,
+    pub policy: timeloom_ptp::security::VerificationPolicy,
     /// True if clocks send statements over a second network.
     pub secondary: bool,
     /// True if the transparent clocks are end-to-end ones, whatever the other clocks use.
@@ -62,7 +62,7 @@ impl Path {
             steer: true,
             rogue: None,
             unaware: Vec::new(),
-            policy: timeloom_ptp::security::Policy::Strict,
+            policy: timeloom_ptp::security::VerificationPolicy::Strict,
             secondary: false,
             civil_slave: false,
             end_to_end_hops: false,
