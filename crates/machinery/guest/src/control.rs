@@ -42,7 +42,7 @@ pub use client::{ControlError, EnteredCommand, SessionHold, connect, enter, hold
 pub use controlled::{Controlled, HostRights, Stepped, Welcome};
 pub use error::{HoldError, RunUntilError};
 pub use granter::end_grants;
-pub use grants::{GranterCheck, Grants, Tally};
+pub use grants::{GrantTotals, GranterCheck, Grants};
 use obey::obey;
 pub use protocol::{
     Entry, GrantedState, HoldText, HostRequest, HostText, ProcessText, Request, Response,

@@ -42,7 +42,7 @@ struct State {
     answering: bool,
     /// Start of the wait for the next grant.
     waiting_since: StdInstant,
-    tally: Tally,
+    tally: GrantTotals,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ struct Seated {
 
 /// Totals of the grants so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct GrantTotals {
     /// Number of grants that have begun.
     pub grants: u64,
     /// Wall time of all grants.
@@ -108,7 +108,7 @@ impl Grants {
                 knows_the_end: false,
                 answering: false,
                 waiting_since: now,
-                tally: Tally::default(),
+                tally: GrantTotals::default(),
             }),
             changed: Condvar::new(),
         }
@@ -180,7 +180,7 @@ impl Grants {
     }
 
     /// Returns the totals of the grants so far.
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> GrantTotals {
         self.lock().tally
     }
 
