@@ -36,5 +36,5 @@ pub use machine::Machine;
 pub use path::Path;
 pub use plan::Plan;
 pub use source::{SimulatedSource, SourceFault};
-pub use tally::{NARROW, Tally, Violation};
+pub use tally::{NARROW, Violation, WorldCounts};
 pub use world::World;

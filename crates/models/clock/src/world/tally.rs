@@ -10,7 +10,7 @@ use crate::quality::{Shortfall, Stamp};
 
 /// Counts over a run, which show that the test was not vacuous.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct WorldCounts {
     /// Number of reads by status; the index is the number of the [`Status`].
     pub by_status: [u64; Status::ALL.len()],
     /// Number of reads that had an interval.
@@ -72,7 +72,7 @@ impl fmt::Display for Violation {
     }
 }
 
-impl Tally {
+impl WorldCounts {
     /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         let pairs = self.by_status.iter_mut().zip(other.by_status);

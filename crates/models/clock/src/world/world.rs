@@ -2,7 +2,7 @@
 
 use timeloom_time::Duration;
 
-use super::{Fault, Machine, Plan, Tally, Violation};
+use super::{Fault, Machine, Plan, Violation, WorldCounts};
 use crate::timeline::{Action, Era, Estimator, Exchange, Segment, SourceId};
 use timeloom_random::Random;
 
@@ -17,7 +17,7 @@ pub struct World {
     /// Segment that readers use; it outlives the estimator.
     published: Segment,
     in_flight: Vec<InFlight>,
-    tally: Tally,
+    tally: WorldCounts,
     noise: Random,
     /// True time, in picoseconds, until which the daemon is stopped.
     daemon_back_ps: i128,
@@ -48,7 +48,7 @@ impl World {
             estimator: None,
             published,
             in_flight: Vec::new(),
-            tally: Tally::default(),
+            tally: WorldCounts::default(),
             noise,
             daemon_back_ps: 0,
             sources_back_ps: 0,
@@ -87,7 +87,7 @@ impl World {
     }
 
     /// Returns the counts so far.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &WorldCounts {
         &self.tally
     }
 

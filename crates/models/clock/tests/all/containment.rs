@@ -2,13 +2,13 @@
 //! that there is no interval.
 
 use timeloom_clock::quality::{Requirement, Status};
-use timeloom_clock::world::{Plan, SourceFault, Tally, World};
+use timeloom_clock::world::{Plan, SourceFault, World, WorldCounts};
 use timeloom_random::Random;
 use timeloom_time::Duration;
 
 /// Runs `worlds` random worlds with `reads` reads each, with seeds from `first_seed` on.
-fn prove(first_seed: u64, worlds: u64, reads: u64) -> Tally {
-    let mut total = Tally::default();
+fn prove(first_seed: u64, worlds: u64, reads: u64) -> WorldCounts {
+    let mut total = WorldCounts::default();
     for seed in first_seed..first_seed + worlds {
         let mut world = World::random(seed);
         world
