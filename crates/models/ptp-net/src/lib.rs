@@ -29,5 +29,5 @@ pub use clock::{ClockOptions, NodeClock};
 pub use keys::{Policy, SigningConfig};
 pub use node::{NodeOptions, Observer, PtpNode};
 pub use rogue::{Attack, Rogue};
-pub use tally::{Event, SyncMeasurement, Tally, Violation};
+pub use tally::{ClockCounters, Event, SyncMeasurement, Violation};
 pub use timeloom_ptp::{Role, Transport};

@@ -18,7 +18,7 @@ use timeloom_wire::{ClockIdentity, ClockQuality, Header, MacAddress, MessageType
 use crate::clock::{ClockOptions, NodeClock};
 use crate::envelope::{self, Sender};
 use crate::rogue::{Rogue, RogueState};
-use crate::tally::{Event, Tally, Truths};
+use crate::tally::{ClockCounters, Event, Truths};
 
 /// Settings of a PTP clock at a node.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ pub struct PtpNode {
     /// Senders of forwarded messages by PTP port, because a switch does not change a frame's
     /// addresses.
     others: HashMap<PortIdentity, Sender>,
-    tally: Tally,
+    tally: ClockCounters,
     truths: Truths,
     observer: Option<Observer>,
     /// Key for which signatures are precomputed, if that makes the suite faster.
@@ -156,7 +156,7 @@ impl PtpNode {
                 tokens: HashMap::new(),
                 next_tag: 0,
                 others: HashMap::new(),
-                tally: Tally::default(),
+                tally: ClockCounters::default(),
                 truths: Truths::default(),
                 observer: None,
                 secret: options
@@ -188,7 +188,7 @@ impl PtpNode {
     }
 
     /// Returns the measurements and counters of this clock.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &ClockCounters {
         &self.tally
     }
 

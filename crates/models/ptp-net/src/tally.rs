@@ -55,7 +55,7 @@ pub enum Event {
 
 /// Counters of one clock.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tally {
+pub struct ClockCounters {
     /// Number of Syncs that a slave measured.
     pub measured: u64,
     /// The last measured Sync.
@@ -101,7 +101,7 @@ impl Truths {
     }
 }
 
-impl Tally {
+impl ClockCounters {
     /// Returns the number of violations that this clock noticed.
     pub fn violations(&self) -> u64 {
         self.failures.values().sum()

@@ -19,7 +19,7 @@ use timeloom_portal::{
     Emulation, EmulationOptions, EngineGroup, FollowedClock, ManualClock, Portals, Timing,
 };
 use timeloom_ptp::Profile;
-use timeloom_ptp_net::{ClockOptions, NodeOptions, PtpNode, Role, Tally, Transport};
+use timeloom_ptp_net::{ClockCounters, ClockOptions, NodeOptions, PtpNode, Role, Transport};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
 
@@ -321,7 +321,7 @@ fn clocks(transport: Transport) -> (World, Vec<Owner>) {
 }
 
 /// Returns the counters and measurements of each clock.
-fn tallies(world: &World, owners: &[Owner], here: Owner) -> Vec<(u32, Tally)> {
+fn tallies(world: &World, owners: &[Owner], here: Owner) -> Vec<(u32, ClockCounters)> {
     let nodes = (0..world.nodes() as u32).filter(|node| owners[*node as usize] == here);
     let clocks =
         nodes.filter_map(|node| Some((node, PtpNode::at(world, Node(node))?.tally().clone())));
