@@ -36,5 +36,5 @@ pub use machine::Machine;
 pub use path::Path;
 pub use plan::Plan;
 pub use source::{SimulatedSource, SourceFault};
-pub use tally::{NARROW, Violation, WorldCounts};
+pub use tally::{ContainmentViolation, NARROW, WorldCounts};
 pub use world::World;

@@ -46,7 +46,7 @@ pub const NARROW: Duration = Duration::from_ms(500);
 
 /// Read whose interval does not contain true time; ends a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Violation {
+pub struct ContainmentViolation {
     /// Seed that reproduces the world.
     pub seed: u64,
     /// Number of the read, from 0.
@@ -57,7 +57,7 @@ pub struct Violation {
     pub true_ps: i128,
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for ContainmentViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             seed,

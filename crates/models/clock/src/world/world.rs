@@ -2,7 +2,7 @@
 
 use timeloom_time::Duration;
 
-use super::{Fault, Machine, Plan, Violation, WorldCounts};
+use super::{ContainmentViolation, Fault, Machine, Plan, WorldCounts};
 use crate::timeline::{Action, Era, Estimator, Exchange, Segment, SourceId};
 use timeloom_random::Random;
 
@@ -95,7 +95,7 @@ impl World {
     ///
     /// # Errors
     /// Returns the first read whose interval does not contain true time.
-    pub fn run(&mut self, reads: u64) -> Result<(), Violation> {
+    pub fn run(&mut self, reads: u64) -> Result<(), ContainmentViolation> {
         for _ in 0..reads {
             // Most reads follow each other closely; some come a long time after the last event.
             let longest = self.plan.between_reads.as_ns();
@@ -107,7 +107,7 @@ impl World {
         Ok(())
     }
 
-    fn read(&mut self) -> Result<(), Violation> {
+    fn read(&mut self) -> Result<(), ContainmentViolation> {
         let stamp = self.published.read(&self.machine.now());
         let read = self.tally.reads();
         self.tally.count(&stamp, self.machine.true_ns());
@@ -119,7 +119,7 @@ impl World {
         if ps(interval.earliest().as_ns()) <= true_ps && true_ps <= ps(interval.latest().as_ns()) {
             return Ok(());
         }
-        Err(Violation {
+        Err(ContainmentViolation {
             seed: self.seed,
             read,
             stamp,
