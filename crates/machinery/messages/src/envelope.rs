@@ -27,7 +27,7 @@ pub struct Envelope<'b> {
 
 /// Reason why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum MalformedEnvelope {
     /// This number of bytes is less than a header has.
     #[error("{0} bytes are too few for a message")]
     Short(usize),
@@ -69,22 +69,22 @@ impl<'b> Envelope<'b> {
     ///
     /// # Errors
     /// Fails if the bytes are not a message.
-    pub fn from_bytes(bytes: &'b [u8]) -> Result<Self, Malformed> {
+    pub fn from_bytes(bytes: &'b [u8]) -> Result<Self, MalformedEnvelope> {
         let Some((header, payload)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
-            return Err(Malformed::Short(bytes.len()));
+            return Err(MalformedEnvelope::Short(bytes.len()));
         };
         let [flags, status] = [header[5], header[6]];
         if &header[..4] != MAGIC || header[4] != VERSION || flags & !(BOUNDED | ACT_AT) != 0 {
-            return Err(Malformed::Other);
+            return Err(MalformedEnvelope::Other);
         }
         let number = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
         let instant = |at: usize| Instant::from_ns(i64::from_be_bytes(number(at)));
         let half = |at: usize| u128::from(u64::from_be_bytes(number(at)));
         let id = TimelineId(half(8) << 64 | half(16));
-        let known = Status::from_number(status).ok_or(Malformed::Status(status))?;
+        let known = Status::from_number(status).ok_or(MalformedEnvelope::Status(status))?;
         let sent = match flags & BOUNDED != 0 {
             false => Stamp::void(id, known),
-            true if !known.may_have_interval() => return Err(Malformed::Status(status)),
+            true if !known.may_have_interval() => return Err(MalformedEnvelope::Status(status)),
             true => Stamp::new(id, known, interval(instant(24), instant(32), instant(40))?),
         };
         Ok(Self {
@@ -101,7 +101,7 @@ fn interval(
     earliest: Instant<TimelineTime>,
     estimate: Instant<TimelineTime>,
     latest: Instant<TimelineTime>,
-) -> Result<Interval<TimelineTime>, Malformed> {
+) -> Result<Interval<TimelineTime>, MalformedEnvelope> {
     let length = |from: Instant<TimelineTime>, to: Instant<TimelineTime>| {
         to.as_ns().checked_sub(from.as_ns())
     };
@@ -111,7 +111,7 @@ fn interval(
             let (below, above) = (estimate - earliest, latest - estimate);
             Ok(Interval::around(estimate, below, above))
         }
-        _ => Err(Malformed::Ends),
+        _ => Err(MalformedEnvelope::Ends),
     }
 }
 
@@ -160,24 +160,34 @@ mod tests {
             payload: b"",
         };
         let good = envelope.to_bytes();
-        assert_eq!(Envelope::from_bytes(&good[..55]), Err(Malformed::Short(55)));
+        assert_eq!(
+            Envelope::from_bytes(&good[..55]),
+            Err(MalformedEnvelope::Short(55))
+        );
         let with = |at: usize, byte: u8| {
             let mut bad = good.clone();
             bad[at] = byte;
             Envelope::from_bytes(&bad).map(|it| it.sent)
         };
-        assert_eq!(with(0, b'X'), Err(Malformed::Other));
-        assert_eq!(with(4, 2), Err(Malformed::Other));
-        assert_eq!(with(5, 4), Err(Malformed::Other));
-        assert_eq!(with(6, 99), Err(Malformed::Status(99)));
+        assert_eq!(with(0, b'X'), Err(MalformedEnvelope::Other));
+        assert_eq!(with(4, 2), Err(MalformedEnvelope::Other));
+        assert_eq!(with(5, 4), Err(MalformedEnvelope::Other));
+        assert_eq!(with(6, 99), Err(MalformedEnvelope::Status(99)));
         let disrupted = Status::Disrupted as u8;
-        assert_eq!(with(6, disrupted), Err(Malformed::Status(disrupted)));
+        assert_eq!(
+            with(6, disrupted),
+            Err(MalformedEnvelope::Status(disrupted))
+        );
         assert_eq!(
             with(24, 1),
-            Err(Malformed::Ends),
+            Err(MalformedEnvelope::Ends),
             "the earliest is the latest"
         );
-        assert_eq!(with(24, 0x80), Err(Malformed::Ends), "centuries before");
+        assert_eq!(
+            with(24, 0x80),
+            Err(MalformedEnvelope::Ends),
+            "centuries before"
+        );
     }
 
     proptest! {

@@ -39,7 +39,7 @@ mod key;
 mod seal;
 
 pub use channel::{Channel, ChannelError, Counts, Endpoints, Message};
-pub use envelope::{Envelope, HEADER_BYTES, Malformed};
+pub use envelope::{Envelope, HEADER_BYTES, MalformedEnvelope};
 pub use seal::{AuthenticityError, LEAST_KEY_BYTES, Seal, ShortKey};
 
 use timeloom_timeline_client::Stamp;
@@ -52,7 +52,7 @@ pub enum MessageRefusal {
     Unproved(AuthenticityError),
     /// The bytes are not a message.
     #[error("{0}")]
-    Malformed(Malformed),
+    Malformed(MalformedEnvelope),
 }
 
 /// Encodes a message that is sent under `name`. The result is sealed if `seal` is given.
