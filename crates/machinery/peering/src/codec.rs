@@ -162,7 +162,7 @@ pub struct Decoder(State);
 
 /// Error for bytes that are not valid. The bytes after them cannot be decoded either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
+pub struct DecodeError;
 
 impl Default for Encoder {
     fn default() -> Self {
@@ -268,7 +268,7 @@ impl Decoder {
     ///
     /// Fails if the record is invalid.
     #[inline]
-    pub fn take(&mut self, bytes: &mut &[u8], statics: &Statics) -> Result<Packet, Malformed> {
+    pub fn take(&mut self, bytes: &mut &[u8], statics: &Statics) -> Result<Packet, DecodeError> {
         let state = &mut self.0;
         let tag = take_byte(bytes)?;
         let (mut packet, age_before, stride, slot);
@@ -277,14 +277,14 @@ impl Decoder {
             slot = usize::from(take_byte(bytes)?);
             let context = &state.contexts[slot];
             if context.round != state.round {
-                return Err(Malformed);
+                return Err(DecodeError);
             }
             (packet, age_before, stride) = (context.packet, context.age, context.stride);
         } else {
-            let kind = kind(tag & 15).ok_or(Malformed)?;
+            let kind = kind(tag & 15).ok_or(DecodeError)?;
             let link = i64::from(state.link).wrapping_add(take_signed(bytes)?);
-            let link = u32::try_from(link).map_err(|_| Malformed)?;
-            let flow = u32::try_from(take(bytes)?).map_err(|_| Malformed)?;
+            let link = u32::try_from(link).map_err(|_| DecodeError)?;
+            let flow = u32::try_from(take(bytes)?).map_err(|_| DecodeError)?;
             packet = statics.template(kind, flow);
             packet.link = PortId(link);
             packet.ttl = state.ttl;
@@ -302,7 +302,7 @@ impl Decoder {
                 .wrapping_add_signed(stride)
                 .wrapping_add(take_signed(bytes)? as u32),
             (false, false) => 0,
-            (false, true) => u32::try_from(take(bytes)?).map_err(|_| Malformed)?,
+            (false, true) => u32::try_from(take(bytes)?).map_err(|_| DecodeError)?,
         };
         (packet.sack_from, packet.sack_to) = (0, 0);
         if tag & SELECTIVE != 0 {
@@ -314,7 +314,7 @@ impl Decoder {
             let mut all = fields(&packet);
             for (bit, field) in all.iter_mut().enumerate() {
                 if mask & 1 << bit != 0 {
-                    *field = u32::try_from(take(bytes)?).map_err(|_| Malformed)?;
+                    *field = u32::try_from(take(bytes)?).map_err(|_| DecodeError)?;
                 }
             }
             set_fields(&mut packet, &all)?;
@@ -344,14 +344,14 @@ fn fields(packet: &Packet) -> [u32; 8] {
     ]
 }
 
-fn set_fields(packet: &mut Packet, all: &[u32; 8]) -> Result<(), Malformed> {
+fn set_fields(packet: &mut Packet, all: &[u32; 8]) -> Result<(), DecodeError> {
     let [src, dst, src_mac, dst_mac, size, vlan, ttl, rest] = *all;
     (packet.src, packet.dst) = (PortId(src), PortId(dst));
     (packet.src_mac, packet.dst_mac) = (PortId(src_mac), PortId(dst_mac));
-    packet.size = u16::try_from(size).map_err(|_| Malformed)?;
-    packet.vlan = u16::try_from(vlan).map_err(|_| Malformed)?;
-    packet.ttl = u8::try_from(ttl).map_err(|_| Malformed)?;
-    packet.tos = u8::try_from(rest >> 8).map_err(|_| Malformed)?;
+    packet.size = u16::try_from(size).map_err(|_| DecodeError)?;
+    packet.vlan = u16::try_from(vlan).map_err(|_| DecodeError)?;
+    packet.ttl = u8::try_from(ttl).map_err(|_| DecodeError)?;
+    packet.tos = u8::try_from(rest >> 8).map_err(|_| DecodeError)?;
     packet.flags = rest as u8;
     Ok(())
 }

@@ -17,7 +17,7 @@
 use timeloom_net::{Kind, Owner, Packet};
 use timeloom_time::{Instant, Virtual};
 
-use crate::codec::{Decoder, Encoder, Malformed, Statics};
+use crate::codec::{DecodeError, Decoder, Encoder, Statics};
 pub use crate::key::Key;
 use crate::key::SEAL;
 use crate::varint::{put, put_signed, take, take_signed};
@@ -211,11 +211,11 @@ impl Reader {
         compressed: bool,
         statics: &Statics,
         mut act: impl FnMut(&Packet, &[u8]),
-    ) -> Result<u64, Malformed> {
+    ) -> Result<u64, DecodeError> {
         let bytes = &mut body;
         let count = take(bytes)?;
         let base: Instant<Virtual> = Instant::from_ns(take_signed(bytes)?);
-        let length = usize::try_from(take(bytes)?).map_err(|_| Malformed)?;
+        let length = usize::try_from(take(bytes)?).map_err(|_| DecodeError)?;
         let packed = if compressed {
             take(bytes)? as usize
         } else {
@@ -223,7 +223,7 @@ impl Reader {
         };
         // A record has at least three bytes, and the payload of a datagram at most 64 KiB.
         if count > bytes.len() as u64 || length > 1 << 16 {
-            return Err(Malformed);
+            return Err(DecodeError);
         }
         self.packets.clear();
         self.decoder.begin(base);
@@ -236,14 +236,14 @@ impl Reader {
             self.packets.push(packet);
         }
         if carried != length || packed > bytes.len() {
-            return Err(Malformed);
+            return Err(DecodeError);
         }
         let mut rest = &bytes[..packed];
         if compressed {
             self.payload.resize(length, 0);
             let written = lz4_flex::block::decompress_into(rest, &mut self.payload);
             if written.ok() != Some(length) {
-                return Err(Malformed);
+                return Err(DecodeError);
             }
             rest = &self.payload;
         }

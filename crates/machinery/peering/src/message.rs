@@ -13,7 +13,7 @@
 use timeloom_net::{Kind, World};
 use timeloom_time::{Instant, Virtual};
 
-use crate::codec::{Decoder, Encoder, Malformed, Statics};
+use crate::codec::{DecodeError, Decoder, Encoder, Statics};
 use crate::exact::Batch;
 use crate::varint;
 
@@ -58,8 +58,8 @@ impl Messages {
         &mut self,
         message: &[u8],
         batch: &mut Batch,
-    ) -> Result<Instant<Virtual>, Malformed> {
-        let (next, mut rest) = message.split_first_chunk().ok_or(Malformed)?;
+    ) -> Result<Instant<Virtual>, DecodeError> {
+        let (next, mut rest) = message.split_first_chunk().ok_or(DecodeError)?;
         let next = Instant::from_ns(i64::from_le_bytes(*next));
         let count = varint::take(&mut rest)?;
         self.decoder.begin(next);
@@ -72,7 +72,7 @@ impl Messages {
             batch.packets.push(packet);
         }
         if rest.len() != carried {
-            return Err(Malformed);
+            return Err(DecodeError);
         }
         batch.bytes.extend_from_slice(rest);
         Ok(next)

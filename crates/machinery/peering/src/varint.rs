@@ -4,7 +4,7 @@
 //! bytes would cost a branch misprediction per number. Numbers of up to 56 bits are therefore
 //! spread and gathered in a register without a branch.
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 
 /// Highest bit of each byte, which states that another byte follows.
 const MORE: u64 = 0x8080_8080_8080_8080;
@@ -62,7 +62,7 @@ pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
 ///
 /// Fails if the bytes end early or the number has more than 64 bits.
 #[inline]
-pub(crate) fn take(bytes: &mut &[u8]) -> Result<u64, Malformed> {
+pub(crate) fn take(bytes: &mut &[u8]) -> Result<u64, DecodeError> {
     let Some((word, _)) = bytes.split_first_chunk() else {
         return take_slowly(bytes);
     };
@@ -78,19 +78,19 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Result<u64, Malformed> {
 
 /// Decodes a number that is long or close to the end of the bytes.
 #[cold]
-fn take_slowly(bytes: &mut &[u8]) -> Result<u64, Malformed> {
+fn take_slowly(bytes: &mut &[u8]) -> Result<u64, DecodeError> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
         let byte = take_byte(bytes)?;
         if shift == 63 && byte > 1 {
-            return Err(Malformed);
+            return Err(DecodeError);
         }
         value |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {
             return Ok(value);
         }
     }
-    Err(Malformed)
+    Err(DecodeError)
 }
 
 /// Returns the next byte.
@@ -99,8 +99,8 @@ fn take_slowly(bytes: &mut &[u8]) -> Result<u64, Malformed> {
 ///
 /// Fails if there is none.
 #[inline]
-pub(crate) fn take_byte(bytes: &mut &[u8]) -> Result<u8, Malformed> {
-    let (first, rest) = bytes.split_first().ok_or(Malformed)?;
+pub(crate) fn take_byte(bytes: &mut &[u8]) -> Result<u8, DecodeError> {
+    let (first, rest) = bytes.split_first().ok_or(DecodeError)?;
     *bytes = rest;
     Ok(*first)
 }
@@ -111,7 +111,7 @@ pub(crate) fn take_byte(bytes: &mut &[u8]) -> Result<u8, Malformed> {
 ///
 /// Fails like [`take`].
 #[inline]
-pub(crate) fn take_signed(bytes: &mut &[u8]) -> Result<i64, Malformed> {
+pub(crate) fn take_signed(bytes: &mut &[u8]) -> Result<i64, DecodeError> {
     let value = take(bytes)?;
     Ok((value >> 1) as i64 ^ -((value & 1) as i64))
 }
@@ -151,7 +151,7 @@ mod tests {
                 assert_eq!(take(&mut rest), Ok(value), "{behind} bytes behind");
                 assert_eq!(rest.len(), behind, "{value:#x}");
                 let mut short = &bytes[..length - 1];
-                assert_eq!(take(&mut short), Err(Malformed), "{value:#x}");
+                assert_eq!(take(&mut short), Err(DecodeError), "{value:#x}");
             }
             let mut bytes = Vec::new();
             put_signed(&mut bytes, value as i64);
@@ -161,9 +161,9 @@ mod tests {
 
     #[test]
     fn a_number_that_does_not_end_is_none() {
-        assert_eq!(take(&mut &[0xff; 20][..]), Err(Malformed));
+        assert_eq!(take(&mut &[0xff; 20][..]), Err(DecodeError));
         let mut too_large = [0xff; 10];
         too_large[9] = 2;
-        assert_eq!(take(&mut &too_large[..]), Err(Malformed));
+        assert_eq!(take(&mut &too_large[..]), Err(DecodeError));
     }
 }
