@@ -9,7 +9,7 @@ use std::io;
 
 use rustix::process::geteuid;
 
-use crate::foreign::Malformed;
+use crate::foreign::ForeignFormatError;
 use crate::foreign::ntp_shm::{SIZE, ShmSample};
 
 /// SysV key of unit 0: "NTP0".
@@ -100,7 +100,7 @@ impl NtpShm {
     ///
     /// # Errors
     /// Fails if the content is not that of a reference clock, or if it changes during the read.
-    pub fn read(&self) -> Result<ShmSample, Malformed> {
+    pub fn read(&self) -> Result<ShmSample, ForeignFormatError> {
         let words = self.get();
         let count = words[COUNT].load(Acquire);
         let mut bytes = [0; SIZE];
@@ -109,7 +109,7 @@ impl NtpShm {
         }
         fence(Acquire);
         if words[COUNT].load(Relaxed) != count {
-            return Err(Malformed::Updating);
+            return Err(ForeignFormatError::Updating);
         }
         ShmSample::parse(&bytes)
     }

@@ -2,7 +2,7 @@
 
 /// Reason why bytes do not have the expected format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum ForeignFormatError {
     /// The bytes are too few or too many.
     #[error("{found} bytes instead of {expected}")]
     Length {
@@ -32,9 +32,9 @@ pub(super) fn put(bytes: &mut [u8], at: usize, field: impl AsRef<[u8]>) {
     bytes[at..at + field.len()].copy_from_slice(field);
 }
 
-pub(super) fn at_least(bytes: &[u8], expected: usize) -> Result<(), Malformed> {
+pub(super) fn at_least(bytes: &[u8], expected: usize) -> Result<(), ForeignFormatError> {
     if bytes.len() < expected {
-        return Err(Malformed::Length {
+        return Err(ForeignFormatError::Length {
             expected,
             found: bytes.len(),
         });
@@ -42,10 +42,10 @@ pub(super) fn at_least(bytes: &[u8], expected: usize) -> Result<(), Malformed> {
     Ok(())
 }
 
-pub(super) fn expect(field: &'static str, right: bool) -> Result<(), Malformed> {
+pub(super) fn expect(field: &'static str, right: bool) -> Result<(), ForeignFormatError> {
     if right {
         Ok(())
     } else {
-        Err(Malformed::Field(field))
+        Err(ForeignFormatError::Field(field))
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! chronyd silently drops a datagram with another length or magic number.
 
-use super::Malformed;
+use super::ForeignFormatError;
 use super::bytes::{expect, put, take};
 
 /// Size of a sample in bytes.
@@ -44,9 +44,9 @@ impl SockSample {
     ///
     /// # Errors
     /// Fails if the length or a field is invalid.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, ForeignFormatError> {
         if bytes.len() != SIZE {
-            return Err(Malformed::Length {
+            return Err(ForeignFormatError::Length {
                 expected: SIZE,
                 found: bytes.len(),
             });
@@ -92,6 +92,9 @@ mod tests {
         );
         assert_eq!(SockSample::parse(&bytes), Ok(sample));
         assert!(SockSample::parse(&bytes[..39]).is_err());
-        assert_eq!(SockSample::parse(&[0; 40]), Err(Malformed::Field("magic")));
+        assert_eq!(
+            SockSample::parse(&[0; 40]),
+            Err(ForeignFormatError::Field("magic"))
+        );
     }
 }

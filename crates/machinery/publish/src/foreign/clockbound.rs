@@ -12,7 +12,7 @@ use timeloom_clock::quality::{Interval, Status};
 use timeloom_clock::timeline::{Segment, UtcView};
 use timeloom_time::{Duration, Instant};
 
-use super::Malformed;
+use super::ForeignFormatError;
 use super::bytes::{at_least, expect, put, take};
 use crate::encode::PageSegment;
 
@@ -74,13 +74,13 @@ impl fmt::Display for ClockStatus {
 }
 
 impl ClockStatus {
-    fn from_number(number: i32) -> Result<Self, Malformed> {
+    fn from_number(number: i32) -> Result<Self, ForeignFormatError> {
         Ok(match number {
             0 => Self::Unknown,
             1 => Self::Synchronized,
             2 => Self::FreeRunning,
             3 => Self::Disrupted,
-            _ => return Err(Malformed::Field("clock_status")),
+            _ => return Err(ForeignFormatError::Field("clock_status")),
         })
     }
 }
@@ -168,7 +168,7 @@ impl SegmentV2 {
     ///
     /// # Errors
     /// Fails if the bytes are not a segment of version 2, or if the segment is being written.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, ForeignFormatError> {
         let generation = take_header(bytes, SIZE_V2, VERSION_V2)?;
         Ok(Self {
             generation,
@@ -243,7 +243,7 @@ impl SegmentV3 {
     ///
     /// # Errors
     /// Fails if the bytes are not a segment of version 3, or if the segment is being written.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, ForeignFormatError> {
         let generation = take_header(bytes, SIZE_V3, VERSION_V3)?;
         expect("period_shift", bytes[97] < 64 && bytes[98] < 64)?;
         Ok(Self {
@@ -376,7 +376,7 @@ fn put_header(bytes: &mut [u8], version: u16, generation: u16) {
     put(bytes, 14, generation.to_ne_bytes());
 }
 
-fn take_header(bytes: &[u8], size: usize, version: u16) -> Result<u16, Malformed> {
+fn take_header(bytes: &[u8], size: usize, version: u16) -> Result<u16, ForeignFormatError> {
     at_least(bytes, size)?;
     let words = [take(bytes, 0), take(bytes, 4)].map(u32::from_ne_bytes);
     expect("magic", words == MAGIC)?;
@@ -387,7 +387,7 @@ fn take_header(bytes: &[u8], size: usize, version: u16) -> Result<u16, Malformed
     expect("version", u16::from_ne_bytes(take(bytes, 12)) == version)?;
     let generation = u16::from_ne_bytes(take(bytes, 14));
     if generation == 0 || generation & 1 == 1 {
-        return Err(Malformed::Updating);
+        return Err(ForeignFormatError::Updating);
     }
     Ok(generation)
 }
@@ -397,7 +397,7 @@ fn put_seconds(bytes: &mut [u8], at: usize, seconds: Seconds) {
     put(bytes, at + 8, seconds.ns.to_ne_bytes());
 }
 
-fn take_seconds(bytes: &[u8], at: usize) -> Result<Seconds, Malformed> {
+fn take_seconds(bytes: &[u8], at: usize) -> Result<Seconds, ForeignFormatError> {
     let [s, ns] = [take(bytes, at), take(bytes, at + 8)].map(i64::from_ne_bytes);
     expect("nanoseconds", (0..1_000_000_000).contains(&ns))?;
     Ok(Seconds { s, ns })
@@ -461,10 +461,16 @@ mod tests {
             generation: 5,
             ..v2()
         };
-        assert_eq!(SegmentV2::parse(&odd.emit()), Err(Malformed::Updating));
-        assert_eq!(SegmentV2::parse(&[0; 80]), Err(Malformed::Field("magic")));
+        assert_eq!(
+            SegmentV2::parse(&odd.emit()),
+            Err(ForeignFormatError::Updating)
+        );
+        assert_eq!(
+            SegmentV2::parse(&[0; 80]),
+            Err(ForeignFormatError::Field("magic"))
+        );
         let other = SegmentV2::parse(&sample_v3().emit());
-        assert_eq!(other, Err(Malformed::Field("version")));
+        assert_eq!(other, Err(ForeignFormatError::Field("version")));
         assert_eq!(next_generation(0), 2);
         assert_eq!(next_generation(65534), 2);
         assert_eq!(next_generation(7), 8);

@@ -10,4 +10,4 @@ pub mod clockbound;
 pub mod ntp_shm;
 pub mod vmclock;
 
-pub use bytes::Malformed;
+pub use bytes::ForeignFormatError;

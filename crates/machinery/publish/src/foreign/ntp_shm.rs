@@ -5,7 +5,7 @@
 //! `count`, writes the fields, increments `count` again and sets `valid` to 1. The protocol
 //! specifies no memory barriers; the owner of the memory adds them.
 
-use super::Malformed;
+use super::ForeignFormatError;
 use super::bytes::{at_least, expect, put, take};
 
 /// Size of the segment in bytes.
@@ -61,7 +61,7 @@ impl ShmSample {
     ///
     /// # Errors
     /// Fails if the bytes are too few, or if a field is invalid.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, ForeignFormatError> {
         at_least(bytes, SIZE)?;
         let i32_at = |at| i32::from_ne_bytes(take(bytes, at));
         expect("mode", (0..=1).contains(&i32_at(0)))?;

@@ -12,7 +12,7 @@ use crate::counter::PageCounter;
 use timeloom_clock::quality::Status;
 use timeloom_clock::timeline::Segment;
 
-use super::Malformed;
+use super::ForeignFormatError;
 use super::bytes::{at_least, expect, put, take};
 use crate::PAGE_SIZE;
 use crate::encode::PageSegment;
@@ -208,7 +208,7 @@ impl Vmclock {
     /// # Errors
     /// Fails if the bytes are not a vmclock of version 1 or are too few, or if the structure is
     /// being written.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, ForeignFormatError> {
         at_least(bytes, SIZE)?;
         let u64_at = |at| u64::from_le_bytes(take(bytes, at));
         expect("magic", u32::from_le_bytes(take(bytes, 0)) == MAGIC)?;
@@ -216,7 +216,7 @@ impl Vmclock {
         let size = u32::from_le_bytes(take(bytes, 4));
         expect("size", size as usize >= SIZE)?;
         if u32::from_le_bytes(take(bytes, 12)) & 1 == 1 {
-            return Err(Malformed::Updating);
+            return Err(ForeignFormatError::Updating);
         }
         expect("counter_period_shift", bytes[39] < 64)?;
         Ok(Self {
@@ -344,9 +344,12 @@ mod tests {
         let (s, frac) = values.at(1000 + 600_000_000).unwrap();
         assert_eq!((s, frac >> 56), (8, 25)); // 8.1 s
         bytes[12] = 1;
-        assert_eq!(Vmclock::parse(&bytes), Err(Malformed::Updating));
+        assert_eq!(Vmclock::parse(&bytes), Err(ForeignFormatError::Updating));
         bytes[0] = 0;
-        assert_eq!(Vmclock::parse(&bytes), Err(Malformed::Field("magic")));
+        assert_eq!(
+            Vmclock::parse(&bytes),
+            Err(ForeignFormatError::Field("magic"))
+        );
         assert!(Vmclock::parse(&bytes[..111]).is_err());
     }
 }
