@@ -80,7 +80,7 @@ use read::Context;
 
 /// Selects whether the scenario is also checked against this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Machine {
+pub enum MachineChecks {
     /// Checks that directories and executables exist; for a run on this machine.
     Checked,
     /// Does not access the file system; for an editor or a test.
@@ -90,14 +90,14 @@ pub enum Machine {
 /// Reads the scenario at `path`, applies `sets` (`KEY=VALUE`, see [`parse`]) in order, and checks
 /// the result. Directories and executables must exist on this machine.
 pub fn load(path: impl AsRef<Path>, sets: &[String]) -> Result<Plan, ScenarioErrors> {
-    load_for(path, sets, Machine::Checked)
+    load_for(path, sets, MachineChecks::Checked)
 }
 
 /// Loads a scenario like [`load`]. `machine` selects whether it is checked against this machine.
 pub fn load_for(
     path: impl AsRef<Path>,
     sets: &[String],
-    machine: Machine,
+    machine: MachineChecks,
 ) -> Result<Plan, ScenarioErrors> {
     load_with_places(path, sets, machine).map(|(plan, _)| plan)
 }
@@ -107,7 +107,7 @@ pub fn load_for(
 pub fn load_with_places(
     path: impl AsRef<Path>,
     sets: &[String],
-    machine: Machine,
+    machine: MachineChecks,
 ) -> Result<(Plan, Places), ScenarioErrors> {
     read_file(path.as_ref(), sets, machine)
 }
@@ -116,18 +116,18 @@ pub fn load_with_places(
 /// relative to that file's directory. The file system is not accessed.
 ///
 /// An override in `sets` is `KEY=VALUE` with a dotted key. Elements of lists are addressed by their
-/// name, id or index: `attack.dos.enabled=false` or
-/// `system.hosts.sensor.programs.sensor.start="1 s"`. The value is TOML. If it is not valid TOML, or
-/// is a plain value where a string is expected, it is taken as a string.
+/// name, id or index: `attack.dos.enabled=false` or `system.hosts.sensor.programs.sensor.start="1
+/// s"`. The value is TOML. If it is not valid TOML, or is a plain value where a string is expected,
+/// it is taken as a string.
 pub fn parse(text: &str, file_name: &str, sets: &[String]) -> Result<Plan, ScenarioErrors> {
     let file = Source::file(file_name, text, None);
-    read_source(file, Path::new(file_name), sets, Machine::Ignored).map(|(plan, _)| plan)
+    read_source(file, Path::new(file_name), sets, MachineChecks::Ignored).map(|(plan, _)| plan)
 }
 
 fn read_file(
     path: &Path,
     sets: &[String],
-    machine: Machine,
+    machine: MachineChecks,
 ) -> Result<(Plan, Places), ScenarioErrors> {
     let name = path.display().to_string();
     // The user names the path, so it may also be a pipe from another program.
@@ -144,7 +144,7 @@ fn read_source(
     file: Source,
     path: &Path,
     sets: &[String],
-    machine: Machine,
+    machine: MachineChecks,
 ) -> Result<(Plan, Places), ScenarioErrors> {
     let text = file.text.clone();
     let mut sources = vec![file];

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use timeloom_exit::{Failure, note, say};
-use timeloom_scenario::{Machine, Plan, ScenarioErrors, load_with_places};
+use timeloom_scenario::{MachineChecks, Plan, ScenarioErrors, load_with_places};
 
 /// Check a scenario: every key and rule, and that its programs exist on this machine
 ///
@@ -40,9 +40,9 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let machine = if self.file_only {
-            Machine::Ignored
+            MachineChecks::Ignored
         } else {
-            Machine::Checked
+            MachineChecks::Checked
         };
         let loaded = load_with_places(&self.scenario, &self.sets, machine);
         let checked = loaded.and_then(|(plan, places)| {

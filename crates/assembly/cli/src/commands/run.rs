@@ -13,7 +13,7 @@ use timeloom_guest::FileTimes;
 use timeloom_results::{Check, Difference, RunDirectory, compare_runs};
 use timeloom_run::report::ReportError;
 use timeloom_run::{End, Progress, RunOptions, Summary};
-use timeloom_scenario::{Machine, Places, Plan, load_with_places};
+use timeloom_scenario::{MachineChecks, Places, Plan, load_with_places};
 use timeloom_time::Duration;
 
 use super::interruption::interruption;
@@ -68,7 +68,7 @@ impl Run {
             FileTimes::Machine => "time.files=\"machine\"".to_owned(),
             FileTimes::Virtual => "time.files=\"virtual\"".to_owned(),
         }));
-        let loaded = load_with_places(&self.scenario, &sets, Machine::Checked);
+        let loaded = load_with_places(&self.scenario, &sets, MachineChecks::Checked);
         let (plan, places) = loaded.map_err(|errors| {
             Failure::usage_in_colours(errors.render(std::io::stderr().is_terminal()))
         })?;

@@ -4,9 +4,9 @@ use timeloom_clock::RateError;
 use timeloom_guest::Compute;
 use timeloom_time::Duration;
 
-use super::{Machine, Rules, at};
+use super::{MachineChecks, Rules, at};
 
-pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
+pub(super) fn check(rules: &mut Rules<'_>, machine: MachineChecks) {
     let plan = rules.plan;
     let hosts = plan.system.hosts.iter();
     let hosts = hosts.map(|(name, host)| (["system", "hosts", name, "clock"], &host.clock));
@@ -45,7 +45,7 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
                     rules.broken(&at(&path, ["cpufreq"]), message, help);
                 }
                 let options = match machine {
-                    Machine::Ignored => cycles.check(),
+                    MachineChecks::Ignored => cycles.check(),
                     _ => cycles.options().map(|_| ()),
                 };
                 if let Err(fault) = options {

@@ -22,7 +22,7 @@ mod schedule;
 mod served;
 mod timelines;
 
-use crate::Machine;
+use crate::MachineChecks;
 use crate::error::Report;
 use crate::plan::{Plan, Program};
 use crate::simulated::NetworkNames;
@@ -30,7 +30,7 @@ use crate::suggest;
 use crate::tree::Node;
 
 /// Checks the plan against all rules. `root` provides positions for messages.
-pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Report) {
+pub(crate) fn check(plan: &Plan, root: &Node, machine: MachineChecks, report: &mut Report) {
     let mut rules = Rules {
         plan,
         root,
@@ -54,7 +54,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     events::check(&mut rules);
     panels::check(&mut rules);
     placement::check(&mut rules);
-    if machine == Machine::Checked {
+    if machine == MachineChecks::Checked {
         machine::check(&mut rules);
         machines::files(&mut rules);
         containers::files(&mut rules);

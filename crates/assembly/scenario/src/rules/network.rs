@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use timeloom_time::Duration;
 
 use super::{Rules, at};
-use crate::Machine;
+use crate::MachineChecks;
 use crate::plan::Shape;
 use crate::words::Addresses;
 
-pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
+pub(super) fn check(rules: &mut Rules<'_>, machine: MachineChecks) {
     if !rules.was_read(&["network"]) {
         return;
     }
@@ -30,12 +30,12 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
 }
 
 /// Builds the simulated network, to check that it can be built.
-fn simulated(rules: &mut Rules<'_>, machine: Machine) {
+fn simulated(rules: &mut Rules<'_>, machine: MachineChecks) {
     let plan = rules.plan;
     properties(rules);
     let Some(network) = &plan.network else { return };
     let looks_at_disk = network.topology.is_some();
-    if !rules.was_read(&["system"]) || looks_at_disk && machine == Machine::Ignored {
+    if !rules.was_read(&["system"]) || looks_at_disk && machine == MachineChecks::Ignored {
         return;
     }
     // Values that could not be read would cause further mistakes that the file does not have.

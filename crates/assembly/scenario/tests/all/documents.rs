@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
-use timeloom_scenario::{Machine, Plan, json_schema, load_for, parse};
+use timeloom_scenario::{MachineChecks, Plan, json_schema, load_for, parse};
 use timeloom_time::Duration;
 
 const REFERENCE: &str = include_str!("../../../../../docs/scenario.md");
@@ -13,7 +13,7 @@ fn example(file: &str) -> Plan {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../examples")
         .join(file);
-    load_for(path, &[], Machine::Ignored).unwrap_or_else(|errors| panic!("{errors}"))
+    load_for(path, &[], MachineChecks::Ignored).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 fn keys(schema: &Value, found: &mut BTreeSet<String>) {

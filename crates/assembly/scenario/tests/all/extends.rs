@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use timeloom_scenario::{Condition, Machine, Plan, ScenarioErrors, load_for, parse};
+use timeloom_scenario::{Condition, MachineChecks, Plan, ScenarioErrors, load_for, parse};
 use timeloom_time::Duration;
 
 const BASE: &str = r#"
@@ -43,7 +43,7 @@ fn load(
     }
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
     let main = scratch.path().join("main.toml");
-    (load_for(main, &sets, Machine::Ignored), scratch)
+    (load_for(main, &sets, MachineChecks::Ignored), scratch)
 }
 
 #[test]
@@ -230,7 +230,8 @@ fn nothing_is_shown_of_a_file_outside_of_the_scenario_s_directory() {
         for name in [file.to_str().expect("UTF-8"), "link.toml"] {
             let main = scratch.path().join("main.toml");
             std::fs::write(&main, format!("extends = {name:?}\n")).expect("it can be written");
-            let errors = load_for(&main, &[], Machine::Ignored).expect_err("it is no scenario");
+            let errors =
+                load_for(&main, &[], MachineChecks::Ignored).expect_err("it is no scenario");
             let shown = format!("{errors}\n{}", errors.render(false));
             assert!(!shown.contains("hush"), "{shown}");
             assert!(shown.contains("main.toml:1:11"), "{shown}");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use timeloom_engine::Engine;
 use timeloom_net::{Node, Pattern, Size, TrafficConfig, World};
-use timeloom_scenario::{Machine, Simulated, load_for, parse};
+use timeloom_scenario::{MachineChecks, Simulated, load_for, parse};
 use timeloom_time::{Duration, Instant};
 
 /// Returns a scenario with two hosts, each of which is 5 ms from the topology. If `lan` is true,
@@ -225,7 +225,7 @@ fn wrong(scratch: &Scratch, graph: (&str, &str), text: &str) -> (String, String)
     scratch.write(graph.0, graph.1);
     let file = scratch.write("net.toml", text);
     // The programs of a scenario are checked as well, and these do not exist.
-    let errors = load_for(&file, &[], Machine::Checked)
+    let errors = load_for(&file, &[], MachineChecks::Checked)
         .unwrap_err()
         .to_string();
     let mistakes: Vec<_> = errors.lines().collect();
@@ -242,7 +242,7 @@ fn a_graph_that_does_not_fit_is_refused_where_the_scenario_names_it() {
     let good = scenario("topology = \"world.gml\"", ["Ulm", "Kiel"], false);
     let file = scratch.write("net.toml", &good);
     scratch.write("world.gml", GML);
-    load_for(&file, &[], Machine::Checked).unwrap_or_else(|errors| panic!("{errors}"));
+    load_for(&file, &[], MachineChecks::Checked).unwrap_or_else(|errors| panic!("{errors}"));
     let apart = GML.replace("edge [ source 0 target 2 latency \"7 ms\" ]", "");
     let cases = [
         // Graph, scenario, message, and the line of the mistake.
