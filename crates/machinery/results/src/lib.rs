@@ -82,7 +82,7 @@ pub use library::Library;
 pub use limited::{DiscardedBytes, LimitedWriter};
 pub use log::LogWriter;
 pub use manifest::{
-    CutLog, CutRows, Failure, GrantsMade, InputFile, Machine, Manifest, Outcome, ProgramHash,
+    CutLog, CutRows, Failure, GrantsMade, InputFile, MachineInfo, Manifest, Outcome, ProgramHash,
     sha256_file, sha256_hex,
 };
 pub use merged::{LogLine, MergedLogs};

@@ -40,7 +40,7 @@ pub struct Manifest {
     /// Clock source of the kernel, such as `tsc` or `kvm-clock`.
     pub clock_source: String,
     /// Machine on which the run was made.
-    pub machine: Machine,
+    pub machine: MachineInfo,
     /// Reasons why features were available only in a degraded form.
     #[serde(default)]
     pub degraded_modes: Vec<Caveat>,
@@ -165,7 +165,7 @@ pub struct GrantsMade {
 
 /// Machine on which a run was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MachineInfo {
     /// Number of logical processors available to this process.
     pub cores: usize,
     /// Model name reported by the processor.
@@ -216,7 +216,7 @@ impl Manifest {
             clock_source: first_line(
                 "/sys/devices/system/clocksource/clocksource0/current_clocksource",
             ),
-            machine: Machine::this(),
+            machine: MachineInfo::this(),
             degraded_modes: Vec::new(),
             untrusted: Vec::new(),
             environment: BTreeMap::new(),
@@ -251,7 +251,7 @@ impl Manifest {
     }
 }
 
-impl Machine {
+impl MachineInfo {
     /// Returns a description of this machine.
     pub fn this() -> Self {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
