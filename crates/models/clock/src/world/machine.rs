@@ -10,7 +10,7 @@ use timeloom_random::Random;
 /// Machine whose core clock is a simulated oscillator. The state is in picoseconds, so that
 /// rounding to the clock's nanoseconds is part of the model and not an effect of the arithmetic.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct SimulatedMachine {
     /// True time in picoseconds since the timeline's zero.
     true_ps: i128,
     core_ps: i128,
@@ -23,7 +23,7 @@ pub struct Machine {
     noise: Random,
 }
 
-impl Machine {
+impl SimulatedMachine {
     /// Returns a machine that starts at `true_now` with an oscillator within `spec`.
     pub fn new(
         spec: OscillatorSpec,

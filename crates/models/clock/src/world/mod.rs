@@ -32,7 +32,7 @@ mod tally;
 mod world;
 
 pub use faults::Fault;
-pub use machine::Machine;
+pub use machine::SimulatedMachine;
 pub use path::Path;
 pub use plan::Plan;
 pub use source::{SimulatedSource, SourceFault};

@@ -2,7 +2,7 @@
 
 use timeloom_time::Duration;
 
-use super::{ContainmentViolation, Fault, Machine, Plan, WorldCounts};
+use super::{ContainmentViolation, Fault, Plan, SimulatedMachine, WorldCounts};
 use crate::timeline::{Action, Era, Estimator, Exchange, Segment, SourceId};
 use timeloom_random::Random;
 
@@ -11,7 +11,7 @@ use timeloom_random::Random;
 pub struct World {
     seed: u64,
     plan: Plan,
-    machine: Machine,
+    machine: SimulatedMachine,
     /// Estimator of the timeline; `None` while the daemon is dead.
     estimator: Option<Estimator>,
     /// Segment that readers use; it outlives the estimator.
@@ -39,7 +39,7 @@ impl World {
         let mut noise = Random::new(seed ^ 0x7469_6d65_6c6f_6f6d, 0);
         let start = Duration::from_s(noise.between(0, 1_800_000_000));
         let (oscillator, has_witness) = (plan.config.oscillator, plan.has_witness);
-        let machine = Machine::new(oscillator, has_witness, start, noise.fork());
+        let machine = SimulatedMachine::new(oscillator, has_witness, start, noise.fork());
         let now = machine.now();
         let status = crate::quality::Status::NeverSynchronised;
         let published = Segment::void(plan.config.timeline, status, now, plan.config.watch);
@@ -67,12 +67,12 @@ impl World {
     }
 
     /// Returns the machine, for tests that modify the world while it runs.
-    pub fn machine_mut(&mut self) -> &mut Machine {
+    pub fn machine_mut(&mut self) -> &mut SimulatedMachine {
         &mut self.machine
     }
 
     /// Returns the machine.
-    pub fn machine(&self) -> &Machine {
+    pub fn machine(&self) -> &SimulatedMachine {
         &self.machine
     }
 
