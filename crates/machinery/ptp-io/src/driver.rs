@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use timeloom_ptp::security::{GroupKey, SecretKey, Security};
-use timeloom_ptp::{Action, ClockReport, DropReason, Local, Machine, Stamp};
+use timeloom_ptp::{Action, ClockMachine, ClockReport, DropReason, Local, Stamp};
 use timeloom_sys::clock::{realtime_ns, wall_now};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Wall};
 
@@ -51,7 +51,7 @@ struct Port {
 }
 
 pub(crate) struct Driver {
-    pub(crate) machine: Machine,
+    pub(crate) machine: ClockMachine,
     /// Time base of the state machine: CLOCK_MONOTONIC since the machine was created.
     local: ClockMap<Wall, Local>,
     ports: Vec<Port>,
@@ -83,7 +83,7 @@ const STAMP_AHEAD: Duration = Duration::from_ms(1);
 impl Driver {
     /// Creates a driver of `machine`. The machine's clock is zero at this instant.
     pub(crate) fn new(
-        machine: Machine,
+        machine: ClockMachine,
         sockets: Vec<PortSocket>,
         stamping: Stamping,
         wake: Wake,

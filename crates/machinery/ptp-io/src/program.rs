@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use timeloom_ptp::security::GroupKey;
 use timeloom_ptp::{
-    DelayMechanism, Machine, OrdinaryConfig, Profile, Role, TransparentConfig, Transport,
+    ClockMachine, DelayMechanism, OrdinaryConfig, Profile, Role, TransparentConfig, Transport,
 };
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
@@ -251,14 +251,14 @@ impl Program {
 }
 
 /// Returns the state machine for the options. Its clock starts at zero.
-fn machine(options: &ProgramOptions, clock: ClockIdentity, ports: usize) -> Machine {
+fn machine(options: &ProgramOptions, clock: ClockIdentity, ports: usize) -> ClockMachine {
     let start = Instant::ZERO;
     if options.role == Role::Transparent {
         let mut config = TransparentConfig::new(clock, ports as u16, options.profile);
         config.security = options.auth.as_ref().map(Auth::security);
         config.jump_bound = options.jump_bound;
         config.asymmetry = options.asymmetry.clone();
-        return Machine::transparent(config, start);
+        return ClockMachine::transparent(config, start);
     }
     let mut config = OrdinaryConfig::new(clock, options.profile);
     config.quality = options.quality;
@@ -268,5 +268,5 @@ fn machine(options: &ProgramOptions, clock: ClockIdentity, ports: usize) -> Mach
     config.ptp_timescale = options.ptp_timescale;
     config.security = options.auth.as_ref().map(Auth::security);
     config.jump_bound = options.jump_bound;
-    Machine::ordinary(config, start)
+    ClockMachine::ordinary(config, start)
 }

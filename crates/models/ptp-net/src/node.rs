@@ -8,8 +8,8 @@ use std::sync::Arc;
 use timeloom_net::{FrameView, Node, Outgoing, ReceivedFrame, Resident, World};
 use timeloom_ptp::security::{SecretKey, Security};
 use timeloom_ptp::{
-    Action, ClockReport, Local, Machine, OrdinaryConfig, Packet, Profile, Role, SplitMix64, Stamp,
-    Token, TransparentConfig, Transport,
+    Action, ClockMachine, ClockReport, Local, OrdinaryConfig, Packet, Profile, Role, SplitMix64,
+    Stamp, Token, TransparentConfig, Transport,
 };
 use timeloom_time::{ClockMap, Duration, Instant, Virtual};
 use timeloom_wire::tlv::Suite;
@@ -64,7 +64,7 @@ pub type Observer = Box<dyn FnMut(&Event) + Send>;
 
 /// A PTP clock at a node of a simulated network.
 pub struct PtpNode {
-    machine: Machine,
+    machine: ClockMachine,
     identity: ClockIdentity,
     clock: NodeClock,
     transport: Transport,
@@ -126,7 +126,7 @@ impl PtpNode {
             let count = ports.len() as u16;
             let mut config = TransparentConfig::new(identity, count, options.profile);
             config.security = options.security.clone();
-            Machine::transparent(config, start)
+            ClockMachine::transparent(config, start)
         } else {
             let mut config = OrdinaryConfig::new(identity, options.profile);
             match options.role {
@@ -139,7 +139,7 @@ impl PtpNode {
             // In the model, true time is civil time, as for the hosts of a run.
             config.ptp_timescale = false;
             config.security = options.security.clone();
-            Machine::ordinary(config, start)
+            ClockMachine::ordinary(config, start)
         };
         world.attach(
             node,
@@ -301,7 +301,7 @@ impl PtpNode {
             return;
         };
         match self.machine {
-            Machine::Transparent(_) => {
+            ClockMachine::Transparent(_) => {
                 if self.others.len() == MOST_OTHERS {
                     self.others.clear();
                 }
@@ -309,11 +309,11 @@ impl PtpNode {
                     self.others.insert(header.source, of);
                 }
             }
-            Machine::Ordinary(_) if header.message_type == MessageType::Sync => {
+            ClockMachine::Ordinary(_) if header.message_type == MessageType::Sync => {
                 let ahead = self.clock.ahead(now, at);
                 self.truths.note(header.sequence_id, ahead);
             }
-            Machine::Ordinary(_) => {}
+            ClockMachine::Ordinary(_) => {}
         }
     }
 }

@@ -10,7 +10,7 @@
 //!   is grandmaster or slave.
 //! - [`TransparentClock`]: a clock with any number of ports; forwards Sync messages and adds their
 //!   residence time, for each egress port.
-//! - [`Machine`]: either of them.
+//! - [`ClockMachine`]: either of them.
 //! - [`security`]: the signatures of hops.
 //!
 //! Programs drive these state machines with real sockets; `tests/world` drives them with simulated
@@ -42,7 +42,7 @@ mod transport;
 pub use action::{Action, Packet, Token};
 pub use best_master::{Dataset, Preference};
 pub use local::Local;
-pub use machine::Machine;
+pub use machine::ClockMachine;
 pub use ordinary::{OrdinaryClock, OrdinaryConfig, PortState};
 pub use peer_delay::{Neighbour, PeerDelay};
 pub use profile::{DelayMechanism, PROFILES, PowerTlv, Profile};

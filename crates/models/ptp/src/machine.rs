@@ -10,14 +10,14 @@ use crate::{
 
 /// State machine of either kind of clock.
 #[derive(Debug)]
-pub enum Machine {
+pub enum ClockMachine {
     /// Ordinary clock, with one port.
     Ordinary(Box<OrdinaryClock>),
     /// Transparent clock, with any number of ports.
     Transparent(Box<TransparentClock>),
 }
 
-impl Machine {
+impl ClockMachine {
     /// Creates an ordinary clock that starts at `now`.
     pub fn ordinary(config: OrdinaryConfig, now: Instant<Local>) -> Self {
         Self::Ordinary(Box::new(OrdinaryClock::new(config, now)))
