@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use timeloom_messages::{Channel, ChannelError, Endpoints, Envelope, Message, Seal};
+use timeloom_messages::{Channel, ChannelError, Endpoints, Envelope, ReceivedMessage, Seal};
 use timeloom_time::Instant;
 
 use crate::errors::{Code, bad_argument, fail};
@@ -187,7 +187,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_subscribe(
         return bad_argument("channel, pattern or told");
     };
     let context = Context(context);
-    let tell = move |message: &Message| {
+    let tell = move |message: &ReceivedMessage| {
         // A key is text without zero bytes; any other key would not have matched.
         let key = CString::new(message.key.as_str()).unwrap_or_default();
         let envelope = Envelope {

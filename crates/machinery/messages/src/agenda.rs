@@ -9,7 +9,7 @@ use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant};
 use timeloom_timeline_client::{Stamp, TimelineTime};
 
-use crate::channel::{Callback, Message};
+use crate::channel::{Callback, ReceivedMessage};
 
 /// Longest wait between two checks of the timeline, which may lose its interval or step.
 const LOOK_AGAIN: Duration = Duration::from_ms(500);
@@ -35,7 +35,7 @@ struct Shared {
 #[derive(Default)]
 struct Due {
     /// Messages by the instant at which they are due, and then by the order of arrival.
-    messages: BTreeMap<(Instant<TimelineTime>, u64), Message>,
+    messages: BTreeMap<(Instant<TimelineTime>, u64), ReceivedMessage>,
     count: u64,
     bytes: usize,
     is_over: bool,
@@ -62,7 +62,7 @@ impl Agenda {
 
     /// Adds a message. Returns the number of messages that were dropped because of the memory
     /// limit.
-    pub(crate) fn add(&self, act_at: Instant<TimelineTime>, message: Message) -> u64 {
+    pub(crate) fn add(&self, act_at: Instant<TimelineTime>, message: ReceivedMessage) -> u64 {
         let gone = self.shared.lock().add(act_at, message);
         self.shared.changed.notify_all();
         gone
@@ -70,7 +70,7 @@ impl Agenda {
 }
 
 impl Due {
-    fn add(&mut self, act_at: Instant<TimelineTime>, message: Message) -> u64 {
+    fn add(&mut self, act_at: Instant<TimelineTime>, message: ReceivedMessage) -> u64 {
         self.count += 1;
         self.bytes += cost(&message);
         self.messages.insert((act_at, self.count), message);
@@ -84,7 +84,7 @@ impl Due {
         gone
     }
 
-    fn take_first(&mut self) -> Option<Message> {
+    fn take_first(&mut self) -> Option<ReceivedMessage> {
         let (_, message) = self.messages.pop_first()?;
         self.bytes -= cost(&message);
         Some(message)
@@ -92,8 +92,8 @@ impl Due {
 }
 
 /// Returns the approximate memory in bytes that a waiting message takes.
-fn cost(message: &Message) -> usize {
-    2 * size_of::<Message>() + message.key.len() + message.payload.len()
+fn cost(message: &ReceivedMessage) -> usize {
+    2 * size_of::<ReceivedMessage>() + message.key.len() + message.payload.len()
 }
 
 impl Shared {
@@ -103,7 +103,7 @@ impl Shared {
 
     /// Waits until the next message is certainly due. Returns the message, and the reading of the
     /// timeline that proves this.
-    fn next(&self, timeline: &TimelineTime) -> Option<(Message, Stamp)> {
+    fn next(&self, timeline: &TimelineTime) -> Option<(ReceivedMessage, Stamp)> {
         let mut due = self.lock();
         while !due.is_over {
             let Some(((act_at, _), _)) = due.messages.first_key_value() else {
@@ -148,9 +148,9 @@ mod tests {
 
     use super::*;
 
-    fn message(payload: Vec<u8>) -> Message {
+    fn message(payload: Vec<u8>) -> ReceivedMessage {
         let stamp = Stamp::void(TimelineId(1), Status::Ok);
-        Message {
+        ReceivedMessage {
             key: "valve".to_owned(),
             payload,
             sent: stamp,

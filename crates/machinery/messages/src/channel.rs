@@ -29,7 +29,7 @@ pub struct Endpoints {
 
 /// Message that was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct ReceivedMessage {
     /// Key of the message, without the channel's prefix.
     pub key: String,
     /// Content of the message.
@@ -45,7 +45,7 @@ pub struct Message {
     pub acted: Stamp,
 }
 
-impl Message {
+impl ReceivedMessage {
     /// Returns true if the message certainly arrived before `act_at`, or if it has no such instant.
     pub fn in_time(&self) -> bool {
         let latest = self.arrived.interval().map(|it| it.latest());
@@ -86,7 +86,7 @@ pub enum ChannelError {
     System(std::io::Error),
 }
 
-pub(crate) type Callback = Arc<dyn Fn(&Message) + Send + Sync>;
+pub(crate) type Callback = Arc<dyn Fn(&ReceivedMessage) + Send + Sync>;
 
 /// Channel that publishes messages to its peers and receives the messages that they publish.
 /// Callbacks are called in threads of the channel. Dropping the value ends the channel. Dropping
@@ -220,7 +220,7 @@ impl Channel {
         &self,
         pattern: &str,
         at_time: bool,
-        told: impl Fn(&Message) + Send + Sync + 'static,
+        told: impl Fn(&ReceivedMessage) + Send + Sync + 'static,
     ) -> Result<(), ChannelError> {
         if !key::is_pattern(pattern) {
             return Err(ChannelError::Key(pattern.to_owned()));
@@ -315,7 +315,7 @@ impl Shared {
                 return;
             }
         };
-        let message = Message {
+        let message = ReceivedMessage {
             key: key.to_owned(),
             payload: envelope.payload.to_vec(),
             sent: envelope.sent,

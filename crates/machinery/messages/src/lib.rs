@@ -38,7 +38,7 @@ pub mod fuzzing;
 mod key;
 mod seal;
 
-pub use channel::{Channel, ChannelError, Counts, Endpoints, Message};
+pub use channel::{Channel, ChannelError, Counts, Endpoints, ReceivedMessage};
 pub use envelope::{Envelope, HEADER_BYTES, MalformedEnvelope};
 pub use seal::{AuthenticityError, LEAST_KEY_BYTES, Seal, ShortKey};
 

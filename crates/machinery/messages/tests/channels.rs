@@ -4,7 +4,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, mpsc};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use timeloom_messages::{Channel, ChannelError, Counts, Endpoints, Envelope, Message, Seal};
+use timeloom_messages::{
+    Channel, ChannelError, Counts, Endpoints, Envelope, ReceivedMessage, Seal,
+};
 use timeloom_testing::{PATIENCE, eventually};
 use timeloom_time::Instant;
 use timeloom_timeline::config::DaemonConfig;
@@ -65,9 +67,13 @@ fn truth_ns() -> i64 {
 }
 
 /// Subscribes to `pattern`; returns the messages received, each with the true time of the callback.
-fn heard(channel: &Channel, pattern: &str, at_time: bool) -> mpsc::Receiver<(Message, i64)> {
+fn heard(
+    channel: &Channel,
+    pattern: &str,
+    at_time: bool,
+) -> mpsc::Receiver<(ReceivedMessage, i64)> {
     let (sender, receiver) = mpsc::channel();
-    let told = move |message: &Message| {
+    let told = move |message: &ReceivedMessage| {
         let _ = sender.send((message.clone(), truth_ns()));
     };
     channel
@@ -76,7 +82,7 @@ fn heard(channel: &Channel, pattern: &str, at_time: bool) -> mpsc::Receiver<(Mes
     receiver
 }
 
-fn next(receiver: &mpsc::Receiver<(Message, i64)>) -> (Message, i64) {
+fn next(receiver: &mpsc::Receiver<(ReceivedMessage, i64)>) -> (ReceivedMessage, i64) {
     receiver.recv_timeout(PATIENCE).expect("a message")
 }
 

@@ -92,7 +92,7 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
     let channel = Channel::open(Arc::clone(&timeline), "run", &endpoints, Some(seal));
     let channel = channel.expect("a channel");
     let (sender, heard) = mpsc::channel();
-    let told = move |message: &timeloom_messages::Message| {
+    let told = move |message: &timeloom_messages::ReceivedMessage| {
         let earliest = message.acted.interval().map(|it| it.earliest());
         assert!(earliest >= message.act_at && message.act_at.is_some());
         let _ = sender.send(message.key.clone());
