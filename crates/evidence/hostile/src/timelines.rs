@@ -13,7 +13,7 @@ use timeloom_publish::{
     Domain, PAGE_SIZE, PageCounter, PageReader, PageSegment, PageWriter, WORDS,
 };
 use timeloom_timeline_protocol::{
-    FedSync, MOST_FEED_BYTES, Message, Request, RequestKind, TimelineName, decode, encode,
+    DaemonMessage, FedSync, MOST_FEED_BYTES, Request, RequestKind, TimelineName, decode, encode,
 };
 
 use crate::split;
@@ -28,8 +28,8 @@ pub(crate) fn socket(packet: &[u8]) {
             let _ = need.requirement();
         }
     }
-    if let Ok(message) = decode::<Message>(packet) {
-        let again: Message = decode(&encode(&message)).expect("what was written is read");
+    if let Ok(message) = decode::<DaemonMessage>(packet) {
+        let again: DaemonMessage = decode(&encode(&message)).expect("what was written is read");
         assert_eq!(again, message);
     }
     if let Ok(sync) = FedSync::decode(packet) {

@@ -8,7 +8,7 @@ use crate::{Binding, Event, StampText, TimelineName, TimelineReport};
 /// Message from the daemon to a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Message {
+pub enum DaemonMessage {
     /// Reply to a request.
     Reply(Reply),
     /// Event of a subscribed binding.

@@ -34,7 +34,9 @@ mod tests {
     use timeloom_clock::quality::{Shortfall, Status};
 
     use super::*;
-    use crate::{Answer, Event, Message, PlainRequirement, Reply, Request, RequestKind, StampText};
+    use crate::{
+        Answer, DaemonMessage, Event, PlainRequirement, Reply, Request, RequestKind, StampText,
+    };
 
     fn json<T: Serialize>(message: &T) -> String {
         String::from_utf8(encode(message)).unwrap()
@@ -59,7 +61,7 @@ mod tests {
         let open = r#"{"ask":"open","id":18446744073709551615}"#;
         let open = decode::<Request>(open.as_bytes()).unwrap();
         assert_eq!((open.id, open.ask), (u64::MAX, RequestKind::Open));
-        let violated = Message::Event(Event::Violated {
+        let violated = DaemonMessage::Event(Event::Violated {
             binding: 3,
             shortfall: Shortfall::Void(Status::SourceLost).into(),
         });
@@ -67,8 +69,11 @@ mod tests {
             json(&violated),
             r#"{"event":"violated","binding":3,"status":"source_lost","why":"no interval: source lost"}"#
         );
-        assert_eq!(decode::<Message>(json(&violated).as_bytes()), Ok(violated));
-        let stamp = Message::Reply(Reply {
+        assert_eq!(
+            decode::<DaemonMessage>(json(&violated).as_bytes()),
+            Ok(violated)
+        );
+        let stamp = DaemonMessage::Reply(Reply {
             id: 1,
             answer: Answer::Stamp(StampText {
                 timeline: "0".repeat(32),
@@ -76,7 +81,7 @@ mod tests {
                 interval: None,
             }),
         });
-        assert_eq!(decode::<Message>(json(&stamp).as_bytes()), Ok(stamp));
+        assert_eq!(decode::<DaemonMessage>(json(&stamp).as_bytes()), Ok(stamp));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::packet;
 use crate::{
-    Answer, Event, MOST_BYTES, Message, Page, RefusalCode, Reply, Request, RequestKind, decode,
-    encode,
+    Answer, DaemonMessage, Event, MOST_BYTES, Page, RefusalCode, Reply, Request, RequestKind,
+    decode, encode,
 };
 use crate::{Directory, TimelineName};
 
@@ -117,7 +117,7 @@ impl Connection {
             if left.is_zero() {
                 return Ok(None);
             }
-            if let Some((Message::Event(event), _)) = self.receive(Some(left))? {
+            if let Some((DaemonMessage::Event(event), _)) = self.receive(Some(left))? {
                 self.events.push_back(event);
             }
         }
@@ -139,8 +139,8 @@ impl Connection {
                     let silent = io::Error::new(io::ErrorKind::TimedOut, "it does not answer");
                     return Err(ClientError::Broken(silent));
                 }
-                Some((Message::Event(event), _)) => self.events.push_back(event),
-                Some((Message::Reply(Reply { id: of, answer }), fd)) if of == id => {
+                Some((DaemonMessage::Event(event), _)) => self.events.push_back(event),
+                Some((DaemonMessage::Reply(Reply { id: of, answer }), fd)) if of == id => {
                     return match answer {
                         Answer::Refused { code, why } => Err(ClientError::Refused { code, why }),
                         answer => Ok((answer, fd)),
@@ -155,7 +155,7 @@ impl Connection {
     fn receive(
         &mut self,
         patience: Option<Duration>,
-    ) -> Result<Option<(Message, Option<OwnedFd>)>, ClientError> {
+    ) -> Result<Option<(DaemonMessage, Option<OwnedFd>)>, ClientError> {
         packet::set_patience(&self.socket, patience).map_err(ClientError::Broken)?;
         let mut buffer = [0; MOST_BYTES];
         match packet::receive(&self.socket, &mut buffer) {

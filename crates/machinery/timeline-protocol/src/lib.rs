@@ -28,7 +28,7 @@ mod report;
 mod request;
 mod stamp;
 
-pub use answer::{Answer, Message, Page, RefusalCode, Reply, TimelineScale};
+pub use answer::{Answer, DaemonMessage, Page, RefusalCode, Reply, TimelineScale};
 pub use binding::{Binding, Event, ShortfallText};
 pub use codec::{MOST_BYTES, NoMessage, VERSION, decode, encode};
 pub use connection::{ClientError, Connection};

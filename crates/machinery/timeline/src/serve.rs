@@ -22,7 +22,7 @@ use crate::source::peer;
 use crate::worker::Worker;
 use crate::{LocalClock, Timeline, outputs, step_watch};
 use timeloom_timeline_protocol::{
-    Answer, Directory, MOST_BYTES, Message, PlainRequirement, RefusalCode, Reply, Request,
+    Answer, DaemonMessage, Directory, MOST_BYTES, PlainRequirement, RefusalCode, Reply, Request,
     RequestKind, TimelineName, decode, encode, packet,
 };
 
@@ -291,7 +291,7 @@ impl Client {
                 Err(bad) => (0, refuse(RefusalCode::BadRequest, bad)),
             };
             let fd = matches!(answer, Answer::Page(_)).then(|| self.timeline.page());
-            let packet = encode(&Message::Reply(Reply { id, answer }));
+            let packet = encode(&DaemonMessage::Reply(Reply { id, answer }));
             if packet::send_within(&*self.socket, &packet, fd, patience).is_err() {
                 break;
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use timeloom_clock::quality::Shortfall;
 use timeloom_clock::timeline::BindingId;
-use timeloom_timeline_protocol::{Event, Message, encode, packet};
+use timeloom_timeline_protocol::{DaemonMessage, Event, encode, packet};
 
 /// Binding as seen by its client: the connection, the shortfall, and the subscription.
 pub(crate) struct Subscriber {
@@ -25,7 +25,7 @@ impl Subscriber {
                 shortfall: shortfall.into(),
             },
         };
-        let packet = encode(&Message::Event(event));
+        let packet = encode(&DaemonMessage::Event(event));
         if packet::send(&*self.client, &packet, None, false).is_err() {
             let _ = rustix::net::shutdown(&*self.client, rustix::net::Shutdown::Both);
         }

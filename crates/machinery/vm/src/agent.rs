@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::net::Shutdown;
 use timeloom_publish::{Refusal, Region, RelationWriter};
 use timeloom_timeline_protocol::{
-    Answer as DaemonAnswer, Directory, MOST_BYTES, Message, Reply, Request, RequestKind,
+    Answer as DaemonAnswer, DaemonMessage, Directory, MOST_BYTES, Reply, Request, RequestKind,
     TimelineName, decode, encode, packet,
 };
 
@@ -327,10 +327,10 @@ impl Shared {
     }
 
     /// Sends a message to a program. A program that does not receive it is disconnected.
-    fn tell(&self, program: &OwnedFd, message: &Message) {
+    fn tell(&self, program: &OwnedFd, message: &DaemonMessage) {
         let is_page = matches!(
             message,
-            Message::Reply(Reply {
+            DaemonMessage::Reply(Reply {
                 answer: DaemonAnswer::Page(_),
                 ..
             })
@@ -379,7 +379,7 @@ impl Shared {
             };
             if let Some((answer, fd)) = self.own_answer(&request.ask) {
                 let id = request.id;
-                let reply = Message::Reply(Reply { id, answer });
+                let reply = DaemonMessage::Reply(Reply { id, answer });
                 if packet::send(&**program, &encode(&reply), Some(fd), true).is_err() {
                     break;
                 }

@@ -2,7 +2,7 @@
 //! specifies them.
 
 use serde::{Deserialize, Serialize};
-use timeloom_timeline_protocol::{Message, Request, TimelineName};
+use timeloom_timeline_protocol::{DaemonMessage, Request, TimelineName};
 
 /// Version of the messages. Incremented if a peer with the previous version would misunderstand
 /// one.
@@ -65,7 +65,7 @@ pub enum FromHost {
         /// Number of the program's connection.
         connection: u64,
         /// Message, in the form in which a daemon's socket sends it.
-        message: Box<Message>,
+        message: Box<DaemonMessage>,
     },
     /// The daemon has closed the connection, or refused it.
     Closed {

@@ -12,8 +12,8 @@ use timeloom_publish::{
     now_ticks,
 };
 use timeloom_timeline_protocol::{
-    Answer, ClientError, Connection as Client, Directory, MOST_BYTES, Message, RefusalCode, Reply,
-    Request, RequestKind, TimelineName, decode, encode, packet,
+    Answer, ClientError, Connection as Client, DaemonMessage, Directory, MOST_BYTES, RefusalCode,
+    Reply, Request, RequestKind, TimelineName, decode, encode, packet,
 };
 
 use crate::channel::Channel;
@@ -370,7 +370,7 @@ impl Shared {
             };
             self.tell(&FromHost::Tell {
                 connection: number,
-                message: Box::new(Message::Reply(reply)),
+                message: Box::new(DaemonMessage::Reply(reply)),
             });
         };
         if matches!(
@@ -410,11 +410,11 @@ impl Shared {
     fn listen(&self, number: u64, connection: &Arc<Connection>) {
         let mut buffer = vec![0; MOST_BYTES];
         while let Ok(Some((length, _))) = packet::receive(&connection.socket, &mut buffer) {
-            let Ok(mut message) = decode::<Message>(&buffer[..length]) else {
+            let Ok(mut message) = decode::<DaemonMessage>(&buffer[..length]) else {
                 break;
             };
             connection.learn(&message);
-            if let Message::Reply(Reply {
+            if let DaemonMessage::Reply(Reply {
                 answer: Answer::Page(page),
                 ..
             }) = &mut message

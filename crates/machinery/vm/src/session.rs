@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::net::Shutdown;
-use timeloom_timeline_protocol::{Answer, Message, RequestKind};
+use timeloom_timeline_protocol::{Answer, DaemonMessage, RequestKind};
 
 /// Connections of a guest that has sent a hello.
 #[derive(Debug)]
@@ -158,8 +158,8 @@ impl Connection {
     }
 
     /// Updates the counts from a message of the daemon.
-    pub(crate) fn learn(&self, message: &Message) {
-        let Message::Reply(reply) = message else {
+    pub(crate) fn learn(&self, message: &DaemonMessage) {
+        let DaemonMessage::Reply(reply) = message else {
             return;
         };
         let mut bindings = self.lock();
