@@ -3,7 +3,7 @@
 //! host that has the key. Not for other callers.
 
 use timeloom_accord::{
-    Datagram, HostId, Hosts, Member, Mode, Moment, OnSilence, Order, Action, Settings,
+    Datagram, HostId, Hosts, Member, MemberAction, Mode, Moment, OnSilence, Order, Settings,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -77,11 +77,11 @@ pub fn member<'a>(release: bool, said: impl Iterator<Item = (u8, u8, &'a [u8])>)
             actions += 1;
             assert!(actions < 100, "it says and does ever more");
             match action {
-                Action::Send(datagram) => {
+                MemberAction::Send(datagram) => {
                     let again = Datagram::from_bytes(&datagram.to_bytes());
                     assert_eq!(again, Some(datagram), "it does not decode to the same");
                 }
-                Action::Order(order) => {
+                MemberAction::Order(order) => {
                     assert!(!halted, "{order:?} after the end");
                     halted = matches!(order, Order::Halt(_));
                     assert!(claims || !matches!(order, Order::Grant { .. }));

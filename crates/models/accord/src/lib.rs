@@ -29,5 +29,5 @@ mod record;
 pub use agreement::{Agreement, OnSilence, Order};
 pub use datagram::{Datagram, Echo};
 pub use hosts::{HostId, Hosts};
-pub use member::{Action, Member, Mode, Moment, Settings};
+pub use member::{Member, MemberAction, Mode, Moment, Settings};
 pub use record::{Halt, HaltCause, HostRecord, Resumption, Stage};

@@ -69,7 +69,7 @@ pub struct Moment {
 
 /// Action that the caller must carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum MemberAction {
     /// Send this datagram to its receiver.
     Send(Datagram),
     /// Apply this order to the clock and the processes. The caller must apply orders in sequence,
@@ -149,9 +149,9 @@ impl Member {
 
     /// Takes the next action out of the queue. `None` means that there is no action until
     /// [`Self::next_wake`] or until the caller reports an event.
-    pub fn next_action(&mut self) -> Option<Action> {
-        let order = self.orders.pop_front().map(Action::Order);
-        order.or_else(|| self.outbox.pop_front().map(Action::Send))
+    pub fn next_action(&mut self) -> Option<MemberAction> {
+        let order = self.orders.pop_front().map(MemberAction::Order);
+        order.or_else(|| self.outbox.pop_front().map(MemberAction::Send))
     }
 
     /// Returns the lead of the ceiling over the current reading of the virtual clock. The host that

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use timeloom_accord::{
-    Action, Datagram, Halt, HaltCause, HostId, Hosts, Member, Mode, Moment, OnSilence, Order,
+    Datagram, Halt, HaltCause, HostId, Hosts, Member, MemberAction, Mode, Moment, OnSilence, Order,
     Resumption, Settings,
 };
 use timeloom_clock::TimelineTime;
@@ -264,14 +264,14 @@ impl World {
     fn settle(&mut self, index: usize) {
         while let Some(action) = self.hosts[index].member.next_action() {
             match action {
-                Action::Send(datagram) => self.send(&datagram),
-                Action::Order(Order::Halt(_)) => {
+                MemberAction::Send(datagram) => self.send(&datagram),
+                MemberAction::Order(Order::Halt(_)) => {
                     let shows = self.clock(index);
                     let host = &mut self.hosts[index];
                     host.orders.clear();
                     (host.shows, host.runs, host.holds) = (shows, None, false);
                 }
-                Action::Order(order) => self.hosts[index].orders.push_back(order),
+                MemberAction::Order(order) => self.hosts[index].orders.push_back(order),
             }
         }
         self.obey(index);

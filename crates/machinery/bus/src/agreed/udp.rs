@@ -15,7 +15,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use timeloom_accord::{Action, Datagram, Halt, HostId, Hosts, Member, Moment, Order, Settings};
+use timeloom_accord::{
+    Datagram, Halt, HostId, Hosts, Member, MemberAction, Moment, Order, Settings,
+};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use self::halted::Refusal;
@@ -380,7 +382,7 @@ impl Shared {
         state.claims.driven |= driven;
         while let Some(action) = state.member.next_action() {
             match action {
-                Action::Send(datagram) => {
+                MemberAction::Send(datagram) => {
                     let address = match datagram.to {
                         Some(to) => self.addresses.get(&to).copied(),
                         None => self.group,
@@ -391,7 +393,7 @@ impl Shared {
                         let _ = self.socket.send_to(&self.key.seal(&datagram), address);
                     }
                 }
-                Action::Order(order) => {
+                MemberAction::Order(order) => {
                     if let Order::Halt(halt) = order {
                         state.halted = Some(halt);
                         self.changed.notify_all();
