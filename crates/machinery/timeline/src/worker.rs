@@ -11,7 +11,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use timeloom_clock::quality::{Requirement, Shortfall, Stamp, Status};
 use timeloom_clock::timeline::{
-    Action, BindingId, Config, Disturbance, Estimator, PastError, SourceId, UnmetRequirement,
+    BindingId, Config, Disturbance, Estimator, EstimatorAction, PastError, SourceId,
+    UnmetRequirement,
 };
 use timeloom_publish::{PageWriter, TimeType};
 use timeloom_time::Duration;
@@ -158,8 +159,8 @@ impl Worker {
     fn act(&mut self) {
         while let Some(action) = self.estimator.poll_action() {
             match action {
-                Action::Poll { source, era } => self.sources[source.0].ask(era),
-                Action::Publish(segment) => {
+                EstimatorAction::Poll { source, era } => self.sources[source.0].ask(era),
+                EstimatorAction::Publish(segment) => {
                     let time_type = self.time_type();
                     self.pages
                         .iter()
@@ -168,15 +169,15 @@ impl Worker {
                     self.outputs.update(&segment, &self.clock, time_type);
                     self.published += 1;
                 }
-                Action::Alive(until) => {
+                EstimatorAction::Alive(until) => {
                     self.pages.iter().for_each(|page| page.keep_alive(until));
                     let time_type = self.time_type();
                     let segment = self.estimator.segment();
                     self.outputs.refresh(segment, &self.clock, time_type);
                 }
-                Action::Violated { binding, why } => self.tell(binding, Some(why)),
-                Action::Restored { binding } => self.tell(binding, None),
-                Action::Disturbed(disturbance) => {
+                EstimatorAction::Violated { binding, why } => self.tell(binding, Some(why)),
+                EstimatorAction::Restored { binding } => self.tell(binding, None),
+                EstimatorAction::Disturbed(disturbance) => {
                     self.disrupt(disturbance);
                     self.disturbances += 1;
                     self.last_disturbance = Some(disturbance);

@@ -11,9 +11,9 @@
 //! pass than for other hosts ([`host_time_map`]).
 //!
 //! All code is free of input and output: instants, samples and randomness are arguments, and the
-//! result is an [`Action`](timeline::Action). So [`world`] can run a timeline on a simulated
-//! oscillator behind a lossy path, where true time is *known*, and check that every interval
-//! contains it.
+//! result is an [`EstimatorAction`](timeline::EstimatorAction). So [`world`] can run a timeline on
+//! a simulated oscillator behind a lossy path, where true time is *known*, and check that every
+//! interval contains it.
 //!
 //! The crate reads no clock, starts no thread and opens no socket. `timeloom-publish` and the
 //! daemon do.

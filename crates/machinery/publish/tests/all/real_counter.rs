@@ -6,7 +6,7 @@ use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
 
 use timeloom_clock::oscillator::OscillatorSpec;
 use timeloom_clock::quality::{Status, TimelineId};
-use timeloom_clock::timeline::{Action, Config, Estimator, LocalNow};
+use timeloom_clock::timeline::{Config, Estimator, EstimatorAction, LocalNow};
 use timeloom_publish::PageCounter;
 use timeloom_publish::{PageReader, PageWriter, SystemClock, SystemClockError, Tsc};
 use timeloom_time::Duration;
@@ -33,9 +33,9 @@ fn the_system_clock_lies_in_every_interval_of_a_timeline_over_it() {
     while std::time::Instant::now() < deadline {
         while let Some(action) = estimator.poll_action() {
             match action {
-                Action::Publish(segment) => writer.publish(&segment),
-                Action::Alive(until) => writer.keep_alive(until),
-                Action::Poll { source, era } => {
+                EstimatorAction::Publish(segment) => writer.publish(&segment),
+                EstimatorAction::Alive(until) => writer.keep_alive(until),
+                EstimatorAction::Poll { source, era } => {
                     let before = core();
                     // This test treats the kernel's clock as true time, even if no daemon
                     // disciplines it.

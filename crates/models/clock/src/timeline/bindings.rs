@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use timeloom_time::{Duration, Instant};
 
-use super::{Action, Segment};
+use super::{EstimatorAction, Segment};
 use crate::Core;
 use crate::quality::{Requirement, Stamp};
 
@@ -74,15 +74,15 @@ impl Bindings {
     }
 
     /// Notifies each binding whose state has changed between met and not met, with the reason.
-    pub(super) fn tell(&mut self, stamp: &Stamp, mut act: impl FnMut(Action)) {
+    pub(super) fn tell(&mut self, stamp: &Stamp, mut act: impl FnMut(EstimatorAction)) {
         for (&binding, bindee) in &mut self.bound {
             let shortfall = bindee.requirement.shortfall(stamp);
             let met = shortfall.is_none();
             if bindee.met != Some(met) {
                 bindee.met = Some(met);
                 act(match shortfall {
-                    Some(why) => Action::Violated { binding, why },
-                    None => Action::Restored { binding },
+                    Some(why) => EstimatorAction::Violated { binding, why },
+                    None => EstimatorAction::Restored { binding },
                 });
             }
         }

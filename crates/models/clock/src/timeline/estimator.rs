@@ -21,7 +21,7 @@ pub struct Era(pub u32);
 
 /// Action that the caller of an estimator must carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum EstimatorAction {
     /// Query a source, and return `era` in the [`Exchange`].
     Poll {
         /// Source to query.
@@ -70,7 +70,7 @@ pub struct Estimator {
     seen: LocalNow,
     next_heartbeat: Instant<Core>,
     achievable: Option<Duration>,
-    actions: VecDeque<Action>,
+    actions: VecDeque<EstimatorAction>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -110,13 +110,15 @@ impl Estimator {
             actions: VecDeque::new(),
             config,
         };
-        estimator.actions.push_back(Action::Publish(segment));
+        estimator
+            .actions
+            .push_back(EstimatorAction::Publish(segment));
         estimator.handle_tick(now);
         estimator
     }
 
     /// Takes the next action out of the queue; `None` if there is none.
-    pub fn poll_action(&mut self) -> Option<Action> {
+    pub fn poll_action(&mut self) -> Option<EstimatorAction> {
         self.actions.pop_front()
     }
 
@@ -135,7 +137,7 @@ impl Estimator {
         for (index, source) in self.sources.iter_mut().enumerate() {
             if source.next_poll <= now.core {
                 source.next_poll = now.core + interval;
-                self.actions.push_back(Action::Poll {
+                self.actions.push_back(EstimatorAction::Poll {
                     source: SourceId(index),
                     era: self.era,
                 });
@@ -146,7 +148,7 @@ impl Estimator {
             self.next_heartbeat = now.core + Duration::from_ns(self.config.alive_for.as_ns() / 3);
             self.segment.alive_until = now.core + self.config.alive_for;
             self.actions
-                .push_back(Action::Alive(self.segment.alive_until));
+                .push_back(EstimatorAction::Alive(self.segment.alive_until));
         }
         self.tell_bindings(&now);
     }
@@ -276,7 +278,8 @@ impl Estimator {
         self.history.forget();
         self.achievable = None;
         self.next_heartbeat = now.core;
-        self.actions.push_back(Action::Disturbed(disturbance));
+        self.actions
+            .push_back(EstimatorAction::Disturbed(disturbance));
         self.publish_void(now, Status::Disrupted);
     }
 

@@ -13,7 +13,7 @@ use crate::{Core, RateError, TimelineTime};
 /// are equal: they are the source's reading, taken between two readings of the core clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// Era of the [`Action::Poll`](super::Action::Poll) that caused the query.
+    /// Era of the [`EstimatorAction::Poll`](super::EstimatorAction::Poll) that caused the query.
     pub era: Era,
     /// Core clock immediately before the query was sent.
     pub sent: Instant<Core>,

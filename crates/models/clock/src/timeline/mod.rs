@@ -4,8 +4,8 @@
 //! The work is divided as follows:
 //!
 //! - [`Estimator`] is the state machine of one timeline on one host. Its inputs are answers of
-//!   sources and readings of the local clock. Its outputs are [`Action`]s: query this source,
-//!   publish this segment, notify this binding.
+//!   sources and readings of the local clock. Its outputs are [`EstimatorAction`]s: query this
+//!   source, publish this segment, notify this binding.
 //! - [`Segment`] is the estimator's published result, and all that a reader needs: a line from the
 //!   core clock to the timeline, the error bounds, and the limits of their validity. **A reader
 //!   derives the status itself** from the age of the segment and from the readings of its own
@@ -37,7 +37,7 @@ pub use bindings::{BindingId, UnmetRequirement};
 pub use bound::Bound;
 pub use config::{Config, SourceId};
 pub use effort::{PollLimits, poll_interval};
-pub use estimator::{Action, Era, Estimator};
+pub use estimator::{Era, Estimator, EstimatorAction};
 pub use exchange::{Exchange, ExchangeRefusal};
 pub use history::PastError;
 pub use local::{Disturbance, LocalNow, WatchLimits};

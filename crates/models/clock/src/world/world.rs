@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 
 use super::{ContainmentViolation, Fault, Plan, SimulatedMachine, WorldCounts};
-use crate::timeline::{Action, Era, Estimator, Exchange, Segment, SourceId};
+use crate::timeline::{Era, Estimator, EstimatorAction, Exchange, Segment, SourceId};
 use timeloom_random::Random;
 
 /// World that runs, with its present state.
@@ -207,15 +207,15 @@ impl World {
     fn act(&mut self) {
         while let Some(action) = self.estimator.as_mut().and_then(Estimator::poll_action) {
             match action {
-                Action::Poll { source, era } => self.ask(source, era),
-                Action::Publish(segment) => self.published = segment,
-                Action::Alive(until) => self.published.alive_until = until,
-                Action::Violated { why, .. } => {
+                EstimatorAction::Poll { source, era } => self.ask(source, era),
+                EstimatorAction::Publish(segment) => self.published = segment,
+                EstimatorAction::Alive(until) => self.published.alive_until = until,
+                EstimatorAction::Violated { why, .. } => {
                     self.tally.violated += 1;
                     self.tally.last_shortfall = Some(why);
                 }
-                Action::Restored { .. } => self.tally.restored += 1,
-                Action::Disturbed(_) => self.tally.disturbed += 1,
+                EstimatorAction::Restored { .. } => self.tally.restored += 1,
+                EstimatorAction::Disturbed(_) => self.tally.disturbed += 1,
             }
         }
     }

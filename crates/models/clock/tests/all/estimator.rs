@@ -3,8 +3,8 @@
 use timeloom_clock::oscillator::OscillatorSpec;
 use timeloom_clock::quality::{Requirement, Shortfall, Status, TimelineId};
 use timeloom_clock::timeline::{
-    Action, Config, Disturbance, Era, Estimator, Exchange, ExchangeRefusal, LocalNow, PastError,
-    SourceId,
+    Config, Disturbance, Era, Estimator, EstimatorAction, Exchange, ExchangeRefusal, LocalNow,
+    PastError, SourceId,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ fn synchronised() -> Estimator {
     estimator
 }
 
-fn actions(estimator: &mut Estimator) -> Vec<Action> {
+fn actions(estimator: &mut Estimator) -> Vec<EstimatorAction> {
     std::iter::from_fn(|| estimator.poll_action()).collect()
 }
 
@@ -60,7 +60,7 @@ fn a_fresh_timeline_is_unknown_and_asks_at_once() {
     let mut estimator = Estimator::new(config(), at(0.0));
     assert_eq!(estimator.read(&at(0.0)).status(), Status::NeverSynchronised);
     assert_eq!(estimator.read(&at(0.0)).interval(), None);
-    let poll = Action::Poll {
+    let poll = EstimatorAction::Poll {
         source: SourceId(0),
         era: Era(0),
     };
@@ -127,7 +127,7 @@ fn after_a_disturbance_only_later_exchanges_are_believed() {
     actions(&mut estimator);
     estimator.handle_disturbance(at(2.0), Disturbance::SystemClockSet);
     let told = actions(&mut estimator);
-    assert!(told.contains(&Action::Disturbed(Disturbance::SystemClockSet)));
+    assert!(told.contains(&EstimatorAction::Disturbed(Disturbance::SystemClockSet)));
     let refused = estimator.handle_exchange(at(2.1), SourceId(0), &exchange(2.1));
     assert_eq!(refused, Err(ExchangeRefusal::OldEra));
     assert_eq!(estimator.read(&at(2.1)).status(), Status::Disrupted);
@@ -150,7 +150,9 @@ fn a_source_that_contradicts_the_oscillator_is_not_followed() {
     estimator
         .handle_exchange(at(2.0), SourceId(0), &jump)
         .unwrap();
-    assert!(actions(&mut estimator).contains(&Action::Disturbed(Disturbance::Contradiction)));
+    assert!(
+        actions(&mut estimator).contains(&EstimatorAction::Disturbed(Disturbance::Contradiction))
+    );
     assert_eq!(estimator.read(&at(2.0)).interval(), None);
 }
 
@@ -246,23 +248,23 @@ fn a_binding_reports_edges_with_reasons_and_the_possible_accuracy() {
     };
     let binding = estimator.bind(fine).unwrap();
     let void = Shortfall::Void(Status::NeverSynchronised);
-    assert!(actions(&mut estimator).contains(&Action::Violated { binding, why: void }));
+    assert!(actions(&mut estimator).contains(&EstimatorAction::Violated { binding, why: void }));
     estimator
         .handle_exchange(at(1.0), SourceId(0), &exchange(1.0))
         .unwrap();
-    assert!(actions(&mut estimator).contains(&Action::Restored { binding }));
+    assert!(actions(&mut estimator).contains(&EstimatorAction::Restored { binding }));
     // The width is 100 µs plus 50 ppm, so 300 µs are exceeded after 4 s. There is no violation
     // before, and one notification at the wake-up that the estimator itself requests.
     let mut wakes = 0;
     loop {
         let core = estimator.next_wake().max(at(1.0).core);
         estimator.handle_tick(LocalNow { core, ..at(0.0) });
-        let edges: Vec<Action> = actions(&mut estimator)
+        let edges: Vec<EstimatorAction> = actions(&mut estimator)
             .into_iter()
-            .filter(|a| matches!(a, Action::Violated { .. }))
+            .filter(|a| matches!(a, EstimatorAction::Violated { .. }))
             .collect();
         if let [
-            Action::Violated {
+            EstimatorAction::Violated {
                 why: Shortfall::TooWide { status, above, .. },
                 ..
             },
@@ -283,7 +285,7 @@ fn a_binding_reports_edges_with_reasons_and_the_possible_accuracy() {
     assert!(
         !actions(&mut estimator)
             .iter()
-            .any(|a| matches!(a, Action::Violated { .. }))
+            .any(|a| matches!(a, EstimatorAction::Violated { .. }))
     );
     let impossible = estimator
         .bind(Requirement::within(Duration::from_us(50)))

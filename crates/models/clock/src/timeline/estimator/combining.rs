@@ -2,7 +2,7 @@
 
 use timeloom_time::{ClockMap, Duration, Instant};
 
-use super::{Action, Estimator};
+use super::{Estimator, EstimatorAction};
 use crate::quality::Status;
 use crate::timeline::{Bound, Disturbance, LocalNow, Segment, agree};
 use crate::{Core, RateError};
@@ -88,14 +88,16 @@ impl Estimator {
         self.segment.fresh_until = at + self.config.fresh_for.max(three);
         self.note_achievable();
         self.history.push(self.segment);
-        self.actions.push_back(Action::Publish(self.segment));
+        self.actions
+            .push_back(EstimatorAction::Publish(self.segment));
         self.hurry();
         self.tell_bindings(&now);
     }
 
     pub(super) fn publish_void(&mut self, now: LocalNow, status: Status) {
         self.segment = Segment::void(self.config.timeline, status, now, self.config.watch);
-        self.actions.push_back(Action::Publish(self.segment));
+        self.actions
+            .push_back(EstimatorAction::Publish(self.segment));
         self.tell_bindings(&now);
     }
 
