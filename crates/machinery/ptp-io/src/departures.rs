@@ -65,7 +65,7 @@ impl Departures {
 
 #[cfg(test)]
 mod tests {
-    use timeloom_ptp::{Action, OrdinaryClock, OrdinaryConfig, Profile, SplitMix64};
+    use timeloom_ptp::{DriverAction, OrdinaryClock, OrdinaryConfig, Profile, SplitMix64};
     use timeloom_wire::ClockIdentity;
 
     use super::*;
@@ -80,7 +80,7 @@ mod tests {
             let now = clock.next_wake().expect("it measures peer delay for ever");
             clock.handle_wake(now, &mut random);
             while let Some(action) = clock.poll_action() {
-                if let Action::Send {
+                if let DriverAction::Send {
                     token: Some(token), ..
                 } = action
                 {

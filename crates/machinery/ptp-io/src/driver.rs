@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use timeloom_ptp::security::{GroupKey, SecretKey, Security};
-use timeloom_ptp::{Action, ClockMachine, ClockReport, DropReason, Local, Stamp};
+use timeloom_ptp::{ClockMachine, ClockReport, DriverAction, DropReason, Local, Stamp};
 use timeloom_sys::clock::{realtime_ns, wall_now};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Wall};
 
@@ -317,7 +317,7 @@ impl Driver {
     pub(crate) fn act(&mut self) {
         while let Some(action) = self.machine.poll_action() {
             match action {
-                Action::Send {
+                DriverAction::Send {
                     port,
                     mut packet,
                     token,
@@ -352,19 +352,19 @@ impl Driver {
                         }
                     }
                 }
-                Action::Step(length) => self.steer(|clock| clock.step(length)),
-                Action::Frequency(ppb) => self.steer(|clock| clock.frequency(ppb)),
-                Action::Verify(job) => self.verifier.submit(Job::Verify(job)),
-                Action::Sign(job) if job.is_quick() => {
+                DriverAction::Step(length) => self.steer(|clock| clock.step(length)),
+                DriverAction::Frequency(ppb) => self.steer(|clock| clock.frequency(ppb)),
+                DriverAction::Verify(job) => self.verifier.submit(Job::Verify(job)),
+                DriverAction::Sign(job) if job.is_quick() => {
                     self.machine.handle_signed(self.now(), job.run());
                 }
-                Action::Sign(job) => self.verifier.submit(Job::Sign(job)),
-                Action::Statement(record) => {
+                DriverAction::Sign(job) => self.verifier.submit(Job::Sign(job)),
+                DriverAction::Statement(record) => {
                     if let Some(second) = &self.second {
                         self.counters.send_errors += second.send(&record);
                     }
                 }
-                Action::Report(report) => self.note(&report),
+                DriverAction::Report(report) => self.note(&report),
             }
         }
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use timeloom_net::{FrameView, Node, Outgoing, ReceivedFrame, Resident, World};
 use timeloom_ptp::security::{SecretKey, Security};
 use timeloom_ptp::{
-    Action, ClockMachine, ClockReport, Local, OrdinaryConfig, Packet, Profile, Role, SplitMix64,
-    Stamp, Token, TransparentConfig, Transport,
+    ClockMachine, ClockReport, DriverAction, Local, OrdinaryConfig, Packet, Profile, Role,
+    SplitMix64, Stamp, Token, TransparentConfig, Transport,
 };
 use timeloom_time::{ClockMap, Duration, Instant, Virtual};
 use timeloom_wire::tlv::Suite;
@@ -206,27 +206,27 @@ impl PtpNode {
     fn act(&mut self, now: Instant<Virtual>, out: &mut Outgoing) {
         while let Some(action) = self.machine.poll_action() {
             match action {
-                Action::Send {
+                DriverAction::Send {
                     port,
                     packet,
                     token,
                 } => self.pass(now, port, &packet, token, out),
-                Action::Step(length) => {
+                DriverAction::Step(length) => {
                     self.clock.step(length);
                     self.truths.step(length);
                 }
-                Action::Frequency(ppb) => self.clock.steer(now, ppb),
-                Action::Verify(job) => {
+                DriverAction::Frequency(ppb) => self.clock.steer(now, ppb),
+                DriverAction::Verify(job) => {
                     let verdict = job.run();
                     self.machine.handle_verdict(LOCAL.at(now), &verdict);
                 }
-                Action::Sign(job) => {
+                DriverAction::Sign(job) => {
                     let signed = job.run();
                     self.machine.handle_signed(LOCAL.at(now), signed);
                 }
                 // Statements are sent by a second network, which the model does not have.
-                Action::Statement(_) => {}
-                Action::Report(report) => self.note(now, &report),
+                DriverAction::Statement(_) => {}
+                DriverAction::Report(report) => self.note(now, &report),
             }
         }
         if let Some(secret) = self

@@ -9,7 +9,7 @@ use crate::security::{SignJob, VerifyJob};
 /// One action for the driver to carry out, in the given order: messages precede work that may take
 /// long.
 #[derive(Debug)]
-pub enum Action {
+pub enum DriverAction {
     /// Sends a message. If there is a token, the driver must pass the departure's timestamp, or its
     /// loss, to `handle_transmit_stamp`.
     Send {

@@ -2,9 +2,9 @@
 //!
 //! The crate uses no sockets, no clock of the machine and no randomness of its own. All state
 //! machines have the same interface: `handle_*` takes an event and the time `now`, the driver polls
-//! [`Action`]s, and `next_wake` returns the time of the next call. The type system separates two
-//! clocks: instants of [`Local`] are for timers, and [`Stamp`]s are readings of the clock that PTP
-//! measures and disciplines.
+//! [`DriverAction`]s, and `next_wake` returns the time of the next call. The type system separates
+//! two clocks: instants of [`Local`] are for timers, and [`Stamp`]s are readings of the clock that
+//! PTP measures and disciplines.
 //!
 //! - [`OrdinaryClock`]: a clock with one port; the best master clock algorithm decides whether it
 //!   is grandmaster or slave.
@@ -39,7 +39,7 @@ pub mod tamper;
 mod transparent;
 mod transport;
 
-pub use action::{Action, Packet, Token};
+pub use action::{DriverAction, Packet, Token};
 pub use best_master::{Dataset, Preference};
 pub use local::Local;
 pub use machine::ClockMachine;

@@ -4,8 +4,8 @@ use timeloom_time::Instant;
 
 use crate::security::{Security, SigningResult, Verdict};
 use crate::{
-    Action, Local, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token, TransparentClock,
-    TransparentConfig,
+    DriverAction, Local, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token,
+    TransparentClock, TransparentConfig,
 };
 
 /// State machine of either kind of clock.
@@ -37,7 +37,7 @@ impl ClockMachine {
     }
 
     /// Returns the next action. The driver must call this until it returns `None`.
-    pub fn poll_action(&mut self) -> Option<Action> {
+    pub fn poll_action(&mut self) -> Option<DriverAction> {
         match self {
             Self::Ordinary(clock) => clock.poll_action(),
             Self::Transparent(clock) => clock.poll_action(),
@@ -81,7 +81,7 @@ impl ClockMachine {
         }
     }
 
-    /// Handles the result of an [`Action::Verify`].
+    /// Handles the result of an [`DriverAction::Verify`].
     pub fn handle_verdict(&mut self, now: Instant<Local>, verdict: &Verdict) {
         match self {
             Self::Ordinary(clock) => clock.handle_verdict(now, verdict),
@@ -89,7 +89,7 @@ impl ClockMachine {
         }
     }
 
-    /// Handles the result of an [`Action::Sign`]; only transparent clocks request it.
+    /// Handles the result of an [`DriverAction::Sign`]; only transparent clocks request it.
     pub fn handle_signed(&mut self, now: Instant<Local>, signed: SigningResult) {
         if let Self::Transparent(clock) = self {
             clock.handle_signed(now, signed);

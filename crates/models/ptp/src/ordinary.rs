@@ -19,7 +19,7 @@ use crate::foreign::ForeignMasters;
 use crate::outbox::Outbox;
 use crate::peer_delay::PeerDelay;
 use crate::security::{Budget, ReplayWindow, Security, Verdict};
-use crate::{Action, DelayMechanism, DropReason, Local, Packet, Random, Stamp, Token};
+use crate::{DelayMechanism, DriverAction, DropReason, Local, Packet, Random, Stamp, Token};
 use master::Master;
 use slave::Slave;
 
@@ -81,7 +81,7 @@ impl OrdinaryClock {
     }
 
     /// Returns the next action. The driver must call this until it returns `None`.
-    pub fn poll_action(&mut self) -> Option<Action> {
+    pub fn poll_action(&mut self) -> Option<DriverAction> {
         self.out.poll()
     }
 
@@ -231,7 +231,7 @@ impl OrdinaryClock {
         }
     }
 
-    /// Handles the result of an [`Action::Verify`].
+    /// Handles the result of an [`DriverAction::Verify`].
     pub fn handle_verdict(&mut self, now: Instant<Local>, verdict: &Verdict) {
         let upstream = self.peer.neighbour();
         self.slave

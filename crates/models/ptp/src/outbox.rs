@@ -6,7 +6,7 @@ use timeloom_wire::{Message, VlanTag};
 
 use crate::action::Departure;
 use crate::security::Failure;
-use crate::{Action, ClockReport, DropReason, Packet, Token};
+use crate::{ClockReport, DriverAction, DropReason, Packet, Token};
 
 /// Greatest length of a message in octets: ptp4l 3.1.1 drops longer ones.
 pub(crate) const MAX_MESSAGE: usize = 1486;
@@ -15,20 +15,20 @@ pub(crate) const MAX_MESSAGE: usize = 1486;
 /// all messages before it starts to sign.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    messages: VecDeque<Action>,
-    work: VecDeque<Action>,
+    messages: VecDeque<DriverAction>,
+    work: VecDeque<DriverAction>,
 }
 
 impl Outbox {
-    pub(crate) fn push(&mut self, action: Action) {
+    pub(crate) fn push(&mut self, action: DriverAction) {
         match action {
-            Action::Verify(_) | Action::Sign(_) => self.work.push_back(action),
+            DriverAction::Verify(_) | DriverAction::Sign(_) => self.work.push_back(action),
             _ => self.messages.push_back(action),
         }
     }
 
     pub(crate) fn report(&mut self, report: ClockReport) {
-        self.push(Action::Report(report));
+        self.push(DriverAction::Report(report));
     }
 
     /// Reports a violation that is not part of the record of any Sync.
@@ -67,14 +67,14 @@ impl Outbox {
         departure: Option<Departure>,
     ) {
         let token = departure.map(Token);
-        self.push(Action::Send {
+        self.push(DriverAction::Send {
             port,
             packet: Packet { bytes, vlan },
             token,
         });
     }
 
-    pub(crate) fn poll(&mut self) -> Option<Action> {
+    pub(crate) fn poll(&mut self) -> Option<DriverAction> {
         self.messages.pop_front().or_else(|| self.work.pop_front())
     }
 }

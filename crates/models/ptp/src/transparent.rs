@@ -1,8 +1,8 @@
 //! A transparent clock with any number of ports (IEEE 1588-2008, clauses 10 and 11.5).
 //!
 //! The clock forwards event messages first and computes residence times afterwards. Expensive work,
-//! that is, computing or checking a signature, is requested with [`Action::Sign`] and
-//! [`Action::Verify`], so that no event message has to wait for it.
+//! that is, computing or checking a signature, is requested with [`DriverAction::Sign`] and
+//! [`DriverAction::Verify`], so that no event message has to wait for it.
 
 mod finish;
 mod peer_answers;
@@ -23,7 +23,9 @@ use crate::outbox::Outbox;
 use crate::peer_delay::PeerDelay;
 use crate::security::{Security, SyncFacts};
 use crate::syntonise::Syntoniser;
-use crate::{Action, DelayMechanism, DropReason, Local, Packet, Profile, Random, Stamp, Token};
+use crate::{
+    DelayMechanism, DriverAction, DropReason, Local, Packet, Profile, Random, Stamp, Token,
+};
 use peer_answers::Answers;
 use relay::{Relay, Relays};
 use requests::Requests;
@@ -106,7 +108,7 @@ impl TransparentClock {
     }
 
     /// Returns the next action. The driver must call this until it returns `None`.
-    pub fn poll_action(&mut self) -> Option<Action> {
+    pub fn poll_action(&mut self) -> Option<DriverAction> {
         self.out.poll()
     }
 

@@ -17,7 +17,7 @@ use crate::outbox::Outbox;
 use crate::peer_delay::nonce;
 use crate::security::{Moment, Role, Statement, SyncFacts, sign_announce, view_of};
 use crate::stamp::on_the_wire;
-use crate::{Action, DropReason, Local, PowerTlv, Profile, Random, Stamp};
+use crate::{DriverAction, DropReason, Local, PowerTlv, Profile, Random, Stamp};
 
 /// Sends Sync and Announce messages periodically, and Follow_Ups when departure times are known.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ impl Master {
                         sequence48,
                     },
                 };
-                out.push(Action::Statement(statement.sign(security)));
+                out.push(DriverAction::Statement(statement.sign(security)));
                 Tlvs::EMPTY
             }
             (Some(security), Some(next)) => {

@@ -19,7 +19,7 @@ use crate::security::{
     Admission, Budget, DUE, Failure, Freshness, Reason, ReplayWindow, Suspect, SyncFacts, Verdict,
     VerificationPolicy, VerifyJob,
 };
-use crate::{Action, ClockReport, DropReason, Local, Neighbour, Packet, Stamp};
+use crate::{ClockReport, DriverAction, DropReason, Local, Neighbour, Packet, Stamp};
 use matching::{Arrived, MAX_FOLLOW_UPS, Matching, Waiting};
 use pending::{PendingFollowUps, Resolved};
 use records::Records;
@@ -272,7 +272,7 @@ impl Slave {
             }
         }
         self.next_job += 1;
-        out.push(Action::Verify(Box::new(VerifyJob {
+        out.push(DriverAction::Verify(Box::new(VerifyJob {
             id: self.next_job,
             message: waiting.message.clone(),
             syncs: syncs.iter().map(|sync| sync.facts).collect(),

@@ -8,7 +8,7 @@ use super::TransparentClock;
 use super::relay::Egress;
 use crate::security::{Hop, SignJob};
 use crate::stamp::scaled;
-use crate::{Action, ClockReport, DelayMechanism, DropReason, Profile};
+use crate::{ClockReport, DelayMechanism, DriverAction, DropReason, Profile};
 
 impl TransparentClock {
     /// Sends the Follow_Up of a Sync to every port whose departure time is known.
@@ -73,7 +73,7 @@ impl TransparentClock {
                     self.out.dropped(egress, DropReason::QueueFull);
                 } else {
                     self.signing += 1;
-                    self.out.push(Action::Sign(Box::new(SignJob {
+                    self.out.push(DriverAction::Sign(Box::new(SignJob {
                         security,
                         message: bytes.clone(),
                         sync: relay.facts,

@@ -10,7 +10,7 @@ use crate::security::{
     Admission, Failure, Freshness, Hop, Moment, Reason, Role, Security, SigningResult, Statement,
     Suspect, SyncFacts, Verdict, VerifyJob, sequence_of, view_of,
 };
-use crate::{Action, ClockReport, DropReason, Local, Packet};
+use crate::{ClockReport, DriverAction, DropReason, Local, Packet};
 
 impl TransparentClock {
     /// Returns true if a Follow_Up may cause cryptographic work, including alarms.
@@ -81,7 +81,7 @@ impl TransparentClock {
         packet: &Packet,
         message: &Message<'_>,
         slots: &[u64],
-    ) -> Option<(u64, Option<Action>)> {
+    ) -> Option<(u64, Option<DriverAction>)> {
         let first = *slots.first()?;
         let Some(security) = self.config.security.clone() else {
             return Some((first, None));
@@ -132,7 +132,7 @@ impl TransparentClock {
                 self.out.dropped(ingress, DropReason::QueueFull);
             }
             let job = self.job(id, &security, packet, facts, here);
-            verify = Some(Action::Verify(Box::new(job)));
+            verify = Some(DriverAction::Verify(Box::new(job)));
         }
         if !holds {
             return Some((first, verify));
@@ -161,7 +161,7 @@ impl TransparentClock {
         }
     }
 
-    /// Handles the result of an [`Action::Verify`].
+    /// Handles the result of an [`DriverAction::Verify`].
     pub fn handle_verdict(&mut self, _now: Instant<Local>, verdict: &Verdict) {
         let Some(pending) = self.witness.take(verdict.id) else {
             return;
@@ -259,7 +259,7 @@ impl TransparentClock {
         });
     }
 
-    /// Handles the result of an [`Action::Sign`].
+    /// Handles the result of an [`DriverAction::Sign`].
     pub fn handle_signed(&mut self, _now: Instant<Local>, signed: SigningResult) {
         self.signing = self.signing.saturating_sub(1);
         if let Some(failure) = signed.failure {
@@ -313,6 +313,7 @@ impl TransparentClock {
                 contribution: hop.contribution,
             },
         };
-        self.out.push(Action::Statement(statement.sign(security)));
+        self.out
+            .push(DriverAction::Statement(statement.sign(security)));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::world::keys::identity;
 use timeloom_ptp::{
-    Action, ClockReport, DropReason, Local, Packet, Profile, SplitMix64, Stamp, Token,
+    ClockReport, DriverAction, DropReason, Local, Packet, Profile, SplitMix64, Stamp, Token,
     TransparentClock, TransparentConfig,
 };
 use timeloom_time::Instant;
@@ -76,12 +76,14 @@ fn drain(clock: &mut TransparentClock) -> Output {
     let mut output = Output::default();
     while let Some(action) = clock.poll_action() {
         match action {
-            Action::Send {
+            DriverAction::Send {
                 port,
                 packet,
                 token,
             } => output.sent.push((port, packet, token)),
-            Action::Report(ClockReport::Dropped { reason, .. }) => output.dropped.push(reason),
+            DriverAction::Report(ClockReport::Dropped { reason, .. }) => {
+                output.dropped.push(reason)
+            }
             _ => {}
         }
     }

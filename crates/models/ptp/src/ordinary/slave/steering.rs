@@ -7,7 +7,7 @@ use super::super::OrdinaryConfig;
 use super::matching::Arrived;
 use crate::outbox::Outbox;
 use crate::security::DelayWatch;
-use crate::{Action, ClockReport, PiServo, ServoOutput, Stamp};
+use crate::{ClockReport, DriverAction, PiServo, ServoOutput, Stamp};
 
 /// Measurement of one Sync, complete with its Follow_Up.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +110,7 @@ impl Steering {
         out: &mut Outbox,
     ) -> Steered {
         if sample.apart.as_ns().unsigned_abs() > DAY_NS && !config.free_running {
-            out.push(Action::Step(-sample.apart));
+            out.push(DriverAction::Step(-sample.apart));
             return Steered {
                 measured: false,
                 jumped: false,
@@ -136,11 +136,11 @@ impl Steering {
         }
         match self.servo.sample(offset, sample.arrived, self.interval) {
             ServoOutput::Wait => {}
-            ServoOutput::Frequency(ppb) => out.push(Action::Frequency(ppb)),
+            ServoOutput::Frequency(ppb) => out.push(DriverAction::Frequency(ppb)),
             ServoOutput::Step(length, ppb) => {
                 self.watch = watch(config);
-                out.push(Action::Frequency(ppb));
-                out.push(Action::Step(length));
+                out.push(DriverAction::Frequency(ppb));
+                out.push(DriverAction::Step(length));
                 steered.stepped = true;
             }
         }

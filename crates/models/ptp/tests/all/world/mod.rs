@@ -19,7 +19,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use timeloom_ptp::security::{SecretKey, SigningResult, Verdict};
-use timeloom_ptp::{Action, ClockReport, Local, Packet, Random, SplitMix64, Stamp, Token};
+use timeloom_ptp::{ClockReport, DriverAction, Local, Packet, Random, SplitMix64, Stamp, Token};
 use timeloom_time::Instant;
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::Suite;
@@ -275,27 +275,27 @@ impl World {
     fn drain(&mut self, node: usize) {
         while let Some(action) = self.nodes[node].poll_action() {
             match action {
-                Action::Send {
+                DriverAction::Send {
                     port,
                     packet,
                     token,
                 } => self.send(node, port, packet, token),
-                Action::Step(length) => self.clocks[node].step(length.as_ns()),
-                Action::Frequency(ppb) => self.clocks[node].steer(self.now_ns, ppb),
-                Action::Verify(job) => {
+                DriverAction::Step(length) => self.clocks[node].step(length.as_ns()),
+                DriverAction::Frequency(ppb) => self.clocks[node].steer(self.now_ns, ppb),
+                DriverAction::Verify(job) => {
                     *self.verified.entry(node).or_default() += 1;
                     let verdict = job.run();
                     let after = self.work_takes();
                     self.at(after, Event::Verdict { node, verdict });
                 }
-                Action::Sign(job) => {
+                DriverAction::Sign(job) => {
                     *self.signed.entry(node).or_default() += 1;
                     let signed = job.run();
                     let after = self.work_takes();
                     self.at(after, Event::Signed { node, signed });
                 }
-                Action::Statement(record) => self.state(node, &record),
-                Action::Report(report) => self.reports.push((self.now_ns, node, report)),
+                DriverAction::Statement(record) => self.state(node, &record),
+                DriverAction::Report(report) => self.reports.push((self.now_ns, node, report)),
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use timeloom_ptp::security::{SigningResult, Verdict};
 use timeloom_ptp::{
-    Action, Local, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token, TransparentClock,
-    TransparentConfig,
+    DriverAction, Local, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token,
+    TransparentClock, TransparentConfig,
 };
 use timeloom_time::Instant;
 use timeloom_wire::ClockIdentity;
@@ -118,7 +118,7 @@ impl Node {
         }
     }
 
-    pub fn poll_action(&mut self) -> Option<Action> {
+    pub fn poll_action(&mut self) -> Option<DriverAction> {
         match &mut self.machine {
             Machine::Ordinary(clock) => clock.poll_action(),
             Machine::Transparent(clock) => clock.poll_action(),
