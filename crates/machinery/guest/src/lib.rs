@@ -64,6 +64,6 @@ pub use names::{SessionSocket, list_sessions, runtime_directory, session_sockets
 pub use session::{Process, Session, SessionOptions, Status};
 pub use supervise::real_time::{PACED_ALIKE, PACED_OTHERWISE};
 pub use supervise::report::UnhandledCall;
-pub use supervise::scheduler::Order;
+pub use supervise::scheduler::SchedulingRecord;
 pub use supervise::supervisor::ArrivalCallback;
 pub use timeloom_sys::cgroup::mount as cgroup2_mount;

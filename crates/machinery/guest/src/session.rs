@@ -31,7 +31,7 @@ use crate::supervise::listener;
 use crate::supervise::next_event;
 use crate::supervise::notify::Listener;
 use crate::supervise::report::UnhandledCall;
-use crate::supervise::scheduler::Order;
+use crate::supervise::scheduler::SchedulingRecord;
 use crate::supervise::skip;
 use crate::supervise::supervisor::{ArrivalCallback, PATIENCE, Supervisor};
 use crate::time_files::{MachineFiles, TimeFiles, View};
@@ -423,7 +423,7 @@ impl Session {
 
     /// Returns the record of the order in which threads were scheduled. It is empty if computing
     /// takes time.
-    pub fn order(&self) -> Order {
+    pub fn order(&self) -> SchedulingRecord {
         self.supervisor.with_order(|order| order.clone())
     }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
 use timeloom_guest::{
-    Compute, Host, Order, PACED_ALIKE, PACED_OTHERWISE, Reckoning, UnhandledCall, end_grants,
+    Compute, Host, PACED_ALIKE, PACED_OTHERWISE, Reckoning, SchedulingRecord, UnhandledCall,
+    end_grants,
 };
 use timeloom_results::{
     Caveat, Check, ClockAction, CutRows, Failure, GrantsMade, Manifest, Recorder, Remedy,
@@ -291,7 +292,7 @@ fn complete(
 
 /// Returns the message about the order of events in a run whose computation takes no time. The
 /// caveat gives the reason if the run is known not to be reproducible.
-fn told(order: &Order) -> (String, Option<Caveat>) {
+fn told(order: &SchedulingRecord) -> (String, Option<Caveat>) {
     let text = format!(
         "{} turns; after {} of them more than one thread ran, in the kernel's order; {} steps while a thread computed",
         order.turns, order.shared, order.steps

@@ -35,7 +35,7 @@ use crate::supervise::supervisor::Supervisor;
 /// Record of the order in which threads were scheduled, in a session in which computing takes no
 /// time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Order {
+pub struct SchedulingRecord {
     /// Number of moves of the clock plus number of turns given to threads.
     pub turns: u64,
     /// Number of those turns and moves after which more than one thread ran, in an order chosen by

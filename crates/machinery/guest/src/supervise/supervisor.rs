@@ -25,7 +25,7 @@ use crate::supervise::debugged::Debugged;
 use crate::supervise::interrupt;
 use crate::supervise::real_time::Pacing;
 use crate::supervise::report::Report;
-use crate::supervise::scheduler::Order;
+use crate::supervise::scheduler::SchedulingRecord;
 use crate::timers::Timers;
 
 /// State shared by a session and all threads that serve its programs.
@@ -68,7 +68,7 @@ pub(crate) struct Supervisor {
     /// True from the session's end on.
     is_over: AtomicBool,
     /// Record of the order in which threads were scheduled.
-    order: Mutex<Order>,
+    order: Mutex<SchedulingRecord>,
     /// Function that returns false if something outside the guests is about to affect them.
     pub(crate) quiet: OnceLock<QuietCheck>,
     /// Function that lets a component that follows the clock run ahead of it.
@@ -324,7 +324,7 @@ impl Supervisor {
     }
 
     /// Calls `work` with the record of the scheduling order, to read or update it.
-    pub(crate) fn with_order<T>(&self, work: impl FnOnce(&mut Order) -> T) -> T {
+    pub(crate) fn with_order<T>(&self, work: impl FnOnce(&mut SchedulingRecord) -> T) -> T {
         work(&mut self.order.lock().unwrap_or_else(|e| e.into_inner()))
     }
 
