@@ -3,7 +3,7 @@
 //! host that has the key. Not for other callers.
 
 use timeloom_accord::{
-    Datagram, HostId, Hosts, Member, MemberAction, Mode, Moment, OnSilence, Order, Settings,
+    Datagram, HostId, HostOrder, Hosts, Member, MemberAction, Mode, Moment, OnSilence, Settings,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -83,8 +83,8 @@ pub fn member<'a>(release: bool, said: impl Iterator<Item = (u8, u8, &'a [u8])>)
                 }
                 MemberAction::Order(order) => {
                     assert!(!halted, "{order:?} after the end");
-                    halted = matches!(order, Order::Halt(_));
-                    assert!(claims || !matches!(order, Order::Grant { .. }));
+                    halted = matches!(order, HostOrder::Halt(_));
+                    assert!(claims || !matches!(order, HostOrder::Grant { .. }));
                 }
             }
         }

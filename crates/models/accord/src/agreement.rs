@@ -42,7 +42,7 @@ pub enum OnSilence {
 
 /// Order for this host's clock and processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Order {
+pub enum HostOrder {
     /// Stop the processes now; the clock continues.
     HoldAlone,
     /// Give the clock a ceiling that is no earlier than its reading and no earlier than `at_least`,
@@ -87,7 +87,7 @@ pub struct Agreement {
     /// Virtual and timeline instant at which the last pause ended.
     resumed: Resumption,
     peers: BTreeMap<HostId, HostRecord>,
-    orders: VecDeque<Order>,
+    orders: VecDeque<HostOrder>,
     #[cfg(test)]
     pub(crate) flaw: Option<crate::explore::Flaw>,
 }
@@ -123,7 +123,7 @@ impl Agreement {
         agreement.stage = Own::Bound(Instant::ZERO);
         agreement
             .orders
-            .push_back(Order::Stand { at: Instant::ZERO });
+            .push_back(HostOrder::Stand { at: Instant::ZERO });
         agreement
     }
 
@@ -152,7 +152,7 @@ impl Agreement {
     }
 
     /// Takes the next order out of the queue; `None` if there is none.
-    pub fn next_order(&mut self) -> Option<Order> {
+    pub fn next_order(&mut self) -> Option<HostOrder> {
         self.orders.pop_front()
     }
 
@@ -199,7 +199,7 @@ impl Agreement {
             // Another host has requested a pause that has not stopped the clocks yet. This host's
             // claim is granted in the same pause, after the stop.
             Own::Proposing | Own::Closing(_) | Own::Bound(_) => {
-                self.orders.push_back(Order::HoldAlone);
+                self.orders.push_back(HostOrder::HoldAlone);
             }
             // The new ballot invalidates the votes that were cast before this claim.
             Own::Standing(_) => self.ballot = self.ballot.saturating_add(1),
@@ -215,7 +215,7 @@ impl Agreement {
         self.advance(soonest);
     }
 
-    /// Reports that the ceiling of [`Order::Close`] is in force, and its value.
+    /// Reports that the ceiling of [`HostOrder::Close`] is in force, and its value.
     pub fn closed(&mut self, ceiling: Instant<Virtual>, soonest: Instant<TimelineTime>) {
         if self.stage == Own::Proposing {
             self.pause = self.pause.saturating_add(1);
@@ -225,7 +225,7 @@ impl Agreement {
         }
     }
 
-    /// Reports that clock and processes are stopped, as [`Order::Stand`] demands.
+    /// Reports that clock and processes are stopped, as [`HostOrder::Stand`] demands.
     pub fn stood(&mut self, soonest: Instant<TimelineTime>) {
         if let Own::Bound(at) = self.stage {
             self.stage = Own::Standing(at);
@@ -368,7 +368,7 @@ impl Agreement {
         if !self.is_stopped() {
             self.stage = Own::Stopped(halt);
             self.orders.clear();
-            self.orders.push_back(Order::Halt(halt));
+            self.orders.push_back(HostOrder::Halt(halt));
         }
     }
 

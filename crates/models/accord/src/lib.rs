@@ -8,7 +8,7 @@
 //! hosts' timelines, however many pauses there were.
 //!
 //! - [`Member`] is one host: its inputs are datagrams and time, its outputs datagrams and
-//!   [`Order`]s.
+//!   [`HostOrder`]s.
 //! - [`Agreement`] is the protocol without network and time. The tests search every order of events
 //!   of three such hosts.
 //! - [`Datagram`] is the format on the wire.
@@ -26,7 +26,7 @@ mod link;
 mod member;
 mod record;
 
-pub use agreement::{Agreement, OnSilence, Order};
+pub use agreement::{Agreement, HostOrder, OnSilence};
 pub use datagram::{Datagram, Echo};
 pub use hosts::{HostId, Hosts};
 pub use member::{Member, MemberAction, Mode, Moment, Settings};

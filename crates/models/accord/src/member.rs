@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::agreement::{Agreement, OnSilence, Order};
+use crate::agreement::{Agreement, HostOrder, OnSilence};
 use crate::datagram::Datagram;
 use crate::hosts::{HostId, Hosts};
 use crate::link::Link;
@@ -74,7 +74,7 @@ pub enum MemberAction {
     Send(Datagram),
     /// Apply this order to the clock and the processes. The caller must apply orders in sequence,
     /// and complete each before the next.
-    Order(Order),
+    Order(HostOrder),
 }
 
 /// A host on the bus, without sockets and clocks of its own.
@@ -95,7 +95,7 @@ pub struct Member {
     said_drives: bool,
     /// Timeline instant since which the members disagree about the set of silent hosts.
     disagree_since: Option<Instant<TimelineTime>>,
-    orders: VecDeque<Order>,
+    orders: VecDeque<HostOrder>,
     outbox: VecDeque<Datagram>,
 }
 
@@ -155,7 +155,7 @@ impl Member {
     }
 
     /// Returns the lead of the ceiling over the current reading of the virtual clock. The host that
-    /// sets the first ceiling of a pause ([`Order::Close`] without `at_least`) uses it.
+    /// sets the first ceiling of a pause ([`HostOrder::Close`] without `at_least`) uses it.
     pub fn lead(&self, moment: Moment) -> Duration {
         match self.settings.mode {
             Mode::Immediate => self.reach(moment),
@@ -331,7 +331,7 @@ impl Member {
     /// Queues the agreement's orders, and the datagrams that are due or have a new record.
     fn settle(&mut self, moment: Moment) {
         while let Some(order) = self.agreement.next_order() {
-            if matches!(order, Order::Halt(_)) {
+            if matches!(order, HostOrder::Halt(_)) {
                 self.orders.clear();
             }
             self.orders.push_back(order);

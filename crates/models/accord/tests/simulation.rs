@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use timeloom_accord::{
-    Datagram, Halt, HaltCause, HostId, Hosts, Member, MemberAction, Mode, Moment, OnSilence, Order,
-    Resumption, Settings,
+    Datagram, Halt, HaltCause, HostId, HostOrder, Hosts, Member, MemberAction, Mode, Moment,
+    OnSilence, Resumption, Settings,
 };
 use timeloom_clock::TimelineTime;
 use timeloom_engine::Random;
@@ -29,7 +29,7 @@ struct Host {
     member: Member,
     /// Difference of the host's timeline from the true one.
     error: Duration,
-    orders: std::collections::VecDeque<Order>,
+    orders: std::collections::VecDeque<HostOrder>,
     /// Instants of the last resume; `None` while the host is paused.
     runs: Option<Resumption>,
     ceiling: Option<Instant<Virtual>>,
@@ -243,14 +243,14 @@ impl World {
         let shows = self.clock(index);
         let host = &mut self.hosts[index];
         match host.orders.front().copied() {
-            Some(Order::Stand { at }) if shows >= at => {
+            Some(HostOrder::Stand { at }) if shows >= at => {
                 assert_eq!(shows, at, "a clock that passed the instant");
                 (host.shows, host.runs) = (at, None);
                 host.orders.pop_front();
                 host.member.stood(moment);
                 *self.stands.entry(at).or_default() += 1;
             }
-            Some(Order::Resume(resumed)) if moment.now >= resumed.at => {
+            Some(HostOrder::Resume(resumed)) if moment.now >= resumed.at => {
                 assert_eq!(resumed.from, host.shows, "a clock that jumps");
                 (host.runs, host.ceiling) = (Some(resumed), None);
                 host.orders.pop_front();
@@ -265,7 +265,7 @@ impl World {
         while let Some(action) = self.hosts[index].member.next_action() {
             match action {
                 MemberAction::Send(datagram) => self.send(&datagram),
-                MemberAction::Order(Order::Halt(_)) => {
+                MemberAction::Order(HostOrder::Halt(_)) => {
                     let shows = self.clock(index);
                     let host = &mut self.hosts[index];
                     host.orders.clear();
@@ -288,7 +288,7 @@ impl World {
         let (shows, moment) = (self.clock(index), self.moment(index));
         let host = &mut self.hosts[index];
         match host.orders.front().copied() {
-            Some(Order::Close { at_least }) => {
+            Some(HostOrder::Close { at_least }) => {
                 let lead = host.member.lead(moment);
                 let ceiling = at_least.map_or(shows + lead, |at_least| shows.max(at_least));
                 host.ceiling = Some(ceiling);
@@ -296,7 +296,7 @@ impl World {
                 host.member.closed(ceiling, moment);
                 self.settle(index);
             }
-            Some(Order::Stand { at }) => {
+            Some(HostOrder::Stand { at }) => {
                 host.ceiling = Some(at);
                 let due = match host.runs {
                     Some(resumed) => resumed.at + (at - resumed.from) - host.error,
@@ -304,11 +304,11 @@ impl World {
                 };
                 self.act_at(index, due);
             }
-            Some(Order::Resume(resumed)) => {
+            Some(HostOrder::Resume(resumed)) => {
                 let due = resumed.at - host.error;
                 self.act_at(index, due);
             }
-            Some(Order::Grant { at }) => {
+            Some(HostOrder::Grant { at }) => {
                 host.orders.pop_front();
                 host.holds = true;
                 host.granted += 1;

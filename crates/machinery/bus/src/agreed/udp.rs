@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use timeloom_accord::{
-    Datagram, Halt, HostId, Hosts, Member, MemberAction, Moment, Order, Settings,
+    Datagram, Halt, HostId, HostOrder, Hosts, Member, MemberAction, Moment, Settings,
 };
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -83,7 +83,7 @@ struct State {
     refusals: BTreeMap<HostId, Refusal>,
     /// Channel to the thread that executes orders, each with the number of the claim; `None` after
     /// the end of participation.
-    orders: Option<Sender<(u64, Order)>>,
+    orders: Option<Sender<(u64, HostOrder)>>,
 }
 
 /// Reasons why this machine claims the line between machines: a hold, or a wire that is high.
@@ -394,7 +394,7 @@ impl Shared {
                     }
                 }
                 MemberAction::Order(order) => {
-                    if let Order::Halt(halt) = order {
+                    if let HostOrder::Halt(halt) = order {
                         state.halted = Some(halt);
                         self.changed.notify_all();
                     }

@@ -3,7 +3,7 @@
 use timeloom_clock::TimelineTime;
 use timeloom_time::{Instant, Virtual};
 
-use super::{Agreement, Claim, Order, Own};
+use super::{Agreement, Claim, HostOrder, Own};
 use crate::hosts::Hosts;
 use crate::record::{HaltCause, HostRecord, Resumption, Stage};
 
@@ -23,9 +23,9 @@ impl Agreement {
         }
         self.stage = Own::Proposing;
         if self.claim == Claim::Wanted {
-            self.orders.push_back(Order::HoldAlone);
+            self.orders.push_back(HostOrder::HoldAlone);
         }
-        self.orders.push_back(Order::Close { at_least });
+        self.orders.push_back(HostOrder::Close { at_least });
         true
     }
 
@@ -39,7 +39,7 @@ impl Agreement {
         let at = at.or_else(|| self.latest_ceiling(ceiling));
         let Some(at) = at else { return false };
         self.stage = Own::Bound(at);
-        self.orders.push_back(Order::Stand { at });
+        self.orders.push_back(HostOrder::Stand { at });
         true
     }
 
@@ -87,7 +87,7 @@ impl Agreement {
         }
         if self.claim == Claim::Wanted {
             self.claim = Claim::Granted;
-            self.orders.push_back(Order::Grant { at });
+            self.orders.push_back(HostOrder::Grant { at });
         }
         if held {
             return false;
@@ -172,7 +172,7 @@ impl Agreement {
         self.resumed = resumed;
         self.ballot = 0;
         self.stage = Own::Running;
-        self.orders.push_back(Order::Resume(resumed));
+        self.orders.push_back(HostOrder::Resume(resumed));
         if !members.contains(self.me) {
             self.halt(HaltCause::Excluded);
         }

@@ -34,7 +34,7 @@
 use timeloom_time::{Duration, Instant};
 
 use super::world::{Agreed, Agreements};
-use crate::agreement::Order;
+use crate::agreement::HostOrder;
 use crate::record::{HostRecord, Resumption, Stage};
 
 /// Pause number to which later pauses are reduced: the first at which no instant is zero.
@@ -80,7 +80,7 @@ impl HostRecord {
     }
 }
 
-impl Order {
+impl HostOrder {
     pub(super) fn shift(&mut self, span: Duration) {
         match self {
             Self::Close { at_least: Some(at) } | Self::Stand { at } | Self::Grant { at } => {

@@ -7,7 +7,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use super::search::Scope;
 use super::{HOSTS, Wrong, id};
-use crate::agreement::{Agreement, Order};
+use crate::agreement::{Agreement, HostOrder};
 use crate::hosts::Hosts;
 use crate::record::{HostRecord, Resumption, Stage};
 
@@ -48,7 +48,7 @@ pub(super) struct Host {
     index: usize,
     agreement: Agreement,
     /// Orders of the agreement that have not been carried out yet.
-    orders: VecDeque<Order>,
+    orders: VecDeque<HostOrder>,
     requests: usize,
     asks: bool,
     holds: bool,
@@ -163,7 +163,7 @@ impl Host {
             steps.push(Step::Release);
         }
         match self.orders.front() {
-            Some(Order::Close { .. }) => steps.extend([0, 2].map(Step::Close)),
+            Some(HostOrder::Close { .. }) => steps.extend([0, 2].map(Step::Close)),
             Some(_) => steps.push(Step::Act),
             None => {}
         }
@@ -223,7 +223,7 @@ impl Host {
 
     fn close(&mut self, more: i64, done: &mut Done) -> Result<(), Wrong> {
         let soonest = self.soonest();
-        let Some(Order::Close { at_least }) = self.orders.pop_front() else {
+        let Some(HostOrder::Close { at_least }) = self.orders.pop_front() else {
             return Err("no ceiling was ordered".to_owned());
         };
         done.closed = true;
@@ -238,7 +238,7 @@ impl Host {
         let (soonest, index) = (self.soonest(), self.index);
         let began = self.agreement.record();
         match self.orders.pop_front() {
-            Some(Order::Stand { at }) => {
+            Some(HostOrder::Stand { at }) => {
                 if at < self.shows {
                     return Err(format!("host {index} is past {at:?} already"));
                 }
@@ -246,7 +246,7 @@ impl Host {
                 self.agreement.stood(soonest);
                 done.said.push(ReportedInstant::Stands(began.pause, at));
             }
-            Some(Order::Resume(resumed)) => {
+            Some(HostOrder::Resume(resumed)) => {
                 let joins = self.shows == Instant::ZERO;
                 if resumed.from != self.shows && !joins {
                     return Err(format!("host {index} jumps to {resumed:?}"));
@@ -269,7 +269,7 @@ impl Host {
         while !slow && self.is_under_orders() {
             match self.orders.front() {
                 // The clock of each host shows a different time.
-                Some(Order::Close { .. }) => {
+                Some(HostOrder::Close { .. }) => {
                     self.close((self.index as i64 + 1) % 3 * 2, done)?;
                 }
                 _ => self.act(done)?,
@@ -282,12 +282,12 @@ impl Host {
     fn take_orders(&mut self) -> Result<(), Wrong> {
         while let Some(order) = self.agreement.next_order() {
             match order {
-                Order::HoldAlone => {}
-                Order::Halt(_) => {
+                HostOrder::HoldAlone => {}
+                HostOrder::Halt(_) => {
                     self.orders.clear();
                     (self.runs, self.holds) = (false, false);
                 }
-                Order::Grant { at } => {
+                HostOrder::Grant { at } => {
                     if self.shows != at || self.runs {
                         let index = self.index;
                         return Err(format!("host {index} holds and does not stand"));

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration as StdDuration;
 
-use timeloom_accord::{Member, Order};
+use timeloom_accord::{HostOrder, Member};
 
 use super::super::seal::SEALED;
 use super::Shared;
@@ -45,7 +45,7 @@ pub(super) fn listen_to_group(shared: &Shared, socket: &UdpSocket) {
 }
 
 /// Executes orders one after the other.
-pub(super) fn obey(shared: &Shared, orders: &Receiver<(u64, Order)>) {
+pub(super) fn obey(shared: &Shared, orders: &Receiver<(u64, HostOrder)>) {
     while let Ok((claim, order)) = orders.recv() {
         if shared.ended.load(Ordering::SeqCst) {
             return;
@@ -56,33 +56,33 @@ pub(super) fn obey(shared: &Shared, orders: &Receiver<(u64, Order)>) {
     }
 }
 
-fn obey_one(shared: &Shared, claim: u64, order: Order) -> Result<(), TestbedError> {
+fn obey_one(shared: &Shared, claim: u64, order: HostOrder) -> Result<(), TestbedError> {
     let testbed = &shared.testbed;
     match order {
         // Only the machine of the requester stops its processes early. A machine that learns of the
         // hold from the wire does not.
-        Order::HoldAlone => {
+        HostOrder::HoldAlone => {
             if shared.lock().claims.hold {
                 testbed.hold_alone()?;
             }
         }
-        Order::Close { at_least } => {
+        HostOrder::Close { at_least } => {
             let lead = shared.lock().member.lead(shared.timeline.read());
             let ceiling = testbed.close(lead, at_least)?;
             shared.tell(|member, moment| member.closed(ceiling, moment));
         }
-        Order::Stand { at } => {
+        HostOrder::Stand { at } => {
             testbed.stand(at)?;
             shared.tell(Member::stood);
         }
-        Order::Grant { at } => {
+        HostOrder::Grant { at } => {
             let mut state = shared.lock();
             if state.claims.told && state.claims.number == claim {
                 state.granted = Some(at);
                 shared.changed.notify_all();
             }
         }
-        Order::Resume(resumed) => {
+        HostOrder::Resume(resumed) => {
             testbed.resume(resumed.from, shared.timeline.wall_at(resumed.at))?;
             let mut state = shared.lock();
             let driven = std::mem::take(&mut state.claims.driven);
@@ -92,7 +92,7 @@ fn obey_one(shared: &Shared, claim: u64, order: Order) -> Result<(), TestbedErro
             state.resumed = true;
             shared.changed.notify_all();
         }
-        Order::Halt(_) => testbed.halt(),
+        HostOrder::Halt(_) => testbed.halt(),
     }
     Ok(())
 }
