@@ -42,6 +42,6 @@ pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongPause};
 pub use wire::{Cause, HaltReason, LocalWire, MachineWire, Wire};
 pub use wired::{
-    Edge, Fault, FaultCallback, GpioPins, Levels, LineEvent, LineSettings, LineState,
+    Edge, FaultCallback, GpioPins, Levels, LineEvent, LineFault, LineSettings, LineState,
     NetworkedWire, NoPins, PinNames, Pins, StandaloneWire, prove,
 };

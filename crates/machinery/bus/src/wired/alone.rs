@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
-use super::line::{Fault, LineEvent, LineSettings};
+use super::line::{LineEvent, LineFault, LineSettings};
 use super::monitor::{LineListener, LineMonitor};
 use super::pins::Pins;
 use crate::agreed::AgreedTestbed;
@@ -223,7 +223,7 @@ impl LineListener for Shared {
                 }
             }
             // A hold may last long, and it is unknown which machine drives the line.
-            LineEvent::Fault(Fault::StuckHigh) | LineEvent::Sound => {}
+            LineEvent::Fault(LineFault::StuckHigh) | LineEvent::Sound => {}
             LineEvent::Fault(fault) => {
                 let why = format!(
                     "{fault}: without a network the length of the others' pauses is unknown, and \

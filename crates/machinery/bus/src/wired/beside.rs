@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use timeloom_time::{Instant, Virtual};
 
-use super::line::{Fault, LineEvent, LineSettings};
+use super::line::{LineEvent, LineFault, LineSettings};
 use super::monitor::{LineListener, LineMonitor, NetworkView};
 use super::pins::Pins;
 use crate::agreed::Udp;
@@ -39,7 +39,7 @@ struct LineReceiver {
 struct Level {
     high: bool,
     /// Fault because of which the level of the wire is ignored at present.
-    fault: Option<Fault>,
+    fault: Option<LineFault>,
 }
 
 impl NetworkedWire {
@@ -137,7 +137,7 @@ impl LineListener for LineReceiver {
         drop(state);
         // This is reported before the wire ceases to count as a hold, because a machine that stops
         // for this fault must not continue first.
-        if event == LineEvent::Fault(Fault::StuckHigh) {
+        if event == LineEvent::Fault(LineFault::StuckHigh) {
             self.udp.line_is_stuck();
         }
         self.udp.line_is(counts);

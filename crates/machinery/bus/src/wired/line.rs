@@ -71,14 +71,14 @@ pub enum LineEvent {
     /// The line is low since this instant.
     Fell(Instant<Wall>),
     /// The line has a fault.
-    Fault(Fault),
-    /// A [lasting](Fault::lasts) fault is over.
+    Fault(LineFault),
+    /// A [lasting](LineFault::lasts) fault is over.
     Sound,
 }
 
 /// Fault of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum LineFault {
     /// The line has changed to this level, but no edge was delivered.
     Missed {
         /// True if the new level is high.
@@ -102,14 +102,14 @@ pub enum Fault {
     StuckLow,
 }
 
-impl Fault {
+impl LineFault {
     /// Returns true if the level of the line is meaningless until [`LineEvent::Sound`] is reported.
     pub const fn lasts(self) -> bool {
         matches!(self, Self::Differ(_) | Self::StuckHigh | Self::StuckLow)
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for LineFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let level = |high: bool| if high { "high" } else { "low" };
         match *self {
@@ -158,7 +158,7 @@ pub struct LineState {
     /// Time from which on the level has differed from the one that is driven.
     odd_since: Option<Instant<Wall>>,
     /// Lasting fault at present, if there is one.
-    fault: Option<Fault>,
+    fault: Option<LineFault>,
     /// Number of rising edges that were not yet matched with a pause.
     edges: u32,
     rose: Instant<Wall>,
@@ -240,7 +240,7 @@ impl LineState {
         *last = Some(edge.number);
         if dropped > 0 {
             self.events
-                .push_back(LineEvent::Fault(Fault::Dropped(dropped)));
+                .push_back(LineEvent::Fault(LineFault::Dropped(dropped)));
         }
         self.doubt = None;
         if edge.at < self.quiet_until {
@@ -259,7 +259,7 @@ impl LineState {
         if edge.rising == self.high {
             let rising = edge.rising;
             self.events
-                .push_back(LineEvent::Fault(Fault::Doubled { rising }));
+                .push_back(LineEvent::Fault(LineFault::Doubled { rising }));
             return;
         }
         self.becomes(edge.rising, edge.at);
@@ -279,7 +279,7 @@ impl LineState {
         if std::mem::take(&mut self.ended) {
             let owed = std::mem::take(&mut self.owed);
             if self.edges < owed && self.fault.is_none() {
-                self.events.push_back(LineEvent::Fault(Fault::Unheard));
+                self.events.push_back(LineEvent::Fault(LineFault::Unheard));
             }
             // The remaining rises may belong to pauses that have begun since: the next one, and the
             // one after it, whose requester learned of the end earlier. Other rises mean nothing,
@@ -314,7 +314,7 @@ impl LineState {
         self.doubt = None;
         let high = levels.rising;
         self.events
-            .push_back(LineEvent::Fault(Fault::Missed { high }));
+            .push_back(LineEvent::Fault(LineFault::Missed { high }));
         self.becomes(high, now);
     }
 
@@ -339,18 +339,19 @@ impl LineState {
         };
         let odd = if levels.rising != levels.falling {
             let differ_since = self.doubt.map_or(now, |(_, since)| since);
-            (now - differ_since >= self.settings.certain()).then_some((Fault::Differ(levels), true))
+            (now - differ_since >= self.settings.certain())
+                .then_some((LineFault::Differ(levels), true))
         } else {
             match (driven, levels.rising) {
-                (Some(false), true) => Some((Fault::StuckHigh, false)),
-                (Some(true), false) => Some((Fault::StuckLow, false)),
+                (Some(false), true) => Some((LineFault::StuckHigh, false)),
+                (Some(true), false) => Some((LineFault::StuckLow, false)),
                 _ => None,
             }
         };
         let Some((fault, at_once)) = odd else {
             self.odd_since = None;
             // If a machine drives the line now, it still cannot release a line that is stuck.
-            if self.fault == Some(Fault::StuckHigh) && levels.rising {
+            if self.fault == Some(LineFault::StuckHigh) && levels.rising {
                 return;
             }
             if levels.rising == levels.falling && self.fault.take().is_some() {

@@ -13,5 +13,5 @@ mod pins;
 
 pub use alone::StandaloneWire;
 pub use beside::{FaultCallback, NetworkedWire};
-pub use line::{Edge, Fault, Levels, LineEvent, LineSettings, LineState};
+pub use line::{Edge, Levels, LineEvent, LineFault, LineSettings, LineState};
 pub use pins::{GpioPins, NoPins, PinNames, Pins, prove};

@@ -1,7 +1,7 @@
 //! Tests with every sequence of possible events of a line, and with the events that the line then
 //! reports.
 
-use timeloom_bus::{Edge, Fault, Levels, LineEvent, LineSettings, LineState};
+use timeloom_bus::{Edge, Levels, LineEvent, LineFault, LineSettings, LineState};
 use timeloom_time::{Duration, Instant, Wall};
 
 /// Event on a line with two inputs.
@@ -155,8 +155,8 @@ fn every_sequence_of_seven_ends_at_the_true_level() {
             };
             assert_ne!(to, high, "{}", story());
             high = to;
-            let guess =
-                index > 0 && bench.events[index - 1] == LineEvent::Fault(Fault::Missed { high });
+            let guess = index > 0
+                && bench.events[index - 1] == LineEvent::Fault(LineFault::Missed { high });
             let true_edge = bench.told.contains(&(to, at));
             // The level changed and changed back within the debounce time, and the last edge gives
             // the time.
@@ -280,7 +280,7 @@ fn the_edge_of_the_next_pause_is_not_charged_to_the_last() {
     bench.happen(Happens::Changes);
     bench.line.pause_ended(true);
     bench.rest();
-    let unheard = LineEvent::Fault(Fault::Unheard);
+    let unheard = LineEvent::Fault(LineFault::Unheard);
     assert!(!bench.events.contains(&unheard), "{:?}", bench.events);
     // A pause without any edge is reported as a fault.
     for _ in 0..3 {
@@ -329,7 +329,7 @@ fn a_line_that_stays_high_without_a_driver_is_stuck_until_it_falls() {
     assert!(faults(&mut bench, levels, 60).is_empty());
     bench.line.others_drive(false);
     assert!(faults(&mut bench, levels, 39).is_empty());
-    let stuck = [LineEvent::Fault(Fault::StuckHigh)];
+    let stuck = [LineEvent::Fault(LineFault::StuckHigh)];
     assert_eq!(faults(&mut bench, levels, 60), stuck, "once");
     // Another machine drives the line and releases it. The line is still stuck.
     bench.line.others_drive(true);
@@ -350,7 +350,7 @@ fn a_line_that_is_driven_and_stays_low_is_stuck() {
     let low = bench.levels();
     bench.line.drive(true, bench.now);
     assert!(faults(&mut bench, low, 39).is_empty());
-    let stuck = LineEvent::Fault(Fault::StuckLow);
+    let stuck = LineEvent::Fault(LineFault::StuckLow);
     assert_eq!(faults(&mut bench, low, 60), [stuck]);
     bench.line.drive(false, bench.now);
     assert_eq!(faults(&mut bench, low, 1), [LineEvent::Sound]);
@@ -368,7 +368,7 @@ fn inputs_that_differ_are_named_once_it_is_certain() {
         falling: true,
     };
     assert!(faults(&mut bench, differ, 1).is_empty());
-    let fault = LineEvent::Fault(Fault::Differ(differ));
+    let fault = LineEvent::Fault(LineFault::Differ(differ));
     assert_eq!(faults(&mut bench, differ, 9), [fault]);
     // The level stays unchanged, because it is unknown which input is right.
     assert!(bench.line.is_high());
@@ -384,7 +384,7 @@ fn a_pause_with_a_driven_line_must_have_had_an_edge() {
     }
     bench.line.pause_ended(true);
     bench.rest();
-    assert!(!bench.events.contains(&LineEvent::Fault(Fault::Unheard)));
+    assert!(!bench.events.contains(&LineEvent::Fault(LineFault::Unheard)));
     // The next pause begins before the line is read.
     bench.happen(Happens::Changes);
     bench.line.pause_ended(true);
@@ -395,11 +395,14 @@ fn a_pause_with_a_driven_line_must_have_had_an_edge() {
     bench.happen(Happens::Changes);
     bench.line.pause_ended(true);
     bench.rest();
-    assert!(!bench.events.contains(&LineEvent::Fault(Fault::Unheard)));
+    assert!(!bench.events.contains(&LineEvent::Fault(LineFault::Unheard)));
     bench.line.pause_ended(false);
     bench.rest();
-    assert!(!bench.events.contains(&LineEvent::Fault(Fault::Unheard)));
+    assert!(!bench.events.contains(&LineEvent::Fault(LineFault::Unheard)));
     bench.line.pause_ended(true);
     bench.rest();
-    assert_eq!(bench.events.last(), Some(&LineEvent::Fault(Fault::Unheard)));
+    assert_eq!(
+        bench.events.last(),
+        Some(&LineEvent::Fault(LineFault::Unheard))
+    );
 }
