@@ -42,11 +42,11 @@ impl fmt::Display for Op {
     }
 }
 
-/// Fault of a plant. After any fault but [`Fault::Refused`], the plant's process has been killed
-/// and reaped, and every later request returns the same fault.
+/// Fault of a plant. After any fault but [`PlantFault::Refused`], the plant's process has been
+/// killed and reaped, and every later request returns the same fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum PlantFault {
     /// The process could not be started.
     #[error("could not be started: {reason}")]
     Start {
@@ -119,7 +119,7 @@ pub struct PlantError {
     /// Name of the plant in the scenario.
     pub plant: String,
     /// Fault that occurred.
-    pub fault: Fault,
+    pub fault: PlantFault,
     /// Virtual instant of the failure. It is the instant that the plant reported, or else the last
     /// instant to which the plant had computed, but not the end of the requested step. `None` if
     /// the request had no instant.
@@ -138,7 +138,7 @@ impl PlantError {
 
     /// Returns true if the plant has ended, false if it only refused a request.
     pub fn is_fatal(&self) -> bool {
-        !matches!(self.fault, Fault::Refused { .. })
+        !matches!(self.fault, PlantFault::Refused { .. })
     }
 }
 

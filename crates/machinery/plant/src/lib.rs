@@ -29,7 +29,7 @@ pub mod modbus;
 mod process;
 mod ticket_lock;
 
-pub use error::{Fault, Op, PlantError};
+pub use error::{Op, PlantError, PlantFault};
 pub use exchange::{Access, Exchange, ExchangeError, ExchangeStats, PlantSample};
 pub use log::PlantLog;
 pub use message::{Advance, PlantInfo, PlantInit, SampleRow, Signal};

@@ -15,7 +15,7 @@ use timeloom_sys::rights::Rights;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::child::Child;
-use crate::error::{Fault, Op, PlantError};
+use crate::error::{Op, PlantError, PlantFault};
 use crate::lines::MAX_LINE;
 use crate::log::PlantLog;
 use crate::message::{self, Advance, PlantInfo, PlantInit, Request};
@@ -98,7 +98,7 @@ impl PlantProcess {
     pub fn start(spec: &PlantSpec, init: &PlantInit) -> Result<Self, PlantError> {
         let refuse = |reason: String| PlantError {
             plant: spec.name.clone(),
-            fault: Fault::Start { reason },
+            fault: PlantFault::Start { reason },
             at: None,
             log_tail: Vec::new(),
         };
@@ -179,7 +179,7 @@ impl PlantProcess {
     /// Advances the plant to `to`, which must not precede [`at`](Self::at).
     ///
     /// # Errors
-    /// Returns a [`Fault`] with the plant's name and log.
+    /// Returns a [`PlantFault`] with the plant's name and log.
     pub fn advance(&mut self, to: Instant<Virtual>) -> Result<Advance, PlantError> {
         let step = self.step(Some(to), &[], &[])?;
         Ok(step.advance.expect("a step that advances says how far"))
@@ -188,7 +188,7 @@ impl PlantProcess {
     /// Returns the present values of `signals`, all finite.
     ///
     /// # Errors
-    /// Returns a [`Fault`] with the plant's name and log.
+    /// Returns a [`PlantFault`] with the plant's name and log.
     pub fn read(&mut self, signals: &[&str]) -> Result<Vec<f64>, PlantError> {
         self.step(None, &[], signals)?.values
     }
@@ -197,8 +197,8 @@ impl PlantProcess {
     /// counts.
     ///
     /// # Errors
-    /// Returns a [`Fault`] with the plant's name and log. A value that is not finite is refused
-    /// without a request to the plant.
+    /// Returns a [`PlantFault`] with the plant's name and log. A value that is not finite is
+    /// refused without a request to the plant.
     pub fn write(&mut self, values: &[(&str, f64)]) -> Result<(), PlantError> {
         self.step(None, values, &[])?.values.map(drop)
     }
@@ -207,9 +207,9 @@ impl PlantProcess {
     /// takes one round trip, or several if the advance has more samples than fit into one reply.
     ///
     /// # Errors
-    /// Returns a [`Fault`] if the plant refused the advance or failed. If it refused a write or a
-    /// read, the refusal is in [`Step::values`], and the plant still executes the requests that
-    /// follow.
+    /// Returns a [`PlantFault`] if the plant refused the advance or failed. If it refused a write
+    /// or a read, the refusal is in [`Step::values`], and the plant still executes the requests
+    /// that follow.
     pub fn step(
         &mut self,
         to: Option<Instant<Virtual>>,
@@ -307,7 +307,7 @@ impl PlantProcess {
     /// plant that gets no requests would go unnoticed. A failure is reported only once.
     ///
     /// # Errors
-    /// Returns [`Fault::Died`] if the process has ended.
+    /// Returns [`PlantFault::Died`] if the process has ended.
     pub fn look(&mut self) -> Result<(), PlantError> {
         self.conversation.look()
     }

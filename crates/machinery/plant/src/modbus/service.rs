@@ -15,7 +15,7 @@ use super::encoding::Encoding;
 use super::map::{Point, RegisterMap, Table};
 use super::transport::Connection;
 
-use crate::error::{Fault, Op, PlantError};
+use crate::error::{Op, PlantError, PlantFault};
 use crate::exchange::{Access, Exchange};
 
 /// Event that a device reports to its owner.
@@ -266,7 +266,7 @@ impl Service {
         done.map_err(|error| {
             if matches!(
                 error.fault,
-                Fault::Refused {
+                PlantFault::Refused {
                     during: Op::Write,
                     ..
                 }

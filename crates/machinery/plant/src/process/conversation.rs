@@ -8,7 +8,7 @@ use serde_json::Value;
 use timeloom_time::Duration;
 
 use crate::child::Child;
-use crate::error::{Fault, Op, PlantError};
+use crate::error::{Op, PlantError, PlantFault};
 use crate::lines::{LineError, Lines, MAX_LINE};
 use crate::log::LastLines;
 use crate::message::{self, BadReply, Request};
@@ -56,7 +56,7 @@ impl Conversation {
             return Ok(());
         }
         match self.child.wait(time::Duration::ZERO) {
-            Some(status) => Err(self.fail(Fault::Died {
+            Some(status) => Err(self.fail(PlantFault::Died {
                 during: Op::Idle,
                 status,
             })),
@@ -69,11 +69,11 @@ impl Conversation {
         let during = Op::Stop;
         let fault = match self.child.wait(to_std(patience)) {
             Some(status) if status.success() => {
-                self.failed = Some(self.error(Fault::Died { during, status }));
+                self.failed = Some(self.error(PlantFault::Died { during, status }));
                 return Ok(());
             }
-            Some(status) => Fault::Died { during, status },
-            None => Fault::TimedOut {
+            Some(status) => PlantFault::Died { during, status },
+            None => PlantFault::TimedOut {
                 during,
                 after: patience,
             },
@@ -161,7 +161,7 @@ impl Conversation {
     }
 
     pub(super) fn refuse(&self, during: Op, message: String, signal: Option<String>) -> PlantError {
-        let fault = Fault::Refused {
+        let fault = PlantFault::Refused {
             during,
             message,
             signal,
@@ -177,8 +177,8 @@ impl Conversation {
     fn bad_reply(&mut self, during: Op, bad: BadReply, line: &str) -> PlantError {
         let line: String = line.chars().take(EXCERPT_CHARS).collect();
         match bad {
-            BadReply::Nonsense(what) => self.fail(Fault::Nonsense { during, what, line }),
-            BadReply::NotFinite => self.fail(Fault::NotFinite { during, line }),
+            BadReply::Nonsense(what) => self.fail(PlantFault::Nonsense { during, what, line }),
+            BadReply::NotFinite => self.fail(PlantFault::NotFinite { during, line }),
             BadReply::Refused {
                 message,
                 signal,
@@ -194,20 +194,20 @@ impl Conversation {
         let fault = match error {
             // A process that is dying closes its socket shortly before it ends.
             LineError::Closed => match self.child.wait(DYING) {
-                Some(status) => Fault::Died { during, status },
-                None => Fault::HungUp { during },
+                Some(status) => PlantFault::Died { during, status },
+                None => PlantFault::HungUp { during },
             },
             // The process may have ended without an end of file on the socket: a process that it
             // started and that left its group may still hold the socket.
             LineError::TimedOut => match self.child.wait(time::Duration::ZERO) {
-                Some(status) => Fault::Died { during, status },
-                None => Fault::TimedOut { during, after },
+                Some(status) => PlantFault::Died { during, status },
+                None => PlantFault::TimedOut { during, after },
             },
-            LineError::TooLong => Fault::Oversize {
+            LineError::TooLong => PlantFault::Oversize {
                 during,
                 limit: MAX_LINE,
             },
-            LineError::NotText => Fault::Nonsense {
+            LineError::NotText => PlantFault::Nonsense {
                 during,
                 what: "not UTF-8".to_owned(),
                 line: String::new(),
@@ -217,7 +217,7 @@ impl Conversation {
     }
 
     /// Ends the plant for good. No later request is sent to it.
-    fn fail(&mut self, fault: Fault) -> PlantError {
+    fn fail(&mut self, fault: PlantFault) -> PlantError {
         self.child.kill();
         // Killed processes end at once, unless they are blocked in a device driver. Dropping the
         // child waits for those.
@@ -227,7 +227,7 @@ impl Conversation {
         error
     }
 
-    fn error(&self, fault: Fault) -> PlantError {
+    fn error(&self, fault: PlantFault) -> PlantError {
         PlantError {
             plant: self.name.clone(),
             fault,

@@ -15,7 +15,7 @@ use timeloom_plant::modbus::{
     DeviceSpec, DeviceStats, Encoding, ModbusDevice, Point, RegisterMap, RegisterWrite, Table,
     Trouble,
 };
-use timeloom_plant::{Exchange, Fault, PlantProcess};
+use timeloom_plant::{Exchange, PlantFault, PlantProcess};
 use tokio_modbus::ExceptionCode;
 use tokio_modbus::client::{Context, tcp};
 use tokio_modbus::prelude::{Client, Reader, Request, Slave, Writer};
@@ -420,7 +420,10 @@ fn a_plant_that_fails_is_reported_and_answers_0x04() {
         let Trouble::Plant(error) = trouble else {
             panic!("{trouble}")
         };
-        assert!(!matches!(error.fault, Fault::Refused { .. }), "{error}");
+        assert!(
+            !matches!(error.fault, PlantFault::Refused { .. }),
+            "{error}"
+        );
         world.runs_again();
     }
 }

@@ -6,7 +6,7 @@ use std::time;
 
 use crate::common::{Clock, exists, init, log, scratch, spec, start};
 use timeloom_bus::{Bus, FreeRunning};
-use timeloom_plant::{Exchange, ExchangeError, Fault, Op, PlantError, PlantProcess};
+use timeloom_plant::{Exchange, ExchangeError, Op, PlantError, PlantFault, PlantProcess};
 use timeloom_time::{Duration, Instant};
 use timeloom_traces::Traces;
 
@@ -27,7 +27,7 @@ fn a_good_plant_answers_and_ends() {
     assert!(!exists(pid));
     assert!(matches!(
         plant.read(&["set"]).unwrap_err().fault,
-        Fault::Died {
+        PlantFault::Died {
             during: Op::Stop,
             ..
         }
@@ -116,7 +116,7 @@ fn every_misdeed_has_its_name() {
     let during = Op::Read;
     let died = misbehave("die-on-read");
     assert!(
-        matches!(died.fault, Fault::Died { during: Op::Read, status } if status.code() == Some(3))
+        matches!(died.fault, PlantFault::Died { during: Op::Read, status } if status.code() == Some(3))
     );
     assert_eq!(died.log_tail, ["Segmentation fault in the solver"]);
     assert!(
@@ -132,19 +132,22 @@ fn every_misdeed_has_its_name() {
     let after = Duration::from_ms(700);
     assert_eq!(
         misbehave("hang-on-read").fault,
-        Fault::TimedOut { during, after }
+        PlantFault::TimedOut { during, after }
     );
-    assert_eq!(misbehave("close-on-read").fault, Fault::HungUp { during });
+    assert_eq!(
+        misbehave("close-on-read").fault,
+        PlantFault::HungUp { during }
+    );
     assert_eq!(
         misbehave("oversize-on-read").fault,
-        Fault::Oversize {
+        PlantFault::Oversize {
             during,
             limit: 1 << 20
         }
     );
     assert!(matches!(
         misbehave("nan-on-read").fault,
-        Fault::NotFinite {
+        PlantFault::NotFinite {
             during: Op::Read,
             ..
         }
@@ -155,7 +158,10 @@ fn every_misdeed_has_its_name() {
         ("binary-on-read", "not UTF-8"),
     ] {
         let error = misbehave(misdeed);
-        assert!(matches!(error.fault, Fault::Nonsense { .. }), "{error}");
+        assert!(
+            matches!(error.fault, PlantFault::Nonsense { .. }),
+            "{error}"
+        );
         assert!(error.to_string().contains(complaint), "{error}");
     }
 }
@@ -166,7 +172,7 @@ fn an_answer_that_comes_late_is_not_taken() {
     let late = misbehave("late-on-read");
     let during = Op::Read;
     assert!(
-        matches!(late.fault, Fault::TimedOut { during: op, .. } if op == during),
+        matches!(late.fault, PlantFault::TimedOut { during: op, .. } if op == during),
         "{late}"
     );
 }
@@ -199,13 +205,13 @@ fn a_plant_that_never_starts_is_an_error() {
             .err()
             .unwrap()
             .fault,
-        Fault::Start { .. }
+        PlantFault::Start { .. }
     ));
     let error = start(&["die-on-init"]).err().unwrap();
     assert!(
         matches!(
             error.fault,
-            Fault::Died {
+            PlantFault::Died {
                 during: Op::Init,
                 ..
             }
@@ -222,7 +228,7 @@ fn a_plant_that_never_starts_is_an_error() {
 fn a_bad_end_is_an_error() {
     let error = start(&["bad-exit"]).unwrap().stop().unwrap_err();
     assert!(
-        matches!(error.fault, Fault::Died { during: Op::Stop, status } if status.code() == Some(5))
+        matches!(error.fault, PlantFault::Died { during: Op::Stop, status } if status.code() == Some(5))
     );
     let mut deaf = spec(&["hang-on-stop"]);
     deaf.timeouts.stop = Duration::from_ms(100);
@@ -230,7 +236,7 @@ fn a_bad_end_is_an_error() {
     let pid = plant.pid();
     assert!(matches!(
         plant.stop().unwrap_err().fault,
-        Fault::TimedOut {
+        PlantFault::TimedOut {
             during: Op::Stop,
             ..
         }
