@@ -6,7 +6,7 @@ use timeloom_random::Random;
 
 /// Kind of fault, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum FaultKind {
     /// The core clock jumps by this length, without notice.
     Step(Duration),
     /// The machine is suspended for this long.
@@ -22,7 +22,7 @@ pub enum Fault {
     Blackout(Duration),
 }
 
-impl Fault {
+impl FaultKind {
     /// Number of kinds of faults.
     pub const KINDS: usize = 6;
 

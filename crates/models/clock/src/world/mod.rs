@@ -31,7 +31,7 @@ mod tally;
 )]
 mod world;
 
-pub use faults::Fault;
+pub use faults::FaultKind;
 pub use machine::SimulatedMachine;
 pub use path::Path;
 pub use plan::Plan;

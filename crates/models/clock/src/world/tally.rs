@@ -4,7 +4,7 @@ use core::fmt;
 
 use timeloom_time::Duration;
 
-use super::Fault;
+use super::FaultKind;
 use crate::quality::Status;
 use crate::quality::{Shortfall, Stamp};
 
@@ -23,8 +23,8 @@ pub struct WorldCounts {
     pub error_sum_ns: u128,
     /// Width of the narrowest interval; `None` if no read had one.
     pub narrowest: Option<Duration>,
-    /// Number of faults by kind; the index is [`Fault::kind`].
-    pub faults: [u64; Fault::KINDS],
+    /// Number of faults by kind; the index is [`FaultKind::kind`].
+    pub faults: [u64; FaultKind::KINDS],
     /// Number of queries sent to sources.
     pub questions: u64,
     /// Number of answers that the estimator rejected.

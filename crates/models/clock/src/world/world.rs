@@ -2,7 +2,7 @@
 
 use timeloom_time::Duration;
 
-use super::{ContainmentViolation, Fault, Plan, SimulatedMachine, WorldCounts};
+use super::{ContainmentViolation, FaultKind, Plan, SimulatedMachine, WorldCounts};
 use crate::timeline::{Era, Estimator, EstimatorAction, Exchange, Segment, SourceId};
 use timeloom_random::Random;
 
@@ -260,22 +260,22 @@ impl World {
     }
 
     fn fail(&mut self) {
-        let fault = Fault::random(&mut self.noise);
-        if matches!(fault, Fault::Step(_)) && !self.plan.has_witness {
+        let fault = FaultKind::random(&mut self.noise);
+        if matches!(fault, FaultKind::Step(_)) && !self.plan.has_witness {
             return self.plan_next_fault();
         }
         self.tally.faults[fault.kind()] += 1;
         let after = |length: Duration| self.machine.true_ps() + i128::from(length.as_ns()) * 1000;
         match fault {
-            Fault::Step(by) => self.machine.step(by),
-            Fault::Suspend(length) => self.machine.suspend(length),
-            Fault::Migrate => self.machine.migrate(),
-            Fault::DaemonStops(length) => self.daemon_back_ps = after(length),
-            Fault::DaemonDies(length) => {
+            FaultKind::Step(by) => self.machine.step(by),
+            FaultKind::Suspend(length) => self.machine.suspend(length),
+            FaultKind::Migrate => self.machine.migrate(),
+            FaultKind::DaemonStops(length) => self.daemon_back_ps = after(length),
+            FaultKind::DaemonDies(length) => {
                 self.daemon_back_ps = after(length);
                 self.estimator = None;
             }
-            Fault::Blackout(length) => self.sources_back_ps = after(length),
+            FaultKind::Blackout(length) => self.sources_back_ps = after(length),
         }
         self.plan_next_fault();
     }
