@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use timeloom_guest::Clock;
-use timeloom_results::Failure;
+use timeloom_results::RunFailure;
 use timeloom_time::{Instant, Virtual};
 
 /// Reason why a run ended.
@@ -14,7 +14,7 @@ pub enum End {
     /// The planned virtual duration has passed.
     Reached,
     /// A part of the run failed.
-    Failed(Failure),
+    Failed(RunFailure),
     /// The user or the caller stopped the run.
     Interrupted,
 }
@@ -42,7 +42,7 @@ impl Reporter {
 
     /// Reports a failure at the virtual instant `at`.
     pub(crate) fn failed_at(&self, at: Instant<Virtual>, culprit: &str, what: impl Into<String>) {
-        let _ = self.causes.send(End::Failed(Failure {
+        let _ = self.causes.send(End::Failed(RunFailure {
             culprit: culprit.to_owned(),
             what: what.into(),
             at,

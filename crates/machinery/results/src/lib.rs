@@ -82,8 +82,8 @@ pub use library::Library;
 pub use limited::{DiscardedBytes, LimitedWriter};
 pub use log::LogWriter;
 pub use manifest::{
-    CutLog, CutRows, Failure, GrantsMade, InputFile, MachineInfo, Manifest, Outcome, ProgramHash,
-    sha256_file, sha256_hex,
+    CutLog, CutRows, GrantsMade, InputFile, MachineInfo, Manifest, Outcome, ProgramHash,
+    RunFailure, sha256_file, sha256_hex,
 };
 pub use merged::{LogLine, MergedLogs};
 pub use page::write_page;

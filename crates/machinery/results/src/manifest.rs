@@ -91,12 +91,12 @@ pub struct Manifest {
     pub culprit: Option<String>,
     /// Failure that ended the run; `None` if the run did not fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<Failure>,
+    pub failure: Option<RunFailure>,
 }
 
 /// Failure that ended a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct RunFailure {
     /// Program, plant, device or internal component that failed.
     pub culprit: String,
     /// Description of the failure.
@@ -109,7 +109,7 @@ pub struct Failure {
     pub log: Vec<String>,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RunFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.culprit, self.what)
     }

@@ -10,8 +10,8 @@ use timeloom_guest::{
     end_grants,
 };
 use timeloom_results::{
-    Caveat, Check, ClockAction, CutRows, Failure, GrantsMade, Manifest, Recorder, Remedy,
-    RunDirectory,
+    Caveat, Check, ClockAction, CutRows, GrantsMade, Manifest, Recorder, Remedy, RunDirectory,
+    RunFailure,
 };
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant, Virtual};
@@ -77,7 +77,7 @@ impl Run<'_> {
                 self.run_recorder
                     .event_at(at, name, "trouble", &error.to_string());
                 if end == End::Reached {
-                    end = End::Failed(Failure {
+                    end = End::Failed(RunFailure {
                         culprit: name.clone(),
                         what: error.to_string(),
                         at: at.min(planned_end),
@@ -200,7 +200,7 @@ impl Run<'_> {
             // reason.
             Err(error) => {
                 if end == End::Reached {
-                    end = End::Failed(Failure {
+                    end = End::Failed(RunFailure {
                         culprit: "results".to_owned(),
                         what: error.to_string(),
                         at: Instant::ZERO + progress.virtual_time,

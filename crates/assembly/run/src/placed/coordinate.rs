@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use data_encoding::HEXLOWER;
-use timeloom_results::{Failure, Incoming, Manifest, Outcome, RunDirectory};
+use timeloom_results::{Incoming, Manifest, Outcome, RunDirectory, RunFailure};
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant};
 
@@ -319,7 +319,7 @@ impl<'a> Coordinator<'a> {
         let name = self.agents[index].name.clone();
         let at = Instant::from_ns(self.agents[index].lengths.virtual_ns);
         let failed = |what: String| {
-            Some(End::Failed(Failure {
+            Some(End::Failed(RunFailure {
                 culprit: format!("agent {name}"),
                 what,
                 at,
@@ -353,7 +353,7 @@ impl<'a> Coordinator<'a> {
                     ShareEnd::Reached => None,
                     ShareEnd::Interrupted => failed("its run was stopped there".to_owned()),
                     ShareEnd::NotBegun(why) => failed(why),
-                    ShareEnd::Failed(failure) => Some(End::Failed(Failure {
+                    ShareEnd::Failed(failure) => Some(End::Failed(RunFailure {
                         culprit: failure.culprit.clone(),
                         what: format!("{} (on agent {name})", failure.what),
                         ..failure
@@ -545,7 +545,7 @@ fn finalize(
     });
     let checks = judged.unwrap_or_else(|what| {
         if end == End::Reached {
-            end = End::Failed(Failure {
+            end = End::Failed(RunFailure {
                 culprit: "results".to_owned(),
                 what,
                 at: Instant::ZERO + progress.virtual_time,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-use timeloom_results::Failure;
+use timeloom_results::RunFailure;
 
 use super::describe::Description;
 use super::serve::AgentTimeline;
@@ -114,7 +114,7 @@ pub(super) struct ShareResult {
 pub(super) enum ShareEnd {
     Reached,
     Interrupted,
-    Failed(Failure),
+    Failed(RunFailure),
     /// The share did not start; the text gives the reason.
     NotBegun(String),
 }

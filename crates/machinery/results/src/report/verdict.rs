@@ -4,7 +4,7 @@
 use super::data::RunData;
 use super::markup::{NAME_CHARS, escape, shortened};
 use super::number::fixed;
-use crate::{Failure, Manifest, Outcome};
+use crate::{Manifest, Outcome, RunFailure};
 
 /// Appends a banner for each problem of a run; appends nothing if there is none.
 pub(super) fn banners(out: &mut String, runs: &[RunData]) {
@@ -91,6 +91,6 @@ fn banner(out: &mut String, class: &str, lead: &str, text: &str, log: &[String])
     out.push_str("</div>\n");
 }
 
-fn at_s(failure: &Failure) -> String {
+fn at_s(failure: &RunFailure) -> String {
     fixed(super::data::seconds(failure.at), 3)
 }
