@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use timeloom_net::{Node, World};
-use timeloom_ptp::security::{Failure, Security};
+use timeloom_ptp::security::{Security, VerificationFailure};
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp::{PROFILES, Profile};
 use timeloom_ptp_net::{
@@ -148,7 +148,7 @@ impl Names {
     }
 
     /// Describes a security violation, and the path on which it happened, as far as it is known.
-    fn say(&self, failure: &Failure) -> String {
+    fn say(&self, failure: &VerificationFailure) -> String {
         let before = self.of(failure.suspect.before);
         let place = match failure.suspect.after {
             Some(after) => format!("between {} and {before}", self.of(after)),

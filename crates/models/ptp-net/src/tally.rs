@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use timeloom_ptp::security::Failure;
+use timeloom_ptp::security::VerificationFailure;
 use timeloom_ptp::{ClockReport, PortState};
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -37,7 +37,7 @@ pub struct Violation {
     /// Virtual time at which the clock noticed the violation.
     pub at: Instant<Virtual>,
     /// Kind of violation, the message, and the clocks between which it happened.
-    pub failure: Failure,
+    pub failure: VerificationFailure,
     /// Number of violations that this clock has noticed so far, including this one.
     pub count: u64,
     /// For a slave: its clock minus true time when the message's Sync arrived, in ns.

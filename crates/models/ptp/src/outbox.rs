@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use timeloom_wire::{Message, VlanTag};
 
 use crate::action::Departure;
-use crate::security::Failure;
+use crate::security::VerificationFailure;
 use crate::{ClockReport, DriverAction, DropReason, Packet, Token};
 
 /// Greatest length of a message in octets: ptp4l 3.1.1 drops longer ones.
@@ -32,7 +32,7 @@ impl Outbox {
     }
 
     /// Reports a violation that is not part of the record of any Sync.
-    pub(crate) fn alarm(&mut self, failure: Failure) {
+    pub(crate) fn alarm(&mut self, failure: VerificationFailure) {
         self.report(ClockReport::Failure {
             failure,
             in_record: false,

@@ -10,7 +10,7 @@ use timeloom_wire::{Flags, Header, Message, MessageType, PortIdentity, TimeInter
 use crate::action::Departure;
 use crate::outbox::Outbox;
 use crate::security::{
-    self, DelayWatch, Failure, PeerFacts, Reason, Security, Suspect, VerificationPolicy,
+    self, DelayWatch, PeerFacts, Reason, Security, Suspect, VerificationFailure, VerificationPolicy,
 };
 use crate::stamp::{on_the_wire, scaled};
 use crate::syntonise::Syntoniser;
@@ -358,7 +358,7 @@ impl PeerDelay {
         // The neighbour is the clock at the other end of this link, whatever source the message
         // claims.
         let after = self.neighbour.map(|n| n.port.clock);
-        out.alarm(Failure {
+        out.alarm(VerificationFailure {
             observer: self.own.clock,
             source: header.source,
             sequence: header.sequence_id,

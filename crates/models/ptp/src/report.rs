@@ -4,7 +4,7 @@ use std::fmt;
 
 use timeloom_wire::{ClockIdentity, ParseError, PortIdentity, TimeInterval};
 
-use crate::security::Failure;
+use crate::security::VerificationFailure;
 use crate::{PortState, SyncReport};
 
 /// An event for logs and counters. Drivers may ignore it without any effect on the clock.
@@ -62,7 +62,7 @@ pub enum ClockReport {
     /// A clock noticed a violation, and located it as far as possible.
     Failure {
         /// Kind and place of the violation.
-        failure: Failure,
+        failure: VerificationFailure,
         /// True if the violation is also part of the record of a Sync.
         in_record: bool,
     },

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use timeloom_ptp::ClockReport;
-use timeloom_ptp::security::{Failure, Reason, Suspect};
+use timeloom_ptp::security::{Reason, Suspect, VerificationFailure};
 use timeloom_sys::clock::realtime_ns;
 use timeloom_wire::{ClockIdentity, PortIdentity};
 
@@ -69,7 +69,7 @@ impl Evidence {
         }
     }
 
-    fn alarm(&self, failure: &Failure) -> Alarm {
+    fn alarm(&self, failure: &VerificationFailure) -> Alarm {
         Alarm {
             t_ns: realtime_ns(),
             node: self.node.to_string(),

@@ -9,7 +9,7 @@ use timeloom_clock::host::HostOscillator;
 use timeloom_engine::Engine;
 use timeloom_net::{LinkConfig, NetworkBuilder, Node, World};
 use timeloom_ptp::Profile;
-use timeloom_ptp::security::Failure;
+use timeloom_ptp::security::VerificationFailure;
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp_net::{
     Attack, ClockOptions, Event, NodeOptions, PtpNode, Rogue, Role, SigningConfig,
@@ -28,7 +28,7 @@ struct Outcome {
     /// Number of Syncs that the slave measured during the attack.
     measured: usize,
     /// Failures that slave and switches noticed during the attack and before.
-    noticed: Vec<Failure>,
+    noticed: Vec<VerificationFailure>,
     early: usize,
     /// Identities of grandmaster, switches and slave, in the order of the path.
     path: Vec<timeloom_wire::ClockIdentity>,
@@ -160,7 +160,7 @@ fn an_unsigned_slave_follows_a_rogue_and_a_signed_one_holds_its_clock() {
             "{suite:?}: {}",
             signed.noticed.len()
         );
-        let named = |failure: &&Failure| failure.suspect.names(signed.path[2]);
+        let named = |failure: &&VerificationFailure| failure.suspect.names(signed.path[2]);
         let named = signed.noticed.iter().filter(named).count();
         // An aggregate signature cannot be checked hop by hop. The next hop identifies the link,
         // while the slave only knows that the failure is upstream.

@@ -7,7 +7,7 @@ use timeloom_wire::{Flags, Header, Message};
 
 use super::{OrdinaryClock, PortState, master};
 use crate::best_master::{Dataset, Preference};
-use crate::security::{self, Admission, DUE, Failure, Freshness, Reason, Suspect};
+use crate::security::{self, Admission, DUE, Freshness, Reason, Suspect, VerificationFailure};
 use crate::{ClockReport, DropReason, Local};
 
 impl OrdinaryClock {
@@ -84,7 +84,7 @@ impl OrdinaryClock {
     }
 
     fn announce_fails(&mut self, header: &Header, reason: Reason) {
-        self.out.alarm(Failure {
+        self.out.alarm(VerificationFailure {
             observer: self.config.clock,
             source: header.source,
             sequence: header.sequence_id,

@@ -16,8 +16,8 @@ use timeloom_wire::{Flags, Message, PortIdentity, TimeInterval};
 use super::OrdinaryConfig;
 use crate::outbox::Outbox;
 use crate::security::{
-    Admission, Budget, DUE, Failure, Freshness, Reason, ReplayWindow, Suspect, SyncFacts, Verdict,
-    VerificationPolicy, VerifyJob,
+    Admission, Budget, DUE, Freshness, Reason, ReplayWindow, Suspect, SyncFacts, Verdict,
+    VerificationFailure, VerificationPolicy, VerifyJob,
 };
 use crate::{ClockReport, DriverAction, DropReason, Local, Neighbour, Packet, Stamp};
 use matching::{Arrived, MAX_FOLLOW_UPS, Matching, Waiting};
@@ -109,7 +109,7 @@ impl Slave {
                 if reason == Reason::Flood {
                     out.dropped(1, DropReason::Flood);
                 }
-                out.alarm(Failure {
+                out.alarm(VerificationFailure {
                     observer: config.clock,
                     source: source.unwrap_or_default(),
                     sequence: 0,
@@ -383,7 +383,7 @@ impl Slave {
         out: &mut Outbox,
     ) {
         let source = self.parent.unwrap_or_default();
-        let failure = Failure {
+        let failure = VerificationFailure {
             observer: config.clock,
             source,
             sequence,
@@ -393,7 +393,7 @@ impl Slave {
         self.violated(failure, out);
     }
 
-    fn violated(&mut self, failure: Failure, out: &mut Outbox) {
+    fn violated(&mut self, failure: VerificationFailure, out: &mut Outbox) {
         let in_record = self.records.violated(&failure);
         out.report(ClockReport::Failure { failure, in_record });
     }

@@ -6,7 +6,7 @@ use timeloom_wire::{ClockIdentity, PortIdentity};
 
 /// A violation that a clock noticed while it checked a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct VerificationFailure {
     /// Clock that noticed the violation.
     pub observer: ClockIdentity,
     /// Source that the message claims.

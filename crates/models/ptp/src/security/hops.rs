@@ -4,14 +4,14 @@ use timeloom_wire::Message;
 use timeloom_wire::tlv::{SignedTlv, Signer, Suite};
 
 use super::once::port_of;
-use super::{Failure, KeyRing, ORGANIZATION, Role, Statement};
+use super::{KeyRing, ORGANIZATION, Role, Statement, VerificationFailure};
 use crate::{HopRecord, HopVerdict};
 
 /// Returns the hops of a Follow_Up, judged by its `failure`; none if the TLV is unreadable.
 pub(super) fn hops_of(
     message: &Message<'_>,
     ring: &KeyRing,
-    failure: Option<&Failure>,
+    failure: Option<&VerificationFailure>,
 ) -> Vec<HopRecord> {
     let signed = message
         .tlvs
@@ -61,7 +61,7 @@ pub(crate) fn hop_stated(statement: &Statement) -> Option<HopRecord> {
 
 /// Sets the verdict of each hop. Every honest signer signs what it received, so hops downstream of
 /// the broken link are trusted, and those upstream are unproven.
-fn judge(hops: &mut [HopRecord], failure: &Failure) {
+fn judge(hops: &mut [HopRecord], failure: &VerificationFailure) {
     let suspect = &failure.suspect;
     let before = hops
         .iter()

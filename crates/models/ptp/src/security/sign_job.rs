@@ -5,7 +5,7 @@
 
 use timeloom_wire::{ClockIdentity, Header, TimeInterval, VlanTag};
 
-use super::{Failure, Hop, Reason, Security, Suspect, SyncFacts};
+use super::{Hop, Reason, Security, Suspect, SyncFacts, VerificationFailure};
 
 /// One Follow_Up to be signed for one egress port.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct SigningResult {
     pub(crate) vlan: Option<VlanTag>,
     pub(crate) residence: TimeInterval,
     pub(crate) message: Option<Vec<u8>>,
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<VerificationFailure>,
 }
 
 impl SignJob {
@@ -56,7 +56,7 @@ impl SignJob {
         }
     }
 
-    fn sign(&self) -> (Option<Vec<u8>>, Option<Failure>) {
+    fn sign(&self) -> (Option<Vec<u8>>, Option<VerificationFailure>) {
         let (security, hop) = (&self.security, &self.hop);
         let anew = || security.restart(&self.message, &self.sync, hop);
         if self.broken {
@@ -82,9 +82,9 @@ fn failure(
     reason: Reason,
     previous: ClockIdentity,
     observer: ClockIdentity,
-) -> Option<Failure> {
+) -> Option<VerificationFailure> {
     let (header, _) = Header::parse(message).ok()?;
-    Some(Failure {
+    Some(VerificationFailure {
         observer,
         source: header.source,
         sequence: header.sequence_id,

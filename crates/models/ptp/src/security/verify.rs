@@ -9,7 +9,9 @@ use super::chain::{Chain, Link};
 use super::hops::hops_of;
 use super::keys::{Part, verify_aggregate, verify_batch};
 use super::once::Moment;
-use super::{Failure, KeyRing, Limits, PublicKey, Reason, Suspect, SyncFacts, VerificationPolicy};
+use super::{
+    KeyRing, Limits, PublicKey, Reason, Suspect, SyncFacts, VerificationFailure, VerificationPolicy,
+};
 use crate::HopRecord;
 
 /// One Follow_Up to be verified, with the Syncs to which it may belong.
@@ -51,7 +53,7 @@ pub struct VerifiedChain {
 pub struct Verdict {
     pub(crate) id: u64,
     /// Properties of a valid chain, or the violation with its place.
-    pub result: Result<VerifiedChain, Failure>,
+    pub result: Result<VerifiedChain, VerificationFailure>,
     /// Contribution of each hop in the chain.
     pub hops: Vec<HopRecord>,
 }
@@ -95,8 +97,8 @@ impl VerifyJob {
         }
     }
 
-    fn check(&self, message: Option<&Message<'_>>) -> Result<VerifiedChain, Failure> {
-        let unknown = |reason, source, sequence| Failure {
+    fn check(&self, message: Option<&Message<'_>>) -> Result<VerifiedChain, VerificationFailure> {
+        let unknown = |reason, source, sequence| VerificationFailure {
             observer: self.me,
             source,
             sequence,
@@ -115,7 +117,7 @@ impl VerifyJob {
         let fits = |sync: &SyncFacts| self.fits(&chain, sync);
         if cheap.is_ok() && !self.syncs.is_empty() && !self.syncs.iter().any(fits) {
             // Clocks forward a Sync before its verification, so the place may be any link upstream.
-            return Err(Failure {
+            return Err(VerificationFailure {
                 suspect: Suspect {
                     after: None,
                     before: self.me,
@@ -135,7 +137,7 @@ impl VerifyJob {
             });
         }
         let reason = cheap.err().unwrap_or(Reason::Signature);
-        Err(Failure {
+        Err(VerificationFailure {
             suspect: self.at_this_link(self.locate(&chain)),
             ..unknown(reason, source, sequence)
         })

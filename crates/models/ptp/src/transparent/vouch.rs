@@ -7,8 +7,8 @@ use timeloom_wire::{Header, Message, PortIdentity};
 use super::TransparentClock;
 use super::witness::{Pending, Purpose};
 use crate::security::{
-    Admission, Failure, Freshness, Hop, Moment, Reason, Role, Security, SigningResult, Statement,
-    Suspect, SyncFacts, Verdict, VerifyJob, sequence_of, view_of,
+    Admission, Freshness, Hop, Moment, Reason, Role, Security, SigningResult, Statement, Suspect,
+    SyncFacts, Verdict, VerificationFailure, VerifyJob, sequence_of, view_of,
 };
 use crate::{ClockReport, DriverAction, DropReason, Local, Packet};
 
@@ -211,7 +211,7 @@ impl TransparentClock {
     /// Handles a failed verification. The Follow_Up is forwarded as a chain that broke here, unless
     /// an upstream clock has reported this already. Only the signatures of an Ed25519 chain
     /// show where the chain broke.
-    fn not_accepted(&mut self, failure: Failure, pending: Pending) {
+    fn not_accepted(&mut self, failure: VerificationFailure, pending: Pending) {
         self.out.alarm(failure);
         let (Purpose::Hold(packet), Some(first)) = (pending.purpose, pending.slots.first()) else {
             return;
@@ -250,7 +250,7 @@ impl TransparentClock {
         suspect: Suspect,
     ) {
         let observer = self.config.clock;
-        self.out.alarm(Failure {
+        self.out.alarm(VerificationFailure {
             observer,
             source,
             sequence,

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::world::path::{self, GRANDMASTER, Path, offsets};
 use crate::world::{Flight, World};
-use timeloom_ptp::security::Failure;
+use timeloom_ptp::security::VerificationFailure;
 use timeloom_wire::message::patch_length;
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, Message, MessageType, TimeInterval, message};
@@ -329,7 +329,7 @@ fn attacked(path: &Path, suite: Suite, change: Change) -> (World, Rc<RefCell<BTr
     (world, hit)
 }
 
-fn failures(world: &World) -> Vec<(usize, Failure)> {
+fn failures(world: &World) -> Vec<(usize, VerificationFailure)> {
     let mut all = path::failures(world);
     // Reports of the rogue itself do not count.
     all.retain(|(node, _)| *node != ROGUE);

@@ -9,7 +9,7 @@ use crate::world::keys::identity;
 use crate::world::path::{
     GRANDMASTER, Path, drops, failures, offsets, renumbered, sync_of, template,
 };
-use timeloom_ptp::security::{Failure, Limits, Reason};
+use timeloom_ptp::security::{Limits, Reason, VerificationFailure};
 use timeloom_ptp::{DropReason, PortState};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType};
@@ -22,7 +22,7 @@ const PER_S: u64 = Limits {
 }
 .failures_per_s as u64;
 
-fn alarms(noticed: &[(usize, Failure)], node: usize) -> Vec<Failure> {
+fn alarms(noticed: &[(usize, VerificationFailure)], node: usize) -> Vec<VerificationFailure> {
     let of = noticed
         .iter()
         .filter(|(of, f)| *of == node && f.reason == Reason::Flood);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::world::keys::{identity, ring, security};
 use crate::world::path::{GRANDMASTER, Path, failures, offsets, renumbered, sync_of, template};
 use timeloom_ptp::security::{
-    Failure, Limits, Reason, SyncFacts, VerificationPolicy, VerifyJob, sign_announce,
+    Limits, Reason, SyncFacts, VerificationFailure, VerificationPolicy, VerifyJob, sign_announce,
 };
 use timeloom_ptp::{ClockReport, Packet, PortState};
 use timeloom_wire::message::{Announce, Body};
@@ -203,7 +203,7 @@ fn an_unsteered_clock_accepts_syncs_again_after_a_silence() {
     world.run_for(5.0);
     assert!(offsets(&world, slave).len() > silent + 20);
     let rejected = failures(&world).split_off(failed);
-    let delayed = |(_, failure): &&(usize, Failure)| failure.reason == Reason::Delayed;
+    let delayed = |(_, failure): &&(usize, VerificationFailure)| failure.reason == Reason::Delayed;
     assert_eq!(rejected.iter().find(delayed), None);
 }
 

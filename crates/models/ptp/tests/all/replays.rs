@@ -265,7 +265,7 @@ fn statements_of_the_past_do_not_make_an_old_sync_new() {
     world.run_for(2.0);
     let noticed = failures(&world);
     assert!(noticed.len() >= 3, "{noticed:?}");
-    let of = |(node, f): &(usize, timeloom_ptp::security::Failure)| {
+    let of = |(node, f): &(usize, timeloom_ptp::security::VerificationFailure)| {
         *node == slave && matches!(f.reason, Reason::Replay | Reason::DuplicateSync)
     };
     assert!(noticed.iter().all(of), "{noticed:?}");

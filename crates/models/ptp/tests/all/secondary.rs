@@ -2,7 +2,7 @@
 
 use crate::world::path::{GRANDMASTER, Path, offsets};
 use crate::world::{Flight, World};
-use timeloom_ptp::security::{Failure, Reason};
+use timeloom_ptp::security::{Reason, VerificationFailure};
 use timeloom_ptp::{ClockReport, PortState};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType, TimeInterval, message};
@@ -15,7 +15,7 @@ fn path(seed: u64) -> Path {
     path
 }
 
-fn failures(world: &World) -> Vec<Failure> {
+fn failures(world: &World) -> Vec<VerificationFailure> {
     let all = world
         .reports
         .iter()

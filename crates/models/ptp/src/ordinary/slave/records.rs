@@ -12,7 +12,7 @@ use timeloom_wire::{Flags, Message, PortIdentity, SyncVerdict, TimeInterval, Tim
 use super::matching::KEEP;
 use super::steering::Sample;
 use crate::outbox::Outbox;
-use crate::security::Failure;
+use crate::security::VerificationFailure;
 use crate::{ClockReport, HopRecord, Local, Stamp, SyncReport};
 
 #[derive(Debug, Default)]
@@ -96,7 +96,7 @@ impl Records {
     }
 
     /// Adds a violation to the record of its Sync; returns false if there is no such record.
-    pub(super) fn violated(&mut self, failure: &Failure) -> bool {
+    pub(super) fn violated(&mut self, failure: &VerificationFailure) -> bool {
         let open = self.find(failure.source, failure.sequence);
         let failures = open.map(|open| &mut open.sync.failures);
         failures.is_some_and(|failures| {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use timeloom_ptp::security::Failure;
+use timeloom_ptp::security::VerificationFailure;
 use timeloom_ptp::{
     ClockReport, DelayMechanism, DropReason, OrdinaryConfig, Packet, Profile, Random,
     TransparentConfig,
@@ -141,7 +141,7 @@ impl Path {
 }
 
 /// Returns every violation that was noticed, with the node that noticed it.
-pub fn failures(world: &World) -> Vec<(usize, Failure)> {
+pub fn failures(world: &World) -> Vec<(usize, VerificationFailure)> {
     let all = world
         .reports
         .iter()
