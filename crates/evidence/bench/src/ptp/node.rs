@@ -6,7 +6,7 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
 use timeloom_ptp::{ClockReport, Packet, Stamp};
-use timeloom_ptp_io::lab::Stage;
+use timeloom_ptp_io::lab::LabChain;
 use timeloom_ptp_io::{Counters, Observer, ProgramOptions, PtpError, Wake};
 use timeloom_sys::clock::realtime_ns;
 use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
@@ -50,7 +50,7 @@ pub(super) struct Node {
 impl Node {
     /// Opens `program` at `place` of the laboratory, and runs it on a new thread.
     pub(super) fn start(
-        stage: &Stage,
+        stage: &LabChain,
         place: usize,
         program: ProgramOptions,
     ) -> Result<Self, BenchError> {

@@ -36,7 +36,7 @@ use desk::Desk;
 pub use desk::{AttackResult, attack};
 use nodes::Running;
 pub use report::{LabReport, Spread};
-pub use stage::Stage;
+pub use stage::LabChain;
 
 /// Program that runs at a node of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

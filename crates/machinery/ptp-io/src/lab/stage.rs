@@ -7,12 +7,12 @@ use crate::{Observer, Program, ProgramOptions, PtpError, Wake};
 /// Chain with its keys. The caller, such as a benchmark, starts and observes the programs. Dropping
 /// the value removes the chain.
 #[derive(Debug)]
-pub struct Stage {
+pub struct LabChain {
     options: LabOptions,
     chain: Chain,
 }
 
-impl Stage {
+impl LabChain {
     /// Builds the chain, without an attacker and without a capture.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration as StdDuration, Instant};
 
 use timeloom_ptp_io::ProgramOptions;
-use timeloom_ptp_io::lab::{LabAuth, LabOptions, NodeKind, Stage};
+use timeloom_ptp_io::lab::{LabAuth, LabChain, LabOptions, NodeKind};
 use timeloom_wire::TimeInterval;
 use timeloom_wire::tlv::EntryForm;
 
@@ -16,7 +16,7 @@ use crate::scratch::Scratch;
 /// The laboratories of all variants, built once for all runs.
 pub(super) struct Bed {
     variants: Vec<Variant>,
-    stages: Vec<Stage>,
+    stages: Vec<LabChain>,
     _keys: Scratch,
 }
 
@@ -33,7 +33,7 @@ impl Bed {
                 form: EntryForm::Full,
                 secondary: false,
             });
-            Stage::build(options).map_err(failed)
+            LabChain::build(options).map_err(failed)
         });
         Ok(Self {
             variants: variants.to_vec(),
