@@ -42,7 +42,7 @@ pub use rvec::Rvec;
 pub use simulated::SimulatedCore;
 pub use strict::{SharedStrict, Strict, StrictTime};
 pub use task_clock::TaskClock;
-pub use trace::{Stage, StageFault, StageKind, Trace, TraceError};
+pub use trace::{StageFault, StageKind, Trace, TraceError, TraceStage};
 pub use widen::Widener;
 
 use timeloom_time::Rate;

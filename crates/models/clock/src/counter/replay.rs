@@ -2,7 +2,9 @@
 
 use timeloom_time::Duration;
 
-use super::{CoreClock, CoreTime, CycleCounter, Frequency, SimulatedCore, Stage, StageKind, Trace};
+use super::{
+    CoreClock, CoreTime, CycleCounter, Frequency, SimulatedCore, StageKind, Trace, TraceStage,
+};
 
 /// Readings of a core's clocks at one instant of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +60,7 @@ struct Replay {
 }
 
 impl Replay {
-    fn run(&mut self, stage: &Stage, every: Duration, samples: &mut Vec<ReplaySample>) {
+    fn run(&mut self, stage: &TraceStage, every: Duration, samples: &mut Vec<ReplaySample>) {
         match stage.kind {
             StageKind::Run(frequency) => {
                 if frequency != self.frequency {

@@ -8,14 +8,14 @@ use super::Frequency;
 
 /// Interval with one kind of activity of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stage {
+pub struct TraceStage {
     /// Length of the interval, in true time.
     pub length: Duration,
     /// Activity of the core in the interval.
     pub kind: StageKind,
 }
 
-/// Activity of a core during a [`Stage`].
+/// Activity of a core during a [`TraceStage`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageKind {
     /// The core runs at this frequency. If the previous stage had another frequency, the change
@@ -35,7 +35,7 @@ pub enum StageKind {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Trace {
     /// The stages in order.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<TraceStage>,
 }
 
 /// Error in the text of a trace: the line and the reason.
@@ -84,7 +84,7 @@ impl FromStr for Trace {
     }
 }
 
-fn stage(text: &str) -> Result<Stage, StageFault> {
+fn stage(text: &str) -> Result<TraceStage, StageFault> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let frequency = |mhz: &str| {
         let parsed = mhz
@@ -105,7 +105,7 @@ fn stage(text: &str) -> Result<Stage, StageFault> {
     if length.is_negative() {
         return Err(StageFault::Negative);
     }
-    Ok(Stage { length, kind })
+    Ok(TraceStage { length, kind })
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
         );
         assert_eq!(
             trace.stages[2],
-            Stage {
+            TraceStage {
                 length: Duration::from_ms(10),
                 kind: StageKind::Idle
             }
