@@ -28,7 +28,7 @@ use timeloom_clock::TimelineTime;
 use timeloom_time::{Instant, Virtual};
 
 use crate::hosts::{HostId, Hosts};
-use crate::record::{Halt, HaltCause, HostRecord, Resumption, Stage};
+use crate::record::{Halt, HaltCause, HostRecord, PauseStage, Resumption};
 
 /// Reaction of the other hosts when a host falls silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -160,13 +160,13 @@ impl Agreement {
     pub fn record(&self) -> HostRecord {
         let before = self.resumed;
         let stage = match self.stage {
-            Own::Joining => Stage::Joining,
-            Own::Running | Own::Proposing => Stage::Running(before),
-            Own::Closing(ceiling) => Stage::Closing { ceiling, before },
-            Own::Bound(at) => Stage::Bound { at },
-            Own::Standing(at) => Stage::Standing { at },
-            Own::Ready(at, go, joiners) => Stage::Ready { at, go, joiners },
-            Own::Stopped(halt) => Stage::Stopped(halt),
+            Own::Joining => PauseStage::Joining,
+            Own::Running | Own::Proposing => PauseStage::Running(before),
+            Own::Closing(ceiling) => PauseStage::Closing { ceiling, before },
+            Own::Bound(at) => PauseStage::Bound { at },
+            Own::Standing(at) => PauseStage::Standing { at },
+            Own::Ready(at, go, joiners) => PauseStage::Ready { at, go, joiners },
+            Own::Stopped(halt) => PauseStage::Stopped(halt),
         };
         HostRecord {
             pause: self.pause,
@@ -253,16 +253,16 @@ impl Agreement {
         if from == self.me || self.silent.contains(from) || self.is_stopped() {
             return;
         }
-        if let Stage::Stopped(halt) = record.stage {
+        if let PauseStage::Stopped(halt) = record.stage {
             return self.stop(halt);
         }
         let member = self.members.contains(from);
         match (member, record.stage) {
-            (true, Stage::Joining) if self.present.contains(from) => {
+            (true, PauseStage::Joining) if self.present.contains(from) => {
                 return self.restarted(from, soonest);
             }
-            (true, Stage::Joining) => return,
-            (false, Stage::Joining) if self.stage != Own::Joining => {
+            (true, PauseStage::Joining) => return,
+            (false, PauseStage::Joining) if self.stage != Own::Joining => {
                 self.joiners = self.joiners.with(from);
                 return;
             }
@@ -347,7 +347,7 @@ impl Agreement {
     fn is_left_out_by(&self, record: &HostRecord) -> bool {
         // The others may learn the instant at which the joiner starts later than the joiner does.
         let of_later = record.pause > self.pause
-            || (record.pause == self.pause && matches!(record.stage, Stage::Running(_)));
+            || (record.pause == self.pause && matches!(record.stage, PauseStage::Running(_)));
         record.silent.contains(self.me)
             || (of_later && !record.members.contains(self.me))
             || record.pause > self.pause.saturating_add(1)

@@ -15,7 +15,7 @@
 //! | 80–83 | ballot |
 //! | 84 | sum of 1: holds; 2: drives the wired line |
 //! | 85–87 | stopped: reporting host, cause, affected host |
-//! | 88–111 | the stage's instants, in the order of [`Stage`] |
+//! | 88–111 | the stage's instants, in the order of [`PauseStage`] |
 //!
 //! Numbers are little-endian. A set of hosts has a bit for each host. Instants are in nanoseconds.
 //! Fields that a stage does not use are zero. The message authentication code is added by the
@@ -25,7 +25,7 @@ use timeloom_clock::TimelineTime;
 use timeloom_time::{Duration, Instant};
 
 use crate::hosts::{HostId, Hosts};
-use crate::record::{Halt, HaltCause, HostRecord, Resumption, Stage};
+use crate::record::{Halt, HaltCause, HostRecord, PauseStage, Resumption};
 
 /// Message from one host to another, or to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,23 +160,23 @@ fn put(out: &mut [u8], words: &[u64]) {
 }
 
 /// Encodes a stage: its number, the three bytes of a halt, and up to three instants.
-fn words(stage: &Stage) -> (u8, [u8; 3], [u64; 3]) {
+fn words(stage: &PauseStage) -> (u8, [u8; 3], [u64; 3]) {
     let instants = |number, words| (number, [0; 3], words);
     match *stage {
-        Stage::Joining => instants(0, [0; 3]),
-        Stage::Running(Resumption { from, at }) => {
+        PauseStage::Joining => instants(0, [0; 3]),
+        PauseStage::Running(Resumption { from, at }) => {
             instants(1, [from.as_ns() as u64, at.as_ns() as u64, 0])
         }
-        Stage::Closing { ceiling, before } => {
+        PauseStage::Closing { ceiling, before } => {
             let ns = [ceiling.as_ns(), before.from.as_ns(), before.at.as_ns()];
             instants(2, ns.map(|ns| ns as u64))
         }
-        Stage::Bound { at } => instants(3, [at.as_ns() as u64, 0, 0]),
-        Stage::Standing { at } => instants(4, [at.as_ns() as u64, 0, 0]),
-        Stage::Ready { at, go, joiners } => {
+        PauseStage::Bound { at } => instants(3, [at.as_ns() as u64, 0, 0]),
+        PauseStage::Standing { at } => instants(4, [at.as_ns() as u64, 0, 0]),
+        PauseStage::Ready { at, go, joiners } => {
             instants(5, [at.as_ns() as u64, go.as_ns() as u64, joiners.to_bits()])
         }
-        Stage::Stopped(Halt { by, why }) => {
+        PauseStage::Stopped(Halt { by, why }) => {
             let (why, host) = match why {
                 HaltCause::Silent(host) => (0, host.number()),
                 HaltCause::Link(host) => (1, host.number()),
@@ -191,7 +191,7 @@ fn words(stage: &Stage) -> (u8, [u8; 3], [u64; 3]) {
     }
 }
 
-fn stage(number: u8, halt: [u8; 3], words: [u64; 3]) -> Option<Stage> {
+fn stage(number: u8, halt: [u8; 3], words: [u64; 3]) -> Option<PauseStage> {
     let [a, b, c] = words;
     let (at, ns) = (Instant::from_ns(a as i64), |word| word as i64);
     let used = [0, 2, 3, 1, 1, 3, 0].get(usize::from(number))?;
@@ -200,21 +200,21 @@ fn stage(number: u8, halt: [u8; 3], words: [u64; 3]) -> Option<Stage> {
         return None;
     }
     Some(match number {
-        0 => Stage::Joining,
-        1 => Stage::Running(Resumption {
+        0 => PauseStage::Joining,
+        1 => PauseStage::Running(Resumption {
             from: at,
             at: Instant::from_ns(ns(b)),
         }),
-        2 => Stage::Closing {
+        2 => PauseStage::Closing {
             ceiling: at,
             before: Resumption {
                 from: Instant::from_ns(ns(b)),
                 at: Instant::from_ns(ns(c)),
             },
         },
-        3 => Stage::Bound { at },
-        4 => Stage::Standing { at },
-        5 => Stage::Ready {
+        3 => PauseStage::Bound { at },
+        4 => PauseStage::Standing { at },
+        5 => PauseStage::Ready {
             at,
             go: Instant::from_ns(ns(b)),
             joiners: Hosts::from_bits(c),
@@ -232,7 +232,7 @@ fn stage(number: u8, halt: [u8; 3], words: [u64; 3]) -> Option<Stage> {
                 6 => HaltCause::Line,
                 _ => return None,
             };
-            Stage::Stopped(Halt { by, why })
+            PauseStage::Stopped(Halt { by, why })
         }
     })
 }

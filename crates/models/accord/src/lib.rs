@@ -30,4 +30,4 @@ pub use agreement::{Agreement, HostOrder, OnSilence};
 pub use datagram::{Datagram, Echo};
 pub use hosts::{HostId, Hosts};
 pub use member::{Member, MemberAction, Mode, Moment, Settings};
-pub use record::{Halt, HaltCause, HostRecord, Resumption, Stage};
+pub use record::{Halt, HaltCause, HostRecord, PauseStage, Resumption};

@@ -14,7 +14,7 @@ use crate::agreement::{Agreement, HostOrder, OnSilence};
 use crate::datagram::Datagram;
 use crate::hosts::{HostId, Hosts};
 use crate::link::Link;
-use crate::record::{Halt, HaltCause, HostRecord, Stage};
+use crate::record::{Halt, HaltCause, HostRecord, PauseStage};
 
 /// Settings that are the same for all hosts of a run.
 #[derive(Clone, Copy, Debug)]
@@ -271,7 +271,7 @@ impl Member {
     /// good.
     pub fn halt(&self) -> Option<Halt> {
         match self.said.stage {
-            Stage::Stopped(halt) => Some(halt),
+            PauseStage::Stopped(halt) => Some(halt),
             _ => None,
         }
     }
@@ -324,7 +324,7 @@ impl Member {
             .links
             .get(&host)
             .is_some_and(|link| link.heard.is_some());
-        let joins = matches!(self.said.stage, Stage::Joining);
+        let joins = matches!(self.said.stage, PauseStage::Joining);
         heard || joins || self.agreement.members().contains(host)
     }
 

@@ -22,7 +22,7 @@ pub struct HostRecord {
     /// True if a program on the host holds the line, or requests it.
     pub holds: bool,
     /// Stage of the host within the pause.
-    pub stage: Stage,
+    pub stage: PauseStage,
 }
 
 /// Instants at which a pause ended and all hosts resumed.
@@ -36,7 +36,7 @@ pub struct Resumption {
 
 /// Stage of a host within a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stage {
+pub enum PauseStage {
     /// The host asks to join the run, and does not take part in it yet.
     Joining,
     /// The host runs. The pause with the record's number ended at these instants.

@@ -5,7 +5,7 @@ use timeloom_time::{Duration, Instant};
 
 use super::{Agreement, Own};
 use crate::hosts::{HostId, Hosts};
-use crate::record::{HostRecord, Resumption, Stage};
+use crate::record::{HostRecord, PauseStage, Resumption};
 
 impl Agreement {
     /// Returns the greatest pause number whose records no step uses any more; `None` before the
@@ -38,8 +38,10 @@ impl Agreement {
         let silent = self.silent.and(self.members);
         let is_closing = matches!(self.stage, Own::Closing(_));
         let is_past = |record: &HostRecord| match record.stage {
-            Stage::Closing { .. } => true,
-            Stage::Bound { .. } | Stage::Standing { .. } | Stage::Ready { .. } => !is_closing,
+            PauseStage::Closing { .. } => true,
+            PauseStage::Bound { .. } | PauseStage::Standing { .. } | PauseStage::Ready { .. } => {
+                !is_closing
+            }
             _ => false,
         };
         let is_of_old_view = |it: &HostRecord| {
@@ -49,21 +51,23 @@ impl Agreement {
         let stands = matches!(self.stage, Own::Standing(_) | Own::Ready(..));
         let old_too = self.keeps_old_votes();
         for record in self.peers.values_mut() {
-            if let Stage::Closing { .. } | Stage::Bound { .. } = record.stage {
+            if let PauseStage::Closing { .. } | PauseStage::Bound { .. } = record.stage {
                 record.holds = false;
             }
             if record.pause != pause {
                 continue;
             }
             match record.stage {
-                Stage::Standing { .. } if stands && record.ballot <= ballot => record.ballot = 0,
-                Stage::Ready { at, .. } if stands && record.ballot < ballot && !old_too => {
-                    record.stage = Stage::Standing { at };
+                PauseStage::Standing { .. } if stands && record.ballot <= ballot => {
+                    record.ballot = 0
+                }
+                PauseStage::Ready { at, .. } if stands && record.ballot < ballot && !old_too => {
+                    record.stage = PauseStage::Standing { at };
                     record.ballot = 0;
                 }
                 _ => {}
             }
-            if let Stage::Closing { ceiling, before } = &mut record.stage
+            if let PauseStage::Closing { ceiling, before } = &mut record.stage
                 && stands
             {
                 *ceiling = Instant::ZERO;
@@ -87,7 +91,7 @@ impl Agreement {
     /// same pause. While stopped, it may have sent records with the same or an older ballot, with
     /// or without a hold; before that, the records of the stages closing and bound.
     pub(crate) fn supposes(&self, said: &HostRecord) -> Vec<HostRecord> {
-        let (Stage::Standing { at } | Stage::Ready { at, .. }) = said.stage else {
+        let (PauseStage::Standing { at } | PauseStage::Ready { at, .. }) = said.stage else {
             return Vec::new();
         };
         let is_in_it = match self.stage {
@@ -101,7 +105,7 @@ impl Agreement {
         let stands = stands.map(|(ballot, holds)| HostRecord {
             ballot,
             holds,
-            stage: Stage::Standing { at },
+            stage: PauseStage::Standing { at },
             ..*said
         });
         let mut all: Vec<HostRecord> = stands.collect();
@@ -110,7 +114,7 @@ impl Agreement {
             all.push(HostRecord {
                 ballot: 0,
                 holds: false,
-                stage: Stage::Closing { ceiling, before },
+                stage: PauseStage::Closing { ceiling, before },
                 ..*said
             });
         }

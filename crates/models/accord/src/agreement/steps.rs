@@ -5,7 +5,7 @@ use timeloom_time::{Instant, Virtual};
 
 use super::{Agreement, Claim, HostOrder, Own};
 use crate::hosts::Hosts;
-use crate::record::{HaltCause, HostRecord, Resumption, Stage};
+use crate::record::{HaltCause, HostRecord, PauseStage, Resumption};
 
 impl Agreement {
     /// Moves from Running to Proposing, if this host or another requests the line.
@@ -13,7 +13,7 @@ impl Agreement {
         let ceilings = self.others().filter_map(|(_, record)| {
             let record = record.filter(|record| record.pause > self.pause)?;
             match record.stage {
-                Stage::Closing { ceiling: at, .. } | Stage::Bound { at } => Some(at),
+                PauseStage::Closing { ceiling: at, .. } | PauseStage::Bound { at } => Some(at),
                 _ => None,
             }
         });
@@ -33,7 +33,9 @@ impl Agreement {
     pub(super) fn bind(&mut self, ceiling: Instant<Virtual>) -> bool {
         let at = self.told(|record| match record.stage {
             _ if record.pause != self.pause => None,
-            Stage::Bound { at } | Stage::Standing { at } | Stage::Ready { at, .. } => Some(at),
+            PauseStage::Bound { at }
+            | PauseStage::Standing { at }
+            | PauseStage::Ready { at, .. } => Some(at),
             _ => None,
         });
         let at = at.or_else(|| self.latest_ceiling(ceiling));
@@ -51,7 +53,7 @@ impl Agreement {
             false => stages,
         };
         let ceilings = stages?.into_iter().map(|record| match record.stage {
-            Stage::Closing { ceiling, .. } => ceiling,
+            PauseStage::Closing { ceiling, .. } => ceiling,
             _ => own,
         });
         Some(ceilings.fold(own, Instant::max))
@@ -68,13 +70,18 @@ impl Agreement {
         };
         let newest = stages.iter().map(|record| record.ballot).max();
         let newest = newest.unwrap_or(0).max(self.ballot);
-        let all_stand = stages
-            .iter()
-            .all(|record| matches!(record.stage, Stage::Standing { .. } | Stage::Ready { .. }));
+        let all_stand = stages.iter().all(|record| {
+            matches!(
+                record.stage,
+                PauseStage::Standing { .. } | PauseStage::Ready { .. }
+            )
+        });
         // Another host that has voted already claims the line again: its claim must be granted
         // first.
         let regrets = stages.iter().any(|record| {
-            record.holds && record.ballot == newest && matches!(record.stage, Stage::Ready { .. })
+            record.holds
+                && record.ballot == newest
+                && matches!(record.stage, PauseStage::Ready { .. })
         });
         let held = self.claim != Claim::None || stages.iter().any(|record| record.holds);
         #[cfg(test)]
@@ -123,7 +130,7 @@ impl Agreement {
         let votes: Option<Vec<_>> = stages
             .into_iter()
             .map(|record| match record.stage {
-                Stage::Ready { go, joiners, .. }
+                PauseStage::Ready { go, joiners, .. }
                     if record.ballot == self.ballot || self.keeps_old_votes() =>
                 {
                     Some((go, joiners))
@@ -150,10 +157,10 @@ impl Agreement {
     /// them.
     fn ended(&self, record: &HostRecord) -> Option<(Resumption, Hosts)> {
         match record.stage {
-            Stage::Running(resumed) if record.pause == self.pause => {
+            PauseStage::Running(resumed) if record.pause == self.pause => {
                 Some((resumed, record.members))
             }
-            Stage::Closing { before, .. } if record.pause == self.pause.saturating_add(1) => {
+            PauseStage::Closing { before, .. } if record.pause == self.pause.saturating_add(1) => {
                 Some((before, record.members))
             }
             _ => None,
@@ -186,8 +193,8 @@ impl Agreement {
             .values()
             .filter(mine)
             .find_map(|record| match record.stage {
-                Stage::Running(resumed) => Some((record.pause, resumed, record.members)),
-                Stage::Closing { before, .. } => {
+                PauseStage::Running(resumed) => Some((record.pause, resumed, record.members)),
+                PauseStage::Closing { before, .. } => {
                     Some((record.pause.saturating_sub(1), before, record.members))
                 }
                 _ => None,

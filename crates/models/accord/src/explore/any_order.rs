@@ -45,7 +45,7 @@
 use super::HOSTS;
 use super::stations::{Event, Local, Outcome, Stations};
 use super::table::Set;
-use crate::record::{HostRecord, Stage};
+use crate::record::{HostRecord, PauseStage};
 
 impl Stations {
     /// Returns the possible events of `host`, if every record of `pools` may arrive.
@@ -149,12 +149,12 @@ impl Stations {
         for (from, pool) in pools.iter_mut().enumerate() {
             pool.retain(|it| {
                 let vote = self.record(*it);
-                let Stage::Ready { .. } = vote.stage else {
+                let PauseStage::Ready { .. } = vote.stage else {
                     return true;
                 };
                 let is_newer = |it: &&HostRecord| it.is_beside(vote) && it.ballot > vote.ballot;
                 let is_vote = |it: &HostRecord| {
-                    matches!(it.stage, Stage::Ready { .. })
+                    matches!(it.stage, PauseStage::Ready { .. })
                         && it.is_beside(vote)
                         && it.ballot == vote.ballot
                 };
@@ -173,7 +173,10 @@ impl HostRecord {
     /// Returns true if both records report a host stopped in the same pause, with the same members
     /// and silent hosts.
     fn is_beside(&self, other: &Self) -> bool {
-        let stands = matches!(self.stage, Stage::Standing { .. } | Stage::Ready { .. });
+        let stands = matches!(
+            self.stage,
+            PauseStage::Standing { .. } | PauseStage::Ready { .. }
+        );
         stands && self.pause == other.pause && self.silent == other.silent
     }
 }

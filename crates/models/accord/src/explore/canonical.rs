@@ -35,7 +35,7 @@ use timeloom_time::{Duration, Instant};
 
 use super::world::{Agreed, Agreements};
 use crate::agreement::HostOrder;
-use crate::record::{HostRecord, Resumption, Stage};
+use crate::record::{HostRecord, PauseStage, Resumption};
 
 /// Pause number to which later pauses are reduced: the first at which no instant is zero.
 pub(super) const FIRST: u64 = 2;
@@ -66,16 +66,16 @@ impl HostRecord {
     pub(crate) fn shift(&mut self, by: u64, span: Duration) {
         self.pause -= by;
         match &mut self.stage {
-            Stage::Joining | Stage::Stopped(_) => {}
-            Stage::Running(resumed) => resumed.shift(span),
-            Stage::Closing { ceiling, before } => {
+            PauseStage::Joining | PauseStage::Stopped(_) => {}
+            PauseStage::Running(resumed) => resumed.shift(span),
+            PauseStage::Closing { ceiling, before } => {
                 if *ceiling != Instant::ZERO {
                     *ceiling = *ceiling - span;
                 }
                 before.shift(span);
             }
-            Stage::Bound { at } | Stage::Standing { at } => *at = *at - span,
-            Stage::Ready { at, go, .. } => (*at, *go) = (*at - span, *go - span),
+            PauseStage::Bound { at } | PauseStage::Standing { at } => *at = *at - span,
+            PauseStage::Ready { at, go, .. } => (*at, *go) = (*at - span, *go - span),
         }
     }
 }

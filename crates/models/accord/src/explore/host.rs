@@ -9,7 +9,7 @@ use super::search::Scope;
 use super::{HOSTS, Wrong, id};
 use crate::agreement::{Agreement, HostOrder};
 use crate::hosts::Hosts;
-use crate::record::{HostRecord, Resumption, Stage};
+use crate::record::{HostRecord, PauseStage, Resumption};
 
 /// Event at a host other than the arrival of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Host {
 
     /// Returns true if the host asks to join and does not take part yet.
     fn waits(&self) -> bool {
-        matches!(self.agreement.record().stage, Stage::Joining)
+        matches!(self.agreement.record().stage, PauseStage::Joining)
     }
 
     /// Returns the possible events, other than arriving records and silent hosts.
@@ -253,7 +253,7 @@ impl Host {
                 }
                 (self.shows, self.runs) = (resumed.from, true);
                 let pause = match began.stage {
-                    Stage::Closing { .. } => began.pause - 1,
+                    PauseStage::Closing { .. } => began.pause - 1,
                     _ => began.pause,
                 };
                 done.said.push(ReportedInstant::Ended(pause, resumed));
