@@ -61,7 +61,7 @@ pub use error::GuestError;
 pub use freeze::FreezeKind;
 pub use leftovers::{Leftovers, clean};
 pub use names::{SessionSocket, list_sessions, runtime_directory, session_sockets};
-pub use session::{Process, Session, SessionOptions, Status};
+pub use session::{Process, Session, SessionOptions, SessionStatus};
 pub use supervise::real_time::{PACED_ALIKE, PACED_OTHERWISE};
 pub use supervise::report::UnhandledCall;
 pub use supervise::scheduler::SchedulingRecord;

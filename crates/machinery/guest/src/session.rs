@@ -35,7 +35,7 @@ use crate::supervise::scheduler::SchedulingRecord;
 use crate::supervise::skip;
 use crate::supervise::supervisor::{ArrivalCallback, PATIENCE, Supervisor};
 use crate::time_files::{MachineFiles, TimeFiles, View};
-pub use status::{Process, Status};
+pub use status::{Process, SessionStatus};
 
 /// Options of a new session.
 pub struct SessionOptions {

@@ -10,7 +10,7 @@ use timeloom_time::Duration;
 
 use crate::clock::HostTimeState;
 use crate::control::error::Refusal;
-use crate::session::{Process, Status};
+use crate::session::{Process, SessionStatus};
 
 /// Request of a client.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -133,7 +133,7 @@ pub enum Response {
     Exited(i32),
 }
 
-/// [`Status`] in the form for the protocol and for the output of `--json`.
+/// [`SessionStatus`] in the form for the protocol and for the output of `--json`.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct StatusText {
     /// Name of the session.
@@ -293,8 +293,8 @@ impl From<Refusal> for Response {
     }
 }
 
-impl From<Status> for StatusText {
-    fn from(status: Status) -> Self {
+impl From<SessionStatus> for StatusText {
+    fn from(status: SessionStatus) -> Self {
         Self {
             name: status.name,
             virtual_ns: status.virtual_time.as_ns(),
@@ -316,7 +316,7 @@ impl From<Status> for StatusText {
 
 impl StatusText {
     /// Converts a status, leaving out the hosts whose own time equals the session's.
-    pub(crate) fn brief(mut status: Status) -> Self {
+    pub(crate) fn brief(mut status: SessionStatus) -> Self {
         status.hosts.retain(HostTimeState::is_off);
         status.into()
     }

@@ -11,7 +11,7 @@ use crate::linux::processes::{self, Family};
 
 /// Status of a session, for `timeloom query`.
 #[derive(Clone, Debug)]
-pub struct Status {
+pub struct SessionStatus {
     /// Name of the session.
     pub name: String,
     /// Virtual time since the session began.
@@ -49,10 +49,10 @@ pub struct Process {
 impl Session {
     /// Returns the status of the session without its processes, of which there may be thousands.
     /// [`Self::processes`] returns these.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> SessionStatus {
         let (now, mut hosts) = self.clock.host_times();
         hosts.retain(|time| !time.host.name().is_empty());
-        Status {
+        SessionStatus {
             name: self.name.clone(),
             virtual_time: now,
             utc_ns: self.clock.civil().at(now).as_ns(),
