@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use timeloom_fabric::Fabric;
-use timeloom_plant::Exchange;
+use timeloom_plant::PausedPlant;
 use timeloom_plant::modbus::{
     DeviceSpec, ModbusDevice, Point, RegisterMap, RegisterWrite, Trouble,
 };
@@ -22,7 +22,7 @@ pub(crate) fn start(
     plan: &Plan,
     writers: &Writers,
     fabric: &Fabric,
-    plants: &BTreeMap<String, Arc<Exchange>>,
+    plants: &BTreeMap<String, Arc<PausedPlant>>,
     run_recorder: &RunRecorder,
 ) -> Result<Vec<ModbusDevice>, RunError> {
     plan.system
@@ -36,7 +36,7 @@ fn start_one(
     writers: &Writers,
     (name, device): (&str, &Device),
     fabric: &Fabric,
-    plants: &BTreeMap<String, Arc<Exchange>>,
+    plants: &BTreeMap<String, Arc<PausedPlant>>,
     run_recorder: &RunRecorder,
 ) -> Result<ModbusDevice, RunError> {
     let wrong = |why: &dyn Display| RunError::Plan(format!("device `{name}`: {why}"));

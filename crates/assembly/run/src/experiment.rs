@@ -194,7 +194,7 @@ struct Run<'a> {
     network: Option<Network>,
     captures: BTreeMap<String, timeloom_fabric::Capture>,
     tunnels: Option<Tunnels>,
-    plants: std::collections::BTreeMap<String, Arc<timeloom_plant::Exchange>>,
+    plants: std::collections::BTreeMap<String, Arc<timeloom_plant::PausedPlant>>,
     fabric: Fabric,
     control_endpoint: Arc<ControlEndpoint>,
     run_recorder: RunRecorder,

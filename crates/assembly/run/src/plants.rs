@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use timeloom_bus::Bus;
 use timeloom_guest::{Clock, Session};
-use timeloom_plant::{Exchange, PlantInit, PlantLog, PlantProcess, PlantSpec, Timeouts};
+use timeloom_plant::{PausedPlant, PlantInit, PlantLog, PlantProcess, PlantSpec, Timeouts};
 use timeloom_scenario::{Places, Plan, Plant};
 use timeloom_time::Instant;
 
@@ -37,7 +37,7 @@ pub(crate) fn start(
     bus: &Bus,
     run_recorder: &RunRecorder,
     reporter: &Reporter,
-) -> Result<BTreeMap<String, Arc<Exchange>>, RunError> {
+) -> Result<BTreeMap<String, Arc<PausedPlant>>, RunError> {
     let mut exchanges = BTreeMap::new();
     let mut signals = BTreeMap::new();
     let mut refused = None;
@@ -73,7 +73,7 @@ pub(crate) fn start(
         let (recorder, source): (RunRecorder, Arc<str>) =
             (run_recorder.clone(), name.as_str().into());
         let end = Instant::ZERO + plan.time.duration;
-        let exchange = Exchange::new(bus.clone(), process, move |sample| {
+        let exchange = PausedPlant::new(bus.clone(), process, move |sample| {
             // On a busy machine the end of the run is noticed late. Requests of programs after the
             // planned end do not belong to the run.
             if sample.t <= end {
@@ -98,7 +98,7 @@ pub(crate) fn start(
 fn watch_end(
     name: &str,
     pid: u32,
-    exchange: &Arc<Exchange>,
+    exchange: &Arc<PausedPlant>,
     clock: &Arc<Clock>,
     run_recorder: &RunRecorder,
 ) -> Result<(), RunError> {

@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 
 use serde_json::json;
 use timeloom_bus::Bus;
-use timeloom_plant::{Exchange, PlantInit, PlantLog, PlantProcess, PlantSpec, Timeouts};
+use timeloom_plant::{PausedPlant, PlantInit, PlantLog, PlantProcess, PlantSpec, Timeouts};
 use timeloom_run::PausedTestbed;
 use timeloom_time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         .map(|_| Remote::start(options, &scratch, &Environment::Inside(&testbed.0)))
         .collect::<Result<Vec<_>, _>>()?;
     let plant = start_plant(options, &scratch)?;
-    let exchange = Exchange::new(Bus::new(testbed), plant, |_| ());
+    let exchange = PausedPlant::new(Bus::new(testbed), plant, |_| ());
 
     let (mut solve, mut beyond) = (Vec::new(), Vec::new());
     for round in 0..options.pick(101, 1001) + 1 {

@@ -28,7 +28,7 @@ pub struct PlantSample<'a> {
 ///
 /// If several requesters overlap, all of them hold the bus and see the same frozen instant. The
 /// plant serves them one at a time, in order of arrival.
-pub struct Exchange {
+pub struct PausedPlant {
     bus: Bus,
     info: PlantInfo,
     ticket_lock: TicketLock,
@@ -69,7 +69,7 @@ pub enum ExchangeError {
     Plant(#[source] PlantError),
 }
 
-impl Exchange {
+impl PausedPlant {
     /// Connects `plant` to `bus`. `on_sample` is called with every recorded value while the testbed
     /// is paused, and should therefore return quickly.
     pub fn new(
@@ -216,7 +216,7 @@ impl Exchange {
 pub struct Access<'a> {
     instant: Instant<Virtual>,
     guarded: &'a mut Guarded,
-    exchange: &'a Exchange,
+    exchange: &'a PausedPlant,
 }
 
 impl Access<'_> {

@@ -6,9 +6,9 @@
 //!
 //! - [`PlantProcess`] starts, queries and ends a plant. A plant that dies, hangs or violates the
 //!   protocol is killed, and reported as a [`PlantError`].
-//! - [`Exchange`] accesses a plant during a pause. It pauses the testbed, advances the plant to the
-//!   frozen instant, reads and writes signals, and ends the pause. This is Figure 2 of the paper,
-//!   in which `T2` is the frozen instant.
+//! - [`PausedPlant`] accesses a plant during a pause. It pauses the testbed, advances the plant to
+//!   the frozen instant, reads and writes signals, and ends the pause. This is Figure 2 of the
+//!   paper, in which `T2` is the frozen instant.
 //! - [`modbus`] makes a plant's signals available to the testbed's programs, as registers of a
 //!   Modbus/TCP device.
 //!
@@ -30,7 +30,7 @@ mod process;
 mod ticket_lock;
 
 pub use error::{Op, PlantError, PlantFault};
-pub use exchange::{Access, Exchange, ExchangeError, ExchangeStats, PlantSample};
+pub use exchange::{Access, ExchangeError, ExchangeStats, PausedPlant, PlantSample};
 pub use log::PlantLog;
 pub use message::{Advance, PlantInfo, PlantInit, SampleRow, Signal};
 pub use process::{PlantProcess, PlantSpec, Step, Timeouts};

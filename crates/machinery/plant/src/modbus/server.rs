@@ -16,7 +16,7 @@ use tokio_modbus::server::tcp::Server;
 use super::map::RegisterMap;
 use super::service::{Device, RegisterWrite, Service, Trouble};
 use super::transport::{Connection, Counters, DeviceStats, Transport};
-use crate::exchange::Exchange;
+use crate::exchange::PausedPlant;
 
 /// Parameters of a device, except its registers.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl ModbusDevice {
         spec: DeviceSpec,
         listener: TcpListener,
         map: RegisterMap,
-        exchange: Arc<Exchange>,
+        exchange: Arc<PausedPlant>,
         on_trouble: impl Fn(&str, Trouble) + Send + Sync + 'static,
         on_write: impl Fn(&str, &RegisterWrite) + Send + Sync + 'static,
     ) -> io::Result<Self> {

@@ -16,7 +16,7 @@ use super::map::{Point, RegisterMap, Table};
 use super::transport::Connection;
 
 use crate::error::{Op, PlantError, PlantFault};
-use crate::exchange::{Access, Exchange};
+use crate::exchange::{Access, PausedPlant};
 
 /// Event that a device reports to its owner.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +80,7 @@ pub(crate) struct Device {
     pub(crate) name: String,
     pub(crate) unit_id: u8,
     pub(crate) map: RegisterMap,
-    pub(crate) exchange: Arc<Exchange>,
+    pub(crate) exchange: Arc<PausedPlant>,
     pub(crate) on_trouble: OnTrouble,
     pub(crate) on_write: OnWrite,
 }

@@ -15,7 +15,7 @@ use timeloom_plant::modbus::{
     DeviceSpec, DeviceStats, Encoding, ModbusDevice, Point, RegisterMap, RegisterWrite, Table,
     Trouble,
 };
-use timeloom_plant::{Exchange, PlantFault, PlantProcess};
+use timeloom_plant::{PausedPlant, PlantFault, PlantProcess};
 use tokio_modbus::ExceptionCode;
 use tokio_modbus::client::{Context, tcp};
 use tokio_modbus::prelude::{Client, Reader, Request, Slave, Writer};
@@ -23,7 +23,7 @@ use tokio_modbus::prelude::{Client, Reader, Request, Slave, Writer};
 struct World {
     clock: Arc<Clock>,
     device: ModbusDevice,
-    exchange: Arc<Exchange>,
+    exchange: Arc<PausedPlant>,
     trouble: Mutex<Receiver<Trouble>>,
     writes: Mutex<Receiver<RegisterWrite>>,
     records: Mutex<Receiver<HoldRecord>>,
@@ -45,7 +45,7 @@ fn world(misdeed: &str) -> World {
     let (sink, records) = channel();
     let bus = Bus::builder(clock.clone()).records(sink).build();
     let plant = PlantProcess::start(&spec(&[misdeed]), &init(&[])).unwrap();
-    let exchange = Arc::new(Exchange::new(bus, plant, |_| ()));
+    let exchange = Arc::new(PausedPlant::new(bus, plant, |_| ()));
     let mut points = vec![
         Point {
             scale: 10.0,

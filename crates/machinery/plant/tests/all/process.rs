@@ -6,7 +6,7 @@ use std::time;
 
 use crate::common::{Clock, exists, init, log, scratch, spec, start};
 use timeloom_bus::{Bus, FreeRunning};
-use timeloom_plant::{Exchange, ExchangeError, Op, PlantError, PlantFault, PlantProcess};
+use timeloom_plant::{ExchangeError, Op, PausedPlant, PlantError, PlantFault, PlantProcess};
 use timeloom_time::{Duration, Instant};
 use timeloom_traces::Traces;
 
@@ -290,7 +290,7 @@ fn overlapping_accesses_share_a_pause_and_queue_for_the_plant() {
     let samples = Arc::new(Mutex::new(Vec::new()));
     let (sink, record) = (samples.clone(), std::sync::mpsc::channel());
     let bus = Bus::builder(clock.clone()).records(record.0).build();
-    let exchange = Exchange::new(bus, plant, move |sample| {
+    let exchange = PausedPlant::new(bus, plant, move |sample| {
         assert_eq!((sample.signal, sample.unit), ("time", "1"));
         sink.lock().unwrap().push((sample.t, sample.value));
     });
@@ -340,7 +340,7 @@ fn overlapping_accesses_share_a_pause_and_queue_for_the_plant() {
 fn a_failed_access_lets_the_testbed_go_on() {
     let clock = Clock::new();
     let plant = start(&["die-on-read"]).unwrap();
-    let exchange = Exchange::new(Bus::new(clock.clone()), plant, |_| ());
+    let exchange = PausedPlant::new(Bus::new(clock.clone()), plant, |_| ());
     let failed = exchange.access("a", "test", |plant| plant.read(&["set"]));
     assert!(matches!(failed, Err(ExchangeError::Plant(error)) if error.is_fatal()));
     assert!(!clock.stands());
@@ -354,7 +354,7 @@ fn real_time_never_sends_the_plant_back() {
     let times = Mutex::new(vec![0, 30, 20].into_iter());
     let next = move || Instant::from_ns(times.lock().unwrap().next().unwrap());
     let bus = Bus::new(Arc::new(FreeRunning::new(next)));
-    let exchange = Exchange::new(bus, start(&[]).unwrap(), |_| ());
+    let exchange = PausedPlant::new(bus, start(&[]).unwrap(), |_| ());
     let access = |requester| {
         exchange
             .access(requester, "test", |plant| Ok(plant.instant()))
