@@ -1,6 +1,6 @@
 //! Servers of a simulated network: started at their nodes as the plan says, and their statistics.
 
-use timeloom_net::server::{Server, ServerOptions, Service};
+use timeloom_net::server::{ServerOptions, Service, SimulatedServer};
 use timeloom_net::{Node, World};
 use timeloom_scenario::{Plan, ServiceKind};
 
@@ -34,7 +34,7 @@ pub(crate) fn start(
             buffer_bytes: usize::try_from(host.buffer).unwrap_or(usize::MAX),
             seed: seed_of(plan.seed, name),
         };
-        if !Server::attach(world, *node, &options) {
+        if !SimulatedServer::attach(world, *node, &options) {
             return Err(RunError::Plan(format!("`{name}` cannot have a server")));
         }
     }
@@ -43,7 +43,7 @@ pub(crate) fn start(
 
 /// Describes the activity of a server for the final report; `None` if `node` has no server.
 pub(crate) fn tell(world: &World, name: &str, node: Node) -> Option<String> {
-    let services = Server::at(world, node)?.services();
+    let services = SimulatedServer::at(world, node)?.services();
     let told = services.iter().map(|(port, what, stats)| {
         let kind = match what {
             Service::Echo => "echo",

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
-use timeloom_net::server::{Server, ServerOptions, Service, ServiceStats};
+use timeloom_net::server::{ServerOptions, Service, ServiceStats, SimulatedServer};
 use timeloom_net::{LinkConfig, NetworkBuilder, Node};
 use timeloom_portal::{Address, Emulation, EmulationOptions, ManualClock, Portals, Tap, Timing};
 use timeloom_time::{Duration, Rate};
@@ -50,7 +50,7 @@ fn bed() -> Bed {
         buffer_bytes: 65_536,
         seed: 5,
     };
-    assert!(Server::attach(&mut world, server, &options));
+    assert!(SimulatedServer::attach(&mut world, server, &options));
     let tap = Address::of(&world, a).unwrap();
     let tap = Tap::create(fabric.station("a").unwrap(), "eth0", &tap).unwrap();
     let mut portals = Portals::new();
@@ -80,7 +80,7 @@ impl Bed {
     fn stats(&self, index: usize) -> ServiceStats {
         let server = self.server;
         let stats = self.emulation.with(move |engine| {
-            Server::at(&engine.model, server).map(|server| server.services()[index].2)
+            SimulatedServer::at(&engine.model, server).map(|server| server.services()[index].2)
         });
         stats.flatten().unwrap()
     }

@@ -1,9 +1,9 @@
 //! Simulated hosts that serve real programs over TCP.
 //!
-//! A [`Server`] is a [`crate::Resident`] of a host: TCP packets for the host go to a real TCP/IP
-//! stack (smoltcp), byte for byte, and [`Service`]s answer. The model still handles neighbour
-//! resolution, pings and datagrams. Real programs reach the server through a portal; this module
-//! opens no socket of the machine.
+//! A [`SimulatedServer`] is a [`crate::Resident`] of a host: TCP packets for the host go to a real
+//! TCP/IP stack (smoltcp), byte for byte, and [`Service`]s answer. The model still handles
+//! neighbour resolution, pings and datagrams. Real programs reach the server through a portal; this
+//! module opens no socket of the machine.
 //!
 //! Resources for peers are limited: the number of connections, and the bytes for each of them. A
 //! connection whose peer has vanished is dropped.
@@ -69,7 +69,7 @@ pub struct ServiceStats {
 }
 
 /// Simulated host with a TCP/IP stack and services.
-pub struct Server {
+pub struct SimulatedServer {
     addresses: Vec<IpAddr>,
     mac: [u8; 6],
     /// True if there are other stations on the host's segment. On a cable between two nodes,
@@ -98,7 +98,7 @@ const GIVEN_UP_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_se
 /// Length of an IPv4 header without options, in bytes.
 const MIN_IP: usize = 20;
 
-impl Server {
+impl SimulatedServer {
     /// Places a server at a host that has an IP address. Returns false if that is impossible. Must
     /// be called before the world starts.
     pub fn attach(world: &mut World, node: Node, options: &ServerOptions) -> bool {
@@ -243,7 +243,7 @@ impl Server {
     }
 }
 
-impl Resident for Server {
+impl Resident for SimulatedServer {
     fn wants(&self, glance: &FrameView<'_>) -> bool {
         matches!(glance.ethertype, 0x0800 | 0x86dd)
             && self.is_at(glance.destination)
@@ -272,7 +272,7 @@ impl Resident for Server {
     }
 }
 
-impl core::fmt::Debug for Server {
+impl core::fmt::Debug for SimulatedServer {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Server")
             .field("services", &self.services)

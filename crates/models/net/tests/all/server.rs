@@ -6,7 +6,7 @@ use crate::common::{GBIT, MBIT, bare, ms, pair};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
 use timeloom_engine::Engine;
-use timeloom_net::server::{Server, ServerOptions, Service};
+use timeloom_net::server::{ServerOptions, Service, SimulatedServer};
 use timeloom_net::stack::Stack;
 use timeloom_net::{Impairment, LinkConfig, Node, World};
 use timeloom_time::{Duration, Instant, Virtual};
@@ -45,7 +45,7 @@ impl Pair {
             buffer_bytes: 65_536,
             seed: 9,
         };
-        assert!(Server::attach(&mut world, server, &options));
+        assert!(SimulatedServer::attach(&mut world, server, &options));
         let client = Stack::new(&mut world, a, 7, Instant::ZERO);
         let mut engine: Engine<World> = Engine::new(world);
         engine.with(|world, agenda| world.start(agenda));
@@ -89,7 +89,7 @@ impl Pair {
                 next < until,
                 "nothing came of it: {:?} {:?}",
                 self.engine.model.counters(),
-                Server::at(&self.engine.model, self.server)
+                SimulatedServer::at(&self.engine.model, self.server)
             );
             self.engine.run_until(next, u64::MAX);
             while let Some(packet) = self.engine.model.take_raw(|_, _, bytes| bytes.to_vec()) {
@@ -121,7 +121,7 @@ impl Pair {
     }
 
     fn stats(&self, index: usize) -> timeloom_net::server::ServiceStats {
-        Server::at(&self.engine.model, self.server)
+        SimulatedServer::at(&self.engine.model, self.server)
             .unwrap()
             .services()[index]
             .2
