@@ -26,4 +26,4 @@ mod worker;
 
 pub use handle::Timeline;
 pub use local_clock::LocalClock;
-pub use serve::{Daemon, ServeError, serve};
+pub use serve::{Daemon, DaemonError, serve};

@@ -45,7 +45,7 @@ struct ServedTimeline {
 
 /// Reason why a daemon cannot run.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+pub enum DaemonError {
     /// The configuration is invalid.
     #[error("{0}")]
     Config(BadConfig),
@@ -65,9 +65,9 @@ pub enum ServeError {
 /// Starts all timelines of `config`, and threads that serve their sockets.
 ///
 /// # Errors
-/// Fails with [`ServeError`]; in that case no thread is left running.
-pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
-    config.check().map_err(ServeError::Config)?;
+/// Fails with [`DaemonError`]; in that case no thread is left running.
+pub fn serve(config: &DaemonConfig) -> Result<Daemon, DaemonError> {
+    config.check().map_err(DaemonError::Config)?;
     let directory = config
         .directory
         .clone()
@@ -75,9 +75,9 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
     let what = || format!("making {}", directory.path().display());
     directory
         .make()
-        .map_err(|error| ServeError::System(what(), error))?;
+        .map_err(|error| DaemonError::System(what(), error))?;
     let clock = LocalClock::here().map_err(|refusal| {
-        ServeError::System(
+        DaemonError::System(
             "looking for a counter".into(),
             io::Error::other(refusal.to_string()),
         )
@@ -92,29 +92,29 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
         let name = &timeline_config.name;
         let started = Timeline::start(timeline_config, &directory, &clock);
         let (timeline, worker) = started.map_err(|error| match error {
-            KeepError::Page(WriterError::Taken) => ServeError::Taken {
+            KeepError::Page(WriterError::Taken) => DaemonError::Taken {
                 name: name.clone(),
                 directory: directory.path().to_owned(),
             },
             KeepError::Page(WriterError::Io(error)) => {
-                ServeError::System(format!("making the page of {name}"), error)
+                DaemonError::System(format!("making the page of {name}"), error)
             }
-            KeepError::Page(error) => ServeError::System(
+            KeepError::Page(error) => DaemonError::System(
                 format!("making the page of {name}"),
                 io::Error::other(error.to_string()),
             ),
             KeepError::Output(why) => {
-                ServeError::Config(BadConfig(format!("timeline {name}: {why}")))
+                DaemonError::Config(BadConfig(format!("timeline {name}: {why}")))
             }
-            KeepError::Journal(path, error) => ServeError::Config(BadConfig(format!(
+            KeepError::Journal(path, error) => DaemonError::Config(BadConfig(format!(
                 "timeline {name}: opening the journal {}: {error} (name another file as `journal`)",
                 path.display()
             ))),
-            KeepError::Accuracy(impossible) => ServeError::Config(BadConfig(format!(
+            KeepError::Accuracy(impossible) => DaemonError::Config(BadConfig(format!(
                 "timeline {name}: accuracy: {impossible}"
             ))),
             KeepError::Source(untold) => {
-                ServeError::Config(BadConfig(format!("timeline {name}: {untold}")))
+                DaemonError::Config(BadConfig(format!("timeline {name}: {untold}")))
             }
         })?;
         let path = directory.socket(name);
@@ -127,7 +127,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
             Ok(listener) => listener,
             Err(error) => {
                 timeline.end();
-                return Err(ServeError::System(
+                return Err(DaemonError::System(
                     format!("listening at {}", path.display()),
                     error,
                 ));
@@ -178,11 +178,11 @@ fn answer_peers(
     address: &str,
     timeline: &Timeline,
     ended: &Arc<AtomicBool>,
-) -> Result<(), ServeError> {
-    let failed = |error| ServeError::System(format!("listening at {address}"), error);
+) -> Result<(), DaemonError> {
+    let failed = |error| DaemonError::System(format!("listening at {address}"), error);
     let key = config
         .key()
-        .map_err(|error| ServeError::Config(BadConfig(error.to_string())))?;
+        .map_err(|error| DaemonError::Config(BadConfig(error.to_string())))?;
     let socket = UdpSocket::bind(address).map_err(failed)?;
     let patience = core::time::Duration::from_millis(200);
     socket.set_read_timeout(Some(patience)).map_err(failed)?;

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use timeloom_exit::{Failure, note, say};
 use timeloom_time::Duration;
-use timeloom_timeline::ServeError;
+use timeloom_timeline::DaemonError;
 use timeloom_timeline::config::{DaemonConfig, SourceConfig, TimelineConfig};
 use timeloom_timeline_client::Observation;
 use timeloom_timeline_protocol::{Directory, StampText, TimelineName, TimelineScale};
@@ -93,8 +93,8 @@ impl Serve {
             .map_err(|error| Failure::run(format!("catching signals: {error}")))?;
         let config = self.config()?;
         let daemon = timeloom_timeline::serve(&config).map_err(|error| match error {
-            ServeError::Config(_) | ServeError::Taken { .. } => Failure::usage(error),
-            ServeError::System(..) => Failure::run(error),
+            DaemonError::Config(_) | DaemonError::Taken { .. } => Failure::usage(error),
+            DaemonError::System(..) => Failure::run(error),
         })?;
         for timeline in daemon.timelines() {
             note!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::{config, realtime_ns, wait_for, wait_for_status};
 use timeloom_clock::quality::Status;
 use timeloom_publish::PageReader;
-use timeloom_timeline::{ServeError, serve};
+use timeloom_timeline::{DaemonError, serve};
 use timeloom_timeline_protocol::{
     Answer, Event, PlainRequirement, RefusalCode, RequestKind, TimelineScale, decode,
 };
@@ -204,7 +204,7 @@ fn one_timeline_has_one_daemon_and_a_successor_goes_on_with_its_page() {
     let first = serve(&settings).unwrap();
     let second = serve(&settings);
     assert!(
-        matches!(second, Err(ServeError::Taken { .. })),
+        matches!(second, Err(DaemonError::Taken { .. })),
         "{second:?}"
     );
     let path = Directory::new(directory.path()).page(&own());
