@@ -22,7 +22,7 @@ use wire::Wire;
 
 /// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attack {
+pub enum LabAttack {
     /// Adds a microsecond to the correction of each Follow_Up.
     Correction,
     /// Changes the origin timestamp of each Follow_Up by 64 ns.
@@ -58,7 +58,7 @@ pub enum Attack {
     Lie,
 }
 
-impl Attack {
+impl LabAttack {
     /// All attacks with their names.
     pub const ALL: [(&'static str, Self); 15] = [
         ("correction", Self::Correction),
@@ -121,7 +121,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    attack: Option<Attack>,
+    attack: Option<LabAttack>,
     /// Present while there is no attack: the kernel then forwards frames with the delay of a cable.
     /// A program that forwards frames adds scheduling delays.
     splice: Option<Splice>,
@@ -139,7 +139,7 @@ impl Orders {
     }
 
     /// Starts an attack. Until then all frames were forwarded unchanged.
-    pub(super) fn attack(&self, attack: Attack) -> Result<(), PtpError> {
+    pub(super) fn attack(&self, attack: LabAttack) -> Result<(), PtpError> {
         let mut state = self.lock();
         if let Some(splice) = &mut state.splice {
             splice.open().map_err(kernel)?;
@@ -175,7 +175,7 @@ impl Orders {
     }
 
     /// Returns the attack under way; `None` if there is none.
-    fn get(&self) -> Option<Attack> {
+    fn get(&self) -> Option<LabAttack> {
         self.lock().attack
     }
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use timeloom_sys::wall_now;
 use timeloom_time::Duration;
 
-use super::attack::{Attack, Orders};
+use super::attack::{LabAttack, Orders};
 use super::{Lines, report};
 use crate::{PtpError, Wake};
 
@@ -66,7 +66,7 @@ fn socket_in(directory: &Path) -> PathBuf {
 /// cable.
 pub fn attack(
     directory: &Path,
-    attack: Attack,
+    attack: LabAttack,
     length: Duration,
 ) -> Result<AttackResult, PtpError> {
     let path = socket_in(directory);
@@ -201,10 +201,10 @@ enum AttackRefusal {
     Length,
 }
 
-fn read(text: &str) -> Result<(Attack, Duration), AttackRefusal> {
+fn read(text: &str) -> Result<(LabAttack, Duration), AttackRefusal> {
     let request: Request = serde_json::from_str(text)?;
-    let attack = Attack::named(&request.attack)?;
-    if attack == Attack::Lie {
+    let attack = LabAttack::named(&request.attack)?;
+    if attack == LabAttack::Lie {
         return Err(AttackRefusal::Lie);
     }
     let length = Duration::from_ns(request.for_ns);
@@ -228,7 +228,7 @@ mod tests {
     fn only_whole_and_sensible_requests_are_taken() {
         let good = r#"{"attack":"flood","for_ns":1000}"#;
         let taken = read(good).expect("it is one");
-        assert_eq!(taken, (Attack::Flood, Duration::from_ns(1000)));
+        assert_eq!(taken, (LabAttack::Flood, Duration::from_ns(1000)));
         for (text, why) in [
             ("", "a line with"),
             (r#"{"attack":"flood"}"#, "for_ns"),

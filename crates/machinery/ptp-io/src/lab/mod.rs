@@ -29,7 +29,7 @@ use timeloom_wire::{SyncRecord, TimeInterval};
 
 use crate::keys::GroupFile;
 use crate::{EvidenceLine, PtpError, Role, SyncVerdict, Transport, Wake};
-pub use attack::Attack;
+pub use attack::LabAttack;
 use attack::{Attacker, Orders};
 use chain::{Chain, UP};
 use desk::Desk;
@@ -60,7 +60,8 @@ pub struct LabOptions {
     pub duration: Duration,
     /// Number of measurements of the slave after which the run ends. If there is an `attack` and
     /// the slave is Timeloom's, it is the number of Syncs judged since the attack began. For
-    /// [`Attack::Pdelay`], which leaves no Syncs to judge, it is the number of attacked messages.
+    /// [`LabAttack::Pdelay`], which leaves no Syncs to judge, it is the number of attacked
+    /// messages.
     pub enough: Option<usize>,
     /// Authentication of Timeloom's programs. The keys are created for the run.
     pub auth: Option<LabAuth>,
@@ -75,8 +76,8 @@ pub struct LabOptions {
     /// Largest change of a delay that does not count as an attack.
     pub jump_bound: TimeInterval,
     /// Attack, and the index of the node whose outgoing cable is attacked; 0 is the grandmaster.
-    /// For [`Attack::Lie`], the index is that of the hop that lies.
-    pub attack: Option<(Attack, usize)>,
+    /// For [`LabAttack::Lie`], the index is that of the hop that lies.
+    pub attack: Option<(LabAttack, usize)>,
     /// Index of the node whose outgoing cable an attacker controls; the attacker waits for requests
     /// by [`attack()`]. It cannot be combined with `attack`.
     pub tap: Option<usize>,
@@ -132,7 +133,7 @@ impl LabOptions {
         }
         if let Some((attack, node)) = self.attack {
             let is_hop = (1..count - 1).contains(&node);
-            if !(is_hop || (attack != Attack::Lie && node == 0)) {
+            if !(is_hop || (attack != LabAttack::Lie && node == 0)) {
                 return Err(PtpError::usage(format!(
                     "there is no place {node} for this attack in the chain"
                 )));
@@ -172,7 +173,9 @@ impl LabOptions {
 pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     options.check()?;
     std::fs::create_dir_all(&options.directory).map_err(PtpError::file(&options.directory))?;
-    let attack = options.attack.filter(|(attack, _)| *attack != Attack::Lie);
+    let attack = options
+        .attack
+        .filter(|(attack, _)| *attack != LabAttack::Lie);
     let tapped = attack.map(|(_, node)| node).or(options.tap);
     let second = options.auth.is_some_and(|auth| auth.secondary);
     let chain = Chain::build(options.nodes.len(), tapped, second).map_err(kernel)?;
@@ -189,7 +192,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
         .map(|wire| Attacker::start(orders.clone(), options.transport, wire))
         .transpose()?;
     // A link's length must not change during a run, so this attack is in force from the start.
-    let from_start = |attack: &Attack| *attack == Attack::SymmetricDelay;
+    let from_start = |attack: &LabAttack| *attack == LabAttack::SymmetricDelay;
     let mut waiting = attack.map(|(attack, _)| attack);
     if let Some(attack) = waiting.take_if(|attack| from_start(attack)) {
         orders.attack(attack)?;
@@ -227,7 +230,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
         }
         let done = ptp4ls().unwrap_or_else(|| match options.attack {
             // A slave that does not know its neighbour's delay judges no Sync.
-            Some((Attack::Pdelay, _)) => orders.attacked() as usize,
+            Some((LabAttack::Pdelay, _)) => orders.attacked() as usize,
             Some(_) => Tally::get(&tally.judged) - judged_in_peace,
             None => Tally::get(&tally.measured),
         });
@@ -255,7 +258,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     drop(attacker);
     report.attacked = match options.attack {
         // Each Sync that passes the lying hop contains the false residence time.
-        Some((Attack::Lie, _)) => ptp4ls.unwrap_or(Tally::get(&tally.judged)) as u64,
+        Some((LabAttack::Lie, _)) => ptp4ls.unwrap_or(Tally::get(&tally.judged)) as u64,
         _ => orders.attacked(),
     };
     capture.stop();

@@ -8,7 +8,7 @@ use timeloom_wire::TimeInterval;
 
 use super::chain::{Chain, Site, aside};
 use super::ptp4l::Ptp4l;
-use super::{Attack, LabOptions, NodeKind};
+use super::{LabAttack, LabOptions, NodeKind};
 use crate::keys::{SignRequest, make_authority, make_node, sign_ring};
 use crate::{
     Auth, Channel, Counters, Evidence, EvidenceLine, Names, Observer, Program, ProgramOptions,
@@ -140,7 +140,7 @@ pub(super) fn program(
         }
         program.group = Some(group.key()?);
     }
-    if options.attack == Some((Attack::Lie, node)) {
+    if options.attack == Some((LabAttack::Lie, node)) {
         program.asymmetry = vec![LIE, LIE];
     }
     if let Some(auth) = options.auth {

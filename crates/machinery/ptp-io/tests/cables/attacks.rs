@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 
 use crate::support::{Scratch, lab};
-use timeloom_ptp_io::lab::{Attack, LabAuth, LabReport, NodeKind, PEACE};
+use timeloom_ptp_io::lab::{LabAttack, LabAuth, LabReport, NodeKind, PEACE};
 use timeloom_ptp_io::{EvidenceLine, HopVerdict, SyncVerdict};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
 /// Index of the node before the attacked cable.
 const BEFORE: usize = 2;
 
-fn attacked(name: &str, attack: Attack, suite: Suite) -> LabReport {
+fn attacked(name: &str, attack: LabAttack, suite: Suite) -> LabReport {
     let scratch = Scratch::new(&format!("attack-{name}-{suite:?}"));
     lab(&scratch, &[NodeKind::Ours; 5], |options| {
         options.auth = Some(LabAuth {
@@ -46,7 +46,7 @@ fn violations(report: &LabReport) -> Vec<(String, timeloom_ptp_io::Violation)> {
     all
 }
 
-fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
+fn check(name: &str, attack: LabAttack, suite: Suite, report: &LabReport) {
     let told = || {
         format!(
             "{name}: {:?} {:?} {}",
@@ -56,7 +56,7 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
         )
     };
     assert!(report.attacked >= 3, "{}", told());
-    if !matches!(attack, Attack::SymmetricDelay | Attack::Lie) {
+    if !matches!(attack, LabAttack::SymmetricDelay | LabAttack::Lie) {
         assert!(
             report.count(SyncVerdict::Accepted) >= PEACE,
             "there was peace before: {}",
@@ -70,7 +70,7 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
     let delayed = violations(report)
         .iter()
         .any(|(node, v)| node == "slave" && v.reason == "delayed");
-    if attack == Attack::Malformed {
+    if attack == LabAttack::Malformed {
         let dropped = &report.counters["tc3"].dropped;
         let by_reason = dropped
             .keys()
@@ -83,7 +83,7 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
             told()
         );
     }
-    if attack == Attack::DelaySync {
+    if attack == LabAttack::DelaySync {
         assert!(delayed, "{}", told());
     } else if attack.is_detectable() {
         let here = noticed.iter().any(|(node, v)| {
@@ -102,7 +102,7 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
     }
     // An aggregated signature does not show which of its parts fails. Then the transparent clock
     // that verifies names the link, and the slave reports this clock's statement.
-    if suite == Suite::Ed25519 && matches!(attack, Attack::Correction | Attack::Origin) {
+    if suite == Suite::Ed25519 && matches!(attack, LabAttack::Correction | LabAttack::Origin) {
         // Hops downstream of the cable are trusted, those at its ends suspected, and those upstream
         // unproven.
         let rejected = report
@@ -144,7 +144,7 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
     assert!(masters.clone().all(|master| master == "gm"), "{}", told());
 }
 
-fn all_at_once(suite: Suite, attacks: &[(&'static str, Attack)]) {
+fn all_at_once(suite: Suite, attacks: &[(&'static str, LabAttack)]) {
     let reports: BTreeMap<_, _> = std::thread::scope(|scope| {
         let running: Vec<_> = attacks
             .iter()
@@ -163,7 +163,7 @@ fn all_at_once(suite: Suite, attacks: &[(&'static str, Attack)]) {
 #[test]
 fn every_attack_on_a_wire_is_noticed_where_it_happens() {
     // A chain is idle most of the time, so the machine can run several at once.
-    Attack::ALL
+    LabAttack::ALL
         .chunks(7)
         .for_each(|attacks| all_at_once(Suite::Ed25519, attacks));
 }
@@ -172,7 +172,7 @@ fn every_attack_on_a_wire_is_noticed_where_it_happens() {
 #[ignore = "a minute; the aggregate's attacks are simulated in timeloom-ptp"]
 fn every_attack_on_an_aggregate_is_noticed_where_it_happens() {
     for suite in [Suite::Bls, Suite::BlsOnce] {
-        Attack::ALL
+        LabAttack::ALL
             .chunks(4)
             .for_each(|attacks| all_at_once(suite, attacks));
     }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::support::{Scratch, lab};
 use timeloom_ptp::security::VerificationPolicy;
-use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind, PEACE};
+use timeloom_ptp_io::lab::{LabAttack, LabAuth, LabOptions, LabReport, NodeKind, PEACE};
 use timeloom_ptp_io::{HopVerdict, SyncLine, SyncReport, SyncVerdict, TimeInterval};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
@@ -176,7 +176,7 @@ fn a_monitor_reports_syncs_that_a_strict_slave_refuses_and_continues() {
     let report = lab(&scratch, &[Ours; 3], |options| {
         inline(Suite::Ed25519, EntryForm::Full)(options);
         options.policy = VerificationPolicy::Monitor;
-        options.attack = Some((Attack::Strip, 1));
+        options.attack = Some((LabAttack::Strip, 1));
         options.enough = Some(12);
     });
     let unsigned: Vec<_> = report

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use timeloom_exit::{Failure, say};
-use timeloom_ptp_io::lab::{self, Attack};
+use timeloom_ptp_io::lab::{self, LabAttack};
 use timeloom_time::Duration;
 
 use super::lab::LabFiles;
@@ -20,8 +20,8 @@ use super::lab::LabFiles;
 pub(crate) struct AttackCommand {
     /// correction, origin, strip, remove-hop, epoch, replay, duplicate-sync, spoof-sync,
     /// second-master, pdelay, flood, malformed, delay-sync, symmetric-delay
-    #[arg(value_parser = Attack::named)]
-    attack: Attack,
+    #[arg(value_parser = LabAttack::named)]
+    attack: LabAttack,
     /// Duration of the attack
     #[arg(long = "for", default_value = "5 s", value_name = "SPAN")]
     duration: Duration,

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::keys::GroupFile;
-use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind, PEACE, Spread, run};
+use timeloom_ptp_io::lab::{
+    LabAttack, LabAuth, LabOptions, LabReport, NodeKind, PEACE, Spread, run,
+};
 use timeloom_ptp_io::{DelayMechanism, EntryForm, KernelRandom, Random, SyncVerdict, Wake};
 use timeloom_time::Duration;
 
@@ -49,7 +51,7 @@ pub(crate) struct Lab {
     /// correction, origin, strip, remove-hop, epoch, replay, duplicate-sync, spoof-sync,
     /// second-master, pdelay, flood, malformed, delay-sync, symmetric-delay, lie
     #[arg(long, value_name = "NAME@HOP", value_parser = parse_attack)]
-    attack: Option<(Attack, usize)>,
+    attack: Option<(LabAttack, usize)>,
     /// Tap the wire behind a node (0 is the grandmaster), for `timeloom ptp attack`
     #[arg(long, value_name = "HOP", conflicts_with = "attack")]
     tap: Option<usize>,
@@ -191,7 +193,7 @@ impl Lab {
         }
         if let Some((attack, at)) = self.attack {
             match attack {
-                Attack::Lie => say!(
+                LabAttack::Lie => say!(
                     "attack lie by place {at}: in each of {} Syncs",
                     report.attacked
                 ),
@@ -201,7 +203,7 @@ impl Lab {
                     report.attacked
                 ),
             }
-            if report.attacked == 0 && attack != Attack::Lie {
+            if report.attacked == 0 && attack != LabAttack::Lie {
                 say!(
                     "  (the attack begins after the slave has accepted {PEACE} Syncs: extend the \
                      run with --for)"
@@ -233,11 +235,11 @@ fn place(name: &str, hops: usize) -> Option<usize> {
     }
 }
 
-fn parse_attack(text: &str) -> Result<(Attack, usize), Failure> {
+fn parse_attack(text: &str) -> Result<(LabAttack, usize), Failure> {
     let (name, at) = text
         .split_once('@')
         .ok_or_else(|| Failure::usage("write it as NAME@HOP, e.g. correction@2"))?;
-    let attack = Attack::named(name)?;
+    let attack = LabAttack::named(name)?;
     let at = at
         .parse()
         .map_err(|_| Failure::usage(format!("`{at}` is not the number of a node")))?;

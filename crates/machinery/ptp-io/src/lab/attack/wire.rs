@@ -10,7 +10,7 @@ use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::message::{Announce, Body};
 use timeloom_wire::{ClockIdentity, Header, Message, MessageType, TimeInterval, Timestamp};
 
-use super::{Attack, Orders};
+use super::{LabAttack, Orders};
 use crate::Wake;
 use crate::socket::PortSocket;
 
@@ -100,7 +100,7 @@ impl Wire {
         };
         let (kind, downstream) = (header.message_type, from == 0);
         let attack = match self.orders.get() {
-            Some(Attack::SymmetricDelay) => {
+            Some(LabAttack::SymmetricDelay) => {
                 self.attacked += 1;
                 return self.send_later(Duration::from_us(20), to, packet);
             }
@@ -118,39 +118,39 @@ impl Wire {
         let is = |of: MessageType| kind == of;
         let before = self.attacked;
         match attack {
-            Attack::Correction
-            | Attack::Origin
-            | Attack::Strip
-            | Attack::RemoveHop
-            | Attack::Epoch => {
+            LabAttack::Correction
+            | LabAttack::Origin
+            | LabAttack::Strip
+            | LabAttack::RemoveHop
+            | LabAttack::Epoch => {
                 let tamper = match attack {
-                    Attack::Correction => Tamper::Correction(TimeInterval::from_ns(1_000)),
-                    Attack::Origin => Tamper::Origin,
-                    Attack::Strip => Tamper::Strip,
-                    Attack::RemoveHop => Tamper::RemoveHop,
+                    LabAttack::Correction => Tamper::Correction(TimeInterval::from_ns(1_000)),
+                    LabAttack::Origin => Tamper::Origin,
+                    LabAttack::Strip => Tamper::Strip,
+                    LabAttack::RemoveHop => Tamper::RemoveHop,
                     _ => Tamper::Epoch,
                 };
                 self.attacked += u64::from(tamper.apply(&mut packet.bytes));
             }
-            Attack::Pdelay if is(MessageType::PdelayRespFollowUp) => {
+            LabAttack::Pdelay if is(MessageType::PdelayRespFollowUp) => {
                 packet.bytes[42] ^= 0x04;
                 self.attacked += 1;
             }
-            Attack::DuplicateSync if is(MessageType::Sync) => {
+            LabAttack::DuplicateSync if is(MessageType::Sync) => {
                 self.send_later(Duration::from_ms(1), to, packet.clone());
                 self.attacked += 1;
             }
-            Attack::SpoofSync if is(MessageType::Sync) => {
+            LabAttack::SpoofSync if is(MessageType::Sync) => {
                 let mut spoof = packet.clone();
                 spoof.bytes[43] ^= 0x10;
                 let _ = self.ports[to].send(&spoof);
                 self.attacked += 1;
             }
-            Attack::DelaySync if is(MessageType::Sync) => {
+            LabAttack::DelaySync if is(MessageType::Sync) => {
                 self.attacked += 1;
                 return self.send_later(Duration::from_ms(2), to, packet);
             }
-            Attack::Flood if is(MessageType::FollowUp) && packet.bytes.len() > 60 => {
+            LabAttack::Flood if is(MessageType::FollowUp) && packet.bytes.len() > 60 => {
                 for n in 0..100u8 {
                     let mut spoilt = packet.clone();
                     let last = spoilt.bytes.len() - 1;
@@ -159,7 +159,7 @@ impl Wire {
                     self.attacked += 1;
                 }
             }
-            Attack::Malformed if is(MessageType::FollowUp) => {
+            LabAttack::Malformed if is(MessageType::FollowUp) => {
                 for bytes in malformed(&packet.bytes) {
                     let _ = self.ports[to].send(&Packet {
                         bytes,
@@ -168,14 +168,14 @@ impl Wire {
                     self.attacked += 1;
                 }
             }
-            Attack::Replay if is(MessageType::FollowUp) => {
+            LabAttack::Replay if is(MessageType::FollowUp) => {
                 while self.kept.len() >= 2 && now - self.kept[0].0 > REPLAYED_AFTER {
                     let (_, old) = self.kept.pop_front().expect("it has two");
                     self.send_later(Duration::from_ms(30), to, old);
                     self.attacked += 1;
                 }
             }
-            Attack::SecondMaster if now - self.announced > Duration::from_ms(200) => {
+            LabAttack::SecondMaster if now - self.announced > Duration::from_ms(200) => {
                 self.announced = now;
                 self.attacked += 1;
                 let _ =
@@ -185,7 +185,7 @@ impl Wire {
         }
         // In a replay attack the copy is stored separately, and the message itself passes
         // unchanged.
-        if before == self.attacked || attack == Attack::Replay {
+        if before == self.attacked || attack == LabAttack::Replay {
             self.keep(kind, &packet);
         }
         let _ = self.ports[to].send(&packet);
