@@ -11,7 +11,7 @@ use timeloom_ptp::security::{Security, VerificationFailure};
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp::{PROFILES, Profile};
 use timeloom_ptp_net::{
-    Attack, ClockOptions, Event, NodeOptions, PtpNode, Rogue, Role, SigningConfig,
+    ClockOptions, Event, NodeOptions, PtpNode, Rogue, RogueAttack, Role, SigningConfig,
     VerificationPolicy,
 };
 use timeloom_scenario::{Plan, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpRogue, PtpSecurity};
@@ -192,16 +192,16 @@ fn rogue_of(rogue: PtpRogue) -> Rogue {
     let bent = by(Duration::from_us(10));
     let attack = match rogue.attack {
         PtpAttack::Correction => {
-            Attack::Tamper(Tamper::Correction(TimeInterval::from_ns(bent.as_ns())))
+            RogueAttack::Tamper(Tamper::Correction(TimeInterval::from_ns(bent.as_ns())))
         }
-        PtpAttack::Origin => Attack::Tamper(Tamper::Origin),
-        PtpAttack::Strip => Attack::Tamper(Tamper::Strip),
-        PtpAttack::RemoveHop => Attack::Tamper(Tamper::RemoveHop),
-        PtpAttack::Epoch => Attack::Tamper(Tamper::Epoch),
-        PtpAttack::Replay => Attack::Replay,
-        PtpAttack::SpoofSync => Attack::SpoofSync,
-        PtpAttack::DelaySync => Attack::DelaySync(by(Duration::from_ms(2))),
-        PtpAttack::Lie => Attack::Lie(bent),
+        PtpAttack::Origin => RogueAttack::Tamper(Tamper::Origin),
+        PtpAttack::Strip => RogueAttack::Tamper(Tamper::Strip),
+        PtpAttack::RemoveHop => RogueAttack::Tamper(Tamper::RemoveHop),
+        PtpAttack::Epoch => RogueAttack::Tamper(Tamper::Epoch),
+        PtpAttack::Replay => RogueAttack::Replay,
+        PtpAttack::SpoofSync => RogueAttack::SpoofSync,
+        PtpAttack::DelaySync => RogueAttack::DelaySync(by(Duration::from_ms(2))),
+        PtpAttack::Lie => RogueAttack::Lie(bent),
     };
     Rogue {
         attack,

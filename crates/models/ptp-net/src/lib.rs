@@ -28,6 +28,6 @@ mod tally;
 pub use clock::{ClockOptions, NodeClock};
 pub use keys::{Policy, SigningConfig};
 pub use node::{NodeOptions, Observer, PtpNode};
-pub use rogue::{Attack, Rogue};
+pub use rogue::{Rogue, RogueAttack};
 pub use tally::{ClockCounters, Event, SyncMeasurement, Violation};
 pub use timeloom_ptp::{Role, Transport};

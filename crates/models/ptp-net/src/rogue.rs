@@ -10,7 +10,7 @@ use timeloom_wire::{Header, MessageType};
 
 /// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attack {
+pub enum RogueAttack {
     /// Changes Follow_Up messages after they were signed.
     Tamper(Tamper),
     /// Sends each Sync and Follow_Up again after two seconds.
@@ -27,7 +27,7 @@ pub enum Attack {
 #[derive(Clone, Copy, Debug)]
 pub struct Rogue {
     /// The attack.
-    pub attack: Attack,
+    pub attack: RogueAttack,
     /// Virtual time at which the attack starts.
     pub from: Instant<Virtual>,
 }
@@ -62,7 +62,7 @@ impl RogueState {
     /// Returns the overstatement of a residence time at `now`; zero before the attack.
     pub(crate) fn lie(&mut self, now: Instant<Virtual>) -> Duration {
         match self.rogue.attack {
-            Attack::Lie(by) if now >= self.rogue.from => {
+            RogueAttack::Lie(by) if now >= self.rogue.from => {
                 self.tampered += 1;
                 by
             }
@@ -86,21 +86,21 @@ impl RogueState {
         let begun = now >= self.rogue.from;
         let mut before = None;
         match self.rogue.attack {
-            Attack::Tamper(tamper) if begun => {
+            RogueAttack::Tamper(tamper) if begun => {
                 self.tampered += u64::from(tamper.apply(&mut packet.bytes));
             }
-            Attack::SpoofSync if begun && kind == MessageType::Sync => {
+            RogueAttack::SpoofSync if begun && kind == MessageType::Sync => {
                 let mut spoof = packet.clone();
                 spoof.bytes[43] ^= 0x10;
                 before = Some(spoof);
                 self.tampered += 1;
             }
-            Attack::DelaySync(by) if begun && kind == MessageType::Sync => {
+            RogueAttack::DelaySync(by) if begun && kind == MessageType::Sync => {
                 self.held.push_back((now + by, port, packet));
                 self.tampered += 1;
                 return (None, None);
             }
-            Attack::Replay if matches!(kind, MessageType::Sync | MessageType::FollowUp) => {
+            RogueAttack::Replay if matches!(kind, MessageType::Sync | MessageType::FollowUp) => {
                 self.replay(now, begun);
                 self.kept.push_back((now, port, packet.clone()));
             }

@@ -12,7 +12,7 @@ use timeloom_ptp::Profile;
 use timeloom_ptp::security::VerificationFailure;
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp_net::{
-    Attack, ClockOptions, Event, NodeOptions, PtpNode, Rogue, Role, SigningConfig,
+    ClockOptions, Event, NodeOptions, PtpNode, Rogue, RogueAttack, Role, SigningConfig,
     VerificationPolicy,
 };
 use timeloom_time::{Duration, Instant};
@@ -37,7 +37,7 @@ struct Outcome {
 
 /// Runs a grandmaster, three transparent switches and a slave for twenty seconds. The middle switch
 /// attacks from the twelfth second on.
-fn run(suite: Option<Suite>, policy: VerificationPolicy, attack: Option<Attack>) -> Outcome {
+fn run(suite: Option<Suite>, policy: VerificationPolicy, attack: Option<RogueAttack>) -> Outcome {
     let mut network = NetworkBuilder::new(4);
     let (gm, slave) = (network.host("gm"), network.host("slave"));
     let switches = ["s1", "s2", "s3"].map(|name| network.switch(name));
@@ -135,8 +135,8 @@ fn run(suite: Option<Suite>, policy: VerificationPolicy, attack: Option<Attack>)
     }
 }
 
-fn bent(us: i64) -> Attack {
-    Attack::Tamper(Tamper::Correction(TimeInterval::from_ns(us * 1_000)))
+fn bent(us: i64) -> RogueAttack {
+    RogueAttack::Tamper(Tamper::Correction(TimeInterval::from_ns(us * 1_000)))
 }
 
 #[test]
@@ -188,13 +188,13 @@ fn a_monitoring_slave_says_so_and_follows() {
 #[test]
 fn every_attack_that_can_be_noticed_is_and_moves_nothing() {
     let attacks = [
-        Attack::Tamper(Tamper::Origin),
-        Attack::Tamper(Tamper::Strip),
-        Attack::Tamper(Tamper::RemoveHop),
-        Attack::Tamper(Tamper::Epoch),
-        Attack::Replay,
-        Attack::SpoofSync,
-        Attack::DelaySync(Duration::from_ms(2)),
+        RogueAttack::Tamper(Tamper::Origin),
+        RogueAttack::Tamper(Tamper::Strip),
+        RogueAttack::Tamper(Tamper::RemoveHop),
+        RogueAttack::Tamper(Tamper::Epoch),
+        RogueAttack::Replay,
+        RogueAttack::SpoofSync,
+        RogueAttack::DelaySync(Duration::from_ms(2)),
     ];
     for attack in attacks {
         let outcome = run(
@@ -215,7 +215,7 @@ fn every_attack_that_can_be_noticed_is_and_moves_nothing() {
 
 #[test]
 fn a_lie_of_a_hop_about_itself_is_believed_within_its_bounds() {
-    let lie = Attack::Lie(Duration::from_us(5));
+    let lie = RogueAttack::Lie(Duration::from_us(5));
     let outcome = run(Some(Suite::Ed25519), VerificationPolicy::Strict, Some(lie));
     assert!(outcome.noticed.is_empty(), "{:?}", outcome.noticed);
     let moved = outcome.worst_ns[1];
