@@ -22,7 +22,7 @@ use crate::preparer::Preparer;
 use crate::random::KernelRandom;
 use crate::socket::{Arrival, PortSocket};
 use crate::verifier::{Done, Job, Verifier};
-use crate::{Observer, PtpError, SecondNetwork, Stamping, Steering, Wake};
+use crate::{Observer, ProgramControl, PtpError, SecondNetwork, Stamping, Steering};
 
 /// Counters of a program since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(crate) struct Driver {
     preparer: Preparer,
     /// Key for which signatures are being prepared.
     secret: Option<Arc<SecretKey>>,
-    wake: Wake,
+    wake: ProgramControl,
     steering: Option<Box<dyn Steering>>,
     pub(crate) observer: Box<dyn Observer>,
     pub(crate) counters: Counters,
@@ -86,7 +86,7 @@ impl Driver {
         machine: ClockMachine,
         sockets: Vec<PortSocket>,
         stamping: Stamping,
-        wake: Wake,
+        wake: ProgramControl,
         steering: Option<Box<dyn Steering>>,
         second: Option<SecondNetwork>,
         observer: Box<dyn Observer>,

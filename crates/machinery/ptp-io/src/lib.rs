@@ -55,4 +55,4 @@ pub use timeloom_ptp::security::VerificationPolicy;
 pub use timeloom_ptp::{HopRecord, HopVerdict, PROFILES, Random, Role, SyncReport, Transport};
 pub use timeloom_wire::tlv::{EntryForm, Suite};
 pub use timeloom_wire::{SyncVerdict, TimeInterval};
-pub use wake::Wake;
+pub use wake::ProgramControl;

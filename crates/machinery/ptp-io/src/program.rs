@@ -12,7 +12,9 @@ use timeloom_wire::{ClockIdentity, ClockQuality, TimeInterval};
 
 use crate::driver::{Counters, Driver};
 use crate::socket::{PortSocket, hardware};
-use crate::{Auth, Interface, Observer, PtpError, SecondNetwork, Stamping, Steering, Wake};
+use crate::{
+    Auth, Interface, Observer, ProgramControl, PtpError, SecondNetwork, Stamping, Steering,
+};
 
 /// Settings of a program.
 pub struct ProgramOptions {
@@ -119,7 +121,7 @@ impl ProgramOptions {
 /// PTP program whose sockets are open.
 pub struct Program {
     driver: Driver,
-    wake: Wake,
+    wake: ProgramControl,
     duration: Option<Duration>,
     clock: ClockIdentity,
     auth: Option<Auth>,
@@ -132,7 +134,7 @@ impl Program {
     /// Fails if arguments are invalid, an interface is missing, or the process lacks a permission.
     pub fn open(
         options: ProgramOptions,
-        wake: Wake,
+        wake: ProgramControl,
         observer: Box<dyn Observer>,
     ) -> Result<Self, PtpError> {
         options.check()?;

@@ -8,7 +8,7 @@ use std::thread::{Builder, JoinHandle};
 use rustix::process::setpriority_process;
 use timeloom_ptp::security::{SignJob, SigningResult, Verdict, VerifyJob};
 
-use crate::{PtpError, Wake};
+use crate::{ProgramControl, PtpError};
 
 /// Job for the signature thread.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Verifier {
 const NICE: i32 = 5;
 
 impl Verifier {
-    pub(crate) fn start(wake: Wake) -> Result<Self, PtpError> {
+    pub(crate) fn start(wake: ProgramControl) -> Result<Self, PtpError> {
         let (jobs, queue) = channel();
         let (finished, done) = channel();
         let thread = Builder::new()
@@ -60,7 +60,7 @@ impl Verifier {
     }
 }
 
-fn work(queue: &Receiver<Job>, finished: &Sender<Done>, wake: &Wake) {
+fn work(queue: &Receiver<Job>, finished: &Sender<Done>, wake: &ProgramControl) {
     // On Linux this affects the calling thread alone. Lowering a thread's own priority is always
     // permitted.
     let _ = setpriority_process(None, NICE);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Handle to request that a program stops, reloads its keys, or only wakes up. Clones control the
 /// same program.
 #[derive(Clone, Debug)]
-pub struct Wake(Arc<Inner>);
+pub struct ProgramControl(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -19,7 +19,7 @@ struct Inner {
     writer: UnixStream,
 }
 
-impl Wake {
+impl ProgramControl {
     /// Creates the handle, without a program yet.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use timeloom_ptp::{ClockReport, Packet, Stamp};
 use timeloom_ptp_io::lab::LabChain;
-use timeloom_ptp_io::{Counters, Observer, ProgramOptions, PtpError, Wake};
+use timeloom_ptp_io::{Counters, Observer, ProgramControl, ProgramOptions, PtpError};
 use timeloom_sys::clock::realtime_ns;
 use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 use timeloom_wire::{EthernetFrame, Header, MessageType};
@@ -42,7 +42,7 @@ pub(super) struct Record {
 
 /// A running program on a thread of its own.
 pub(super) struct Node {
-    wake: Wake,
+    wake: ProgramControl,
     thread: JoinHandle<(bool, Result<Counters, PtpError>)>,
     events: Arc<Mutex<Vec<Event>>>,
 }
@@ -54,7 +54,7 @@ impl Node {
         place: usize,
         program: ProgramOptions,
     ) -> Result<Self, BenchError> {
-        let wake = Wake::new().map_err(BenchError::system("opening a socket pair"))?;
+        let wake = ProgramControl::new().map_err(BenchError::system("opening a socket pair"))?;
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let watcher = Watcher {
             events: events.clone(),

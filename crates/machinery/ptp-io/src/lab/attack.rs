@@ -17,7 +17,7 @@ use timeloom_fabric::{Namespace, Splice};
 use super::chain::{DOWN, UP};
 use super::kernel;
 use crate::socket::PortSocket;
-use crate::{Interface, PtpError, Stamping, Transport, Wake};
+use crate::{Interface, ProgramControl, PtpError, Stamping, Transport};
 use wire::Wire;
 
 /// Kind of attack.
@@ -186,7 +186,7 @@ impl Orders {
 
 /// Attacker's cable in operation. Dropping the value stops its thread.
 pub(super) struct Attacker {
-    wake: Wake,
+    wake: ProgramControl,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -202,7 +202,7 @@ impl Attacker {
                 "the laboratory's attacker works on layer 2",
             ));
         }
-        let wake = Wake::new().map_err(PtpError::doing("open a socket pair"))?;
+        let wake = ProgramControl::new().map_err(PtpError::doing("open a socket pair"))?;
         let open = |name: &str| {
             let interface = Interface::find(name)?;
             PortSocket::open(&interface, transport, Stamping::Software)

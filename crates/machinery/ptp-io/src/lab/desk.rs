@@ -19,7 +19,7 @@ use timeloom_time::Duration;
 
 use super::attack::{LabAttack, Orders};
 use super::{Lines, report};
-use crate::{PtpError, Wake};
+use crate::{ProgramControl, PtpError};
 
 /// Result of an attack, with the reactions of the clocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ pub fn attack(
 /// way and removes the socket.
 pub(super) struct Desk {
     path: PathBuf,
-    wake: Wake,
+    wake: ProgramControl,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -122,7 +122,7 @@ impl Desk {
         listener
             .set_nonblocking(true)
             .map_err(PtpError::file(&path))?;
-        let wake = Wake::new().map_err(PtpError::doing("open a socket pair"))?;
+        let wake = ProgramControl::new().map_err(PtpError::doing("open a socket pair"))?;
         let told = wake.clone();
         let thread = spawn(move || serve(&listener, &orders, &lines, &told));
         Ok(Self {
@@ -143,7 +143,7 @@ impl Drop for Desk {
     }
 }
 
-fn serve(listener: &UnixListener, orders: &Orders, lines: &Lines, wake: &Wake) {
+fn serve(listener: &UnixListener, orders: &Orders, lines: &Lines, wake: &ProgramControl) {
     while !wake.is_stopped() {
         match listener.accept() {
             // A requester that has disconnected needs no answer.
@@ -153,7 +153,12 @@ fn serve(listener: &UnixListener, orders: &Orders, lines: &Lines, wake: &Wake) {
     }
 }
 
-fn answer(mut stream: UnixStream, orders: &Orders, lines: &Lines, wake: &Wake) -> io::Result<()> {
+fn answer(
+    mut stream: UnixStream,
+    orders: &Orders,
+    lines: &Lines,
+    wake: &ProgramControl,
+) -> io::Result<()> {
     // A connection that sends nothing must not block others.
     stream.set_read_timeout(Some(StdDuration::from_secs(1)))?;
     stream.set_write_timeout(Some(StdDuration::from_secs(1)))?;

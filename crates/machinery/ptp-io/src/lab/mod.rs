@@ -28,7 +28,7 @@ use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{SyncRecord, TimeInterval};
 
 use crate::keys::GroupFile;
-use crate::{EvidenceLine, PtpError, Role, SyncVerdict, Transport, Wake};
+use crate::{EvidenceLine, ProgramControl, PtpError, Role, SyncVerdict, Transport};
 pub use attack::LabAttack;
 use attack::{Attacker, Orders};
 use chain::{Chain, UP};
@@ -170,7 +170,7 @@ impl LabOptions {
 ///
 /// # Errors
 /// Fails if arguments are invalid, if the machine lacks a capability, or if a program fails.
-pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
+pub fn run(options: &LabOptions, wake: &ProgramControl) -> Result<LabReport, PtpError> {
     options.check()?;
     std::fs::create_dir_all(&options.directory).map_err(PtpError::file(&options.directory))?;
     let attack = options

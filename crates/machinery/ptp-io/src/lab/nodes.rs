@@ -11,14 +11,14 @@ use super::ptp4l::Ptp4l;
 use super::{LabAttack, LabOptions, NodeKind};
 use crate::keys::{SignRequest, make_authority, make_node, sign_ring};
 use crate::{
-    Auth, Channel, Counters, Evidence, EvidenceLine, Names, Observer, Program, ProgramOptions,
-    PtpError, Wake,
+    Auth, Channel, Counters, Evidence, EvidenceLine, Names, Observer, Program, ProgramControl,
+    ProgramOptions, PtpError,
 };
 
 /// Running program of a node.
 pub(super) enum Running {
     Ours {
-        wake: Wake,
+        wake: ProgramControl,
         thread: JoinHandle<Result<Counters, PtpError>>,
     },
     Ptp4l(Ptp4l),
@@ -109,7 +109,7 @@ pub(super) fn start(
         ),
     };
     let evidence = Evidence::new(&site.name, names, sink);
-    let wake = Wake::new().map_err(PtpError::doing("open a socket pair"))?;
+    let wake = ProgramControl::new().map_err(PtpError::doing("open a socket pair"))?;
     let told = wake.clone();
     let program = open(site, program, told, Box::new(evidence))?;
     let thread = spawn(move || program.run());
@@ -169,7 +169,7 @@ pub(super) fn program(
 pub(super) fn open(
     site: &Site,
     program: ProgramOptions,
-    wake: Wake,
+    wake: ProgramControl,
     observer: Box<dyn Observer>,
 ) -> Result<Program, PtpError> {
     site.namespace

@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::{LabOptions, kernel, nodes};
-use crate::{Observer, Program, ProgramOptions, PtpError, Wake};
+use crate::{Observer, Program, ProgramControl, ProgramOptions, PtpError};
 
 /// Chain with its keys. The caller, such as a benchmark, starts and observes the programs. Dropping
 /// the value removes the chain.
@@ -41,7 +41,7 @@ impl LabChain {
         &self,
         node: usize,
         program: ProgramOptions,
-        wake: Wake,
+        wake: ProgramControl,
         observer: Box<dyn Observer>,
     ) -> Result<Program, PtpError> {
         nodes::open(&self.chain.sites[node], program, wake, observer)

@@ -12,14 +12,14 @@ use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, rotate, sign_ring};
 use timeloom_ptp_io::{
-    Auth, Channel, Counters, EntryForm, Evidence, EvidenceLine, Program, ProgramOptions, PtpError,
-    Role, Suite, SyncVerdict, VerificationPolicy, Violation, Wake,
+    Auth, Channel, Counters, EntryForm, Evidence, EvidenceLine, Program, ProgramControl,
+    ProgramOptions, PtpError, Role, Suite, SyncVerdict, VerificationPolicy, Violation,
 };
 
 /// Grandmaster and slave with keys, at the two ends of a cable.
 struct Pair {
     scratch: Scratch,
-    wakes: Vec<Wake>,
+    wakes: Vec<ProgramControl>,
     threads: Vec<JoinHandle<Result<Counters, PtpError>>>,
     lines: Receiver<EvidenceLine>,
 }
@@ -91,7 +91,7 @@ impl Pair {
             let sink = Box::new(move |line| drop(sender.send(line)));
             let evidence = Evidence::new(name, auth.names(), sink);
             options.auth = Some(auth);
-            let wake = Wake::new().unwrap();
+            let wake = ProgramControl::new().unwrap();
             let told = wake.clone();
             let program = spaces[node]
                 .run(move || Program::open(options, told, Box::new(evidence)))
@@ -129,7 +129,7 @@ impl Pair {
     }
 
     fn stop(mut self) -> Vec<Counters> {
-        self.wakes.iter().for_each(Wake::stop);
+        self.wakes.iter().for_each(ProgramControl::stop);
         self.threads
             .drain(..)
             .map(|thread| thread.join().unwrap().unwrap())
@@ -139,7 +139,7 @@ impl Pair {
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        self.wakes.iter().for_each(Wake::stop);
+        self.wakes.iter().for_each(ProgramControl::stop);
         self.threads
             .drain(..)
             .for_each(|thread| drop(thread.join()));
@@ -190,7 +190,7 @@ fn keys_are_rotated_under_running_programs() {
     pair.wait_for_accepted();
     sign(&pair.scratch, |request| request.retire = vec![1]);
     // Both programs reload at once on request, as on SIGHUP.
-    pair.wakes.iter().for_each(Wake::reload);
+    pair.wakes.iter().for_each(ProgramControl::reload);
     pair.wait_for_notice("slave", "ring 4");
     pair.wait_for_accepted();
     let counters = pair.stop();
@@ -212,7 +212,7 @@ fn refused_keys_leave_the_old_ones_in_force_until_they_end() {
     sign(&pair.scratch, |request| {
         request.not_after_s = Some(now_s + 3)
     });
-    pair.wakes.iter().for_each(Wake::reload);
+    pair.wakes.iter().for_each(ProgramControl::reload);
     pair.wait_for_notice("slave", "ring 2");
     pair.wait_for_notice("slave", "expired");
     while pair.lines.try_recv().is_ok() {}

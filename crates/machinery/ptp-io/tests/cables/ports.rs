@@ -10,8 +10,8 @@ use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::lab::NodeKind::Ours;
 use timeloom_ptp_io::{
-    Evidence, EvidenceLine, Names, Program, ProgramOptions, PtpError, Role, Stamping, TimeInterval,
-    Wake,
+    Evidence, EvidenceLine, Names, Program, ProgramControl, ProgramOptions, PtpError, Role,
+    Stamping, TimeInterval,
 };
 
 fn fast(profile: Profile) -> Profile {
@@ -55,7 +55,7 @@ fn one_grandmaster_two_slaves_three_ports() {
             interfaces.iter().map(|name| (*name).to_owned()).collect(),
         );
         options.profile = fast(Profile::DEFAULT_PEER_TO_PEER);
-        let (wake, sender) = (Wake::new().unwrap(), sender.clone());
+        let (wake, sender) = (ProgramControl::new().unwrap(), sender.clone());
         let sink = Box::new(move |line| drop(sender.send(line)));
         let evidence = Evidence::new(name, Names::default(), sink);
         let told = wake.clone();
@@ -147,7 +147,7 @@ fn a_card_without_a_clock_is_said_and_not_worked_around() {
     connect(&plug("a", 1), &plug("b", 2)).unwrap();
     let mut options = ProgramOptions::new(Role::Slave, vec!["a".to_owned()]);
     options.stamping = Stamping::Hardware;
-    let wake = Wake::new().unwrap();
+    let wake = ProgramControl::new().unwrap();
     let opened = space
         .run(move || Program::open(options, wake, Box::new(())).map(drop))
         .unwrap();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use timeloom_ptp_io::Wake;
+use timeloom_ptp_io::ProgramControl;
 use timeloom_ptp_io::lab::{LabOptions, LabReport, NodeKind, run};
 use timeloom_time::Duration;
 
@@ -40,6 +40,6 @@ pub(crate) fn lab(
         12
     });
     change(&mut options);
-    run(&options, &Wake::new().unwrap())
+    run(&options, &ProgramControl::new().unwrap())
         .unwrap_or_else(|error| panic!("{error}; needs root and ptp4l"))
 }

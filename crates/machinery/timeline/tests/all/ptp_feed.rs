@@ -13,8 +13,8 @@ use crate::common::{config, realtime_ns, wait_for, wait_for_status};
 use timeloom_clock::quality::Status;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, sign_ring};
 use timeloom_ptp_io::{
-    Auth, Channel, Counters, EntryForm, Evidence, Feed, Names, Program, ProgramOptions, PtpError,
-    Role, Suite, VerificationPolicy, Wake,
+    Auth, Channel, Counters, EntryForm, Evidence, Feed, Names, Program, ProgramControl,
+    ProgramOptions, PtpError, Role, Suite, VerificationPolicy,
 };
 use timeloom_publish::PageReader;
 use timeloom_timeline::{Daemon, serve};
@@ -146,7 +146,7 @@ fn without_a_word_on_the_scale_and_over_a_file_nothing_is_served() {
 
 /// PTP program in a thread that ends with the test.
 struct Clock {
-    wake: Wake,
+    wake: ProgramControl,
     thread: Option<JoinHandle<Result<Counters, PtpError>>>,
 }
 
@@ -169,7 +169,7 @@ impl Clock {
         let feed = feed.map(|(path, policy)| Feed::open(path, &options, policy).unwrap());
         let sink = Box::new(move |line| feed.iter().for_each(|feed| feed.tell(&line)));
         let evidence = Evidence::new("node", names, sink);
-        let wake = Wake::new().unwrap();
+        let wake = ProgramControl::new().unwrap();
         let told = wake.clone();
         let program = cable.ends[end]
             .run(move || Program::open(options, told, Box::new(evidence)))

@@ -9,8 +9,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use timeloom_exit::{Failure, note};
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::{
-    Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, Program, ProgramOptions, Role,
-    Stamping, SystemClock, TimeInterval, Transport, Wake, profile_named,
+    Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, Program, ProgramControl,
+    ProgramOptions, Role, Stamping, SystemClock, TimeInterval, Transport, profile_named,
 };
 use timeloom_time::Duration;
 
@@ -292,8 +292,8 @@ impl Common {
     }
 
     fn start_with(&self, options: ProgramOptions, feed: Option<Feed>) -> Result<ExitCode, Failure> {
-        let wake =
-            Wake::new().map_err(|error| Failure::machine(format!("a socket pair: {error}")))?;
+        let wake = ProgramControl::new()
+            .map_err(|error| Failure::machine(format!("a socket pair: {error}")))?;
         listen_to_signals(&wake)
             .map_err(|error| Failure::machine(format!("signal handlers: {error}")))?;
         let log = self.log.as_deref().map(LineWriter::create).transpose()?;
@@ -333,7 +333,7 @@ impl Common {
 
 /// Handles signals: SIGINT and SIGTERM end the program, and SIGHUP makes it read its keys again.
 /// Each signal sets its flag before it wakes the loop.
-pub(super) fn listen_to_signals(wake: &Wake) -> std::io::Result<()> {
+pub(super) fn listen_to_signals(wake: &ProgramControl) -> std::io::Result<()> {
     for (signal, is_stop) in [(SIGINT, true), (SIGTERM, true), (SIGHUP, false)] {
         let (stop, reload, nudge) = wake.for_signals()?;
         signal_hook::flag::register(signal, if is_stop { stop } else { reload })?;

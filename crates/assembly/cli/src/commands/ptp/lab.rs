@@ -9,7 +9,9 @@ use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::lab::{
     LabAttack, LabAuth, LabOptions, LabReport, NodeKind, PEACE, Spread, run,
 };
-use timeloom_ptp_io::{DelayMechanism, EntryForm, KernelRandom, Random, SyncVerdict, Wake};
+use timeloom_ptp_io::{
+    DelayMechanism, EntryForm, KernelRandom, ProgramControl, Random, SyncVerdict,
+};
 use timeloom_time::Duration;
 
 use super::clock::{Carrier, Delay, listen_to_signals};
@@ -123,8 +125,8 @@ impl Lab {
         options.tap = self.tap;
         options.duration = self.duration;
         options.enough = self.syncs;
-        let wake =
-            Wake::new().map_err(|error| Failure::machine(format!("a socket pair: {error}")))?;
+        let wake = ProgramControl::new()
+            .map_err(|error| Failure::machine(format!("a socket pair: {error}")))?;
         listen_to_signals(&wake)
             .map_err(|error| Failure::machine(format!("signal handlers: {error}")))?;
         let report = run(&options, &wake)?;

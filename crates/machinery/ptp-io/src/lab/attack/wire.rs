@@ -11,7 +11,7 @@ use timeloom_wire::message::{Announce, Body};
 use timeloom_wire::{ClockIdentity, Header, Message, MessageType, TimeInterval, Timestamp};
 
 use super::{LabAttack, Orders};
-use crate::Wake;
+use crate::ProgramControl;
 use crate::socket::PortSocket;
 
 /// Cable between two interfaces, with an attacker in it.
@@ -43,7 +43,7 @@ impl Wire {
         }
     }
 
-    pub(super) fn run(mut self, wake: &Wake) {
+    pub(super) fn run(mut self, wake: &ProgramControl) {
         while !wake.is_stopped() {
             self.wait(wake);
             for from in 0..2 {
@@ -65,7 +65,7 @@ impl Wire {
         }
     }
 
-    fn wait(&self, wake: &Wake) {
+    fn wait(&self, wake: &ProgramControl) {
         let fds = [
             self.ports[0].descriptors()[0],
             self.ports[1].descriptors()[0],
