@@ -21,9 +21,9 @@ pub trait Steering: Send {
 
 /// System clock of the machine (CLOCK_REALTIME), which all its programs use.
 #[derive(Debug)]
-pub struct SystemClock(());
+pub struct SteeredSystemClock(());
 
-impl SystemClock {
+impl SteeredSystemClock {
     /// Takes control of the clock without changing it yet.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl SystemClock {
     }
 }
 
-impl Steering for SystemClock {
+impl Steering for SteeredSystemClock {
     fn step(&mut self, length: Duration) -> io::Result<()> {
         step_civil(length)
     }

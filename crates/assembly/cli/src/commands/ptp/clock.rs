@@ -10,7 +10,7 @@ use timeloom_exit::{Failure, note};
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::{
     Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, Program, ProgramControl,
-    ProgramOptions, Role, Stamping, SystemClock, TimeInterval, Transport, profile_named,
+    ProgramOptions, Role, Stamping, SteeredSystemClock, TimeInterval, Transport, profile_named,
 };
 use timeloom_time::Duration;
 
@@ -204,7 +204,7 @@ impl Slave {
                     "--steer disciplines the civil clock; it needs --stamps software",
                 ));
             }
-            let clock = SystemClock::take().map_err(|error| {
+            let clock = SteeredSystemClock::take().map_err(|error| {
                 Failure::machine(format!("steering the machine's clock: {error}"))
             })?;
             options.steering = Some(Box::new(clock));
