@@ -22,7 +22,7 @@ use crate::preparer::Preparer;
 use crate::random::KernelRandom;
 use crate::socket::{Arrival, PortSocket};
 use crate::verifier::{Done, Job, Verifier};
-use crate::{Observer, ProgramControl, PtpError, SecondNetwork, Stamping, Steering};
+use crate::{DisciplinedClock, Observer, ProgramControl, PtpError, SecondNetwork, Stamping};
 
 /// Counters of a program since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(crate) struct Driver {
     /// Key for which signatures are being prepared.
     secret: Option<Arc<SecretKey>>,
     wake: ProgramControl,
-    steering: Option<Box<dyn Steering>>,
+    steering: Option<Box<dyn DisciplinedClock>>,
     pub(crate) observer: Box<dyn Observer>,
     pub(crate) counters: Counters,
     /// Second network for statements, if the options have one.
@@ -87,7 +87,7 @@ impl Driver {
         sockets: Vec<PortSocket>,
         stamping: Stamping,
         wake: ProgramControl,
-        steering: Option<Box<dyn Steering>>,
+        steering: Option<Box<dyn DisciplinedClock>>,
         second: Option<SecondNetwork>,
         observer: Box<dyn Observer>,
     ) -> Result<Self, PtpError> {
@@ -369,7 +369,7 @@ impl Driver {
         }
     }
 
-    fn steer(&mut self, change: impl FnOnce(&mut dyn Steering) -> io::Result<()>) {
+    fn steer(&mut self, change: impl FnOnce(&mut dyn DisciplinedClock) -> io::Result<()>) {
         let Some(clock) = &mut self.steering else {
             return;
         };

@@ -49,7 +49,7 @@ pub use program::{Program, ProgramOptions};
 pub use random::KernelRandom;
 pub use second::SecondNetwork;
 pub use socket::Stamping;
-pub use steer::{SteeredSystemClock, Steering};
+pub use steer::{DisciplinedClock, SteeredSystemClock};
 pub use timeloom_ptp::DelayMechanism;
 pub use timeloom_ptp::security::VerificationPolicy;
 pub use timeloom_ptp::{HopRecord, HopVerdict, PROFILES, Random, Role, SyncReport, Transport};

@@ -13,7 +13,7 @@ use timeloom_wire::{ClockIdentity, ClockQuality, TimeInterval};
 use crate::driver::{Counters, Driver};
 use crate::socket::{PortSocket, hardware};
 use crate::{
-    Auth, Interface, Observer, ProgramControl, PtpError, SecondNetwork, Stamping, Steering,
+    Auth, DisciplinedClock, Interface, Observer, ProgramControl, PtpError, SecondNetwork, Stamping,
 };
 
 /// Settings of a program.
@@ -49,7 +49,7 @@ pub struct ProgramOptions {
     /// Value of `delayAsymmetry` for each port of a transparent clock.
     pub asymmetry: Vec<TimeInterval>,
     /// Clock to discipline. If absent, a slave only measures.
-    pub steering: Option<Box<dyn Steering>>,
+    pub steering: Option<Box<dyn DisciplinedClock>>,
     /// Duration of the run; if absent, the program runs until it is stopped.
     pub duration: Option<Duration>,
 }

@@ -6,7 +6,7 @@ use timeloom_sys::clock::{civil_frequency, set_civil_frequency, step_civil};
 use timeloom_time::Duration;
 
 /// A clock that can be disciplined.
-pub trait Steering: Send {
+pub trait DisciplinedClock: Send {
     /// Adds `length` to the clock, once.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl SteeredSystemClock {
     }
 }
 
-impl Steering for SteeredSystemClock {
+impl DisciplinedClock for SteeredSystemClock {
     fn step(&mut self, length: Duration) -> io::Result<()> {
         step_civil(length)
     }
