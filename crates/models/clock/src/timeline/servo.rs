@@ -14,7 +14,7 @@ pub struct Servo {
 
 /// Result of the servo: a new line of the estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steering {
+pub struct ServoLine {
     /// Present value of the estimate.
     pub estimate: Instant<TimelineTime>,
     /// Rate of the estimate relative to the core clock, until the next steering.
@@ -25,10 +25,10 @@ pub struct Steering {
 
 impl Servo {
     /// Returns the first line: the estimate is set to the middle of the bound.
-    pub fn start(&mut self, bound: &Bound, rates: (RateError, RateError)) -> Steering {
+    pub fn start(&mut self, bound: &Bound, rates: (RateError, RateError)) -> ServoLine {
         self.frequency = middle(rates);
         let offset = Duration::ZERO;
-        Steering {
+        ServoLine {
             estimate: bound.middle(),
             rate: self.frequency,
             offset,
@@ -48,7 +48,7 @@ impl Servo {
         bound: &Bound,
         rates: (RateError, RateError),
         (since, next): (Duration, Duration),
-    ) -> Steering {
+    ) -> ServoLine {
         let shortest = Duration::from_ms(1);
         let (since, next) = (since.max(shortest), next.max(shortest));
         let offset = bound.middle() - predicted;
@@ -58,7 +58,7 @@ impl Servo {
         let estimate = predicted.clamp(bound.earliest, bound.latest);
         let half = Duration::from_ns((bound.middle() - estimate).as_ns() / 2);
         let slew = RateError::quotient_down(half, next).clamp(-MOST_SLEW, MOST_SLEW);
-        Steering {
+        ServoLine {
             estimate,
             rate: self.frequency + slew,
             offset,
