@@ -2,8 +2,8 @@
 //! model.
 
 use timeloom_net::{
-    BuildError, Control, FlowId, FluidConfig, FluidId, FluidPattern, Node, Pattern, Size, SourceId,
-    TcpConfig, TrafficConfig, World,
+    BuildError, Control, FlowId, FluidConfig, FluidId, FluidPattern, Node, Pattern, Size,
+    TcpConfig, TrafficConfig, TrafficSourceId, World,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ pub enum Background {
     /// TCP flow.
     Flow(FlowId),
     /// Source of datagrams.
-    Source(SourceId),
+    Source(TrafficSourceId),
     /// Fluid flow.
     Fluid(FluidId),
 }

@@ -6,7 +6,7 @@ pub struct FlowId(pub u32);
 
 /// Number of a source of datagrams in its world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SourceId(pub u32);
+pub struct TrafficSourceId(pub u32);
 
 /// Kind of a node, with the index of its state in the table for that kind.
 #[derive(Clone, Copy, Debug)]

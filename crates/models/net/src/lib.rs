@@ -57,7 +57,7 @@ pub use build::NetworkBuilder;
 pub use config::{ETHERNET_OVERHEAD, Impairment, LinkConfig, QueueConfig, RedConfig};
 pub use error::BuildError;
 pub use fluid::{FluidConfig, FluidId, FluidLinkStats, FluidPattern, FluidStats};
-pub use ids::{FlowId, Node, SourceId};
+pub use ids::{FlowId, Node, TrafficSourceId};
 pub use kernel_tcp::{TcpSeen, TcpTimerStats};
 pub use node::frame::Frame;
 pub use packet::{Kind, Packet, PortId};

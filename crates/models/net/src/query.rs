@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::error::BuildError;
-use crate::ids::{FlowId, Node, NodeRole, SourceId};
+use crate::ids::{FlowId, Node, NodeRole, TrafficSourceId};
 use crate::packet::PortId;
 use crate::tables::address::Family;
 use crate::tables::crossings::Cable;
@@ -187,7 +187,7 @@ impl World {
     }
 
     /// Returns the results of a source so far; all zero if this engine has neither end.
-    pub fn traffic(&self, source: SourceId) -> TrafficStats {
+    pub fn traffic(&self, source: TrafficSourceId) -> TrafficStats {
         let source = self.sources.get(source.0);
         source.map(Source::stats).unwrap_or_default()
     }
@@ -199,7 +199,7 @@ impl World {
     }
 
     /// Returns the sending and the receiving host of a source.
-    pub fn source_ends(&self, source: SourceId) -> [Node; 2] {
+    pub fn source_ends(&self, source: TrafficSourceId) -> [Node; 2] {
         let line = self.source_line(source.0).expect("a source of this world");
         [line.from, line.to].map(|port| self.node_of(port))
     }

@@ -7,7 +7,7 @@ use timeloom_engine::{Agenda, NodeId, Random};
 
 use crate::error::BuildError;
 use crate::fluid::Fluid;
-use crate::ids::{FlowId, Node, NodeRole, SourceId, Token};
+use crate::ids::{FlowId, Node, NodeRole, Token, TrafficSourceId};
 use crate::link::Offered;
 use crate::packet::{Kind, NIL, PortId};
 use crate::route::Routes;
@@ -105,7 +105,7 @@ impl World {
         from: Node,
         to: Node,
         config: TrafficConfig,
-    ) -> Result<SourceId, BuildError> {
+    ) -> Result<TrafficSourceId, BuildError> {
         if let Some(fault) = config.fault() {
             return Err(BuildError::BadTraffic(fault));
         }
@@ -113,7 +113,7 @@ impl World {
         let index = self.sources.len() as u32;
         let random = Random::new(self.seed, 1 << 32 | u64::from(index));
         self.sources.push(Source::new(config, from, to, random));
-        Ok(SourceId(index))
+        Ok(TrafficSourceId(index))
     }
 
     /// Sets the link out of `port` up or down. A link that is down drops and counts all packets

@@ -7,7 +7,7 @@ use timeloom_engine::Engine;
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{
     BuildError, Control, FlowId, FluidConfig, FluidPattern, NetworkBuilder, Node, Pattern,
-    QueueConfig, Size, SourceId, TcpConfig, TrafficConfig, World,
+    QueueConfig, Size, TcpConfig, TrafficConfig, TrafficSourceId, World,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -107,7 +107,11 @@ fn foreground(
     })
 }
 
-fn build(kind: Kind, fluid: bool, seed: u64) -> Result<(World, FlowId, SourceId), BuildError> {
+fn build(
+    kind: Kind,
+    fluid: bool,
+    seed: u64,
+) -> Result<(World, FlowId, TrafficSourceId), BuildError> {
     const FLOWS: u32 = 100;
     let mut network = NetworkBuilder::new(seed);
     let access = ppp(10 * GBIT, Duration::from_ms(1));

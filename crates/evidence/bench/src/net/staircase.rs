@@ -2,7 +2,7 @@
 //! throughput is measured over time. Steps are long enough that slow start does not dominate.
 
 use timeloom_exit::note;
-use timeloom_net::{FlowId, SourceId, World};
+use timeloom_net::{FlowId, TrafficSourceId, World};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::free::{self, Free, FreeOutcome};
@@ -70,7 +70,7 @@ impl Sample {
     pub(super) fn of(world: &World, wall_s: f64) -> Self {
         let (flows, sources) = world.traffic_counts();
         let tcp = (0..flows as u32).map(|flow| world.tcp(FlowId(flow)).delivered_bytes);
-        let udp = (0..sources as u32).map(|one| world.traffic(SourceId(one)).received_bytes);
+        let udp = (0..sources as u32).map(|one| world.traffic(TrafficSourceId(one)).received_bytes);
         Self {
             wall_s,
             tcp_bytes: tcp.sum(),

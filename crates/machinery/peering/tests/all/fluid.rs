@@ -4,7 +4,7 @@ use timeloom_engine::Engine;
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{
     Control, FluidConfig, FluidId, FluidPattern, FluidStats, LinkConfig, NetworkBuilder, Node,
-    Owner, Pattern, QueueConfig, Size, SourceId, TrafficConfig, TrafficStats, World,
+    Owner, Pattern, QueueConfig, Size, TrafficConfig, TrafficSourceId, TrafficStats, World,
 };
 use timeloom_peering::Cut;
 use timeloom_peering::exact::{self, Shared};
@@ -15,7 +15,7 @@ const TRUNK_BPS: u64 = 100_000_000;
 
 /// Creates four pairs of hosts at a trunk of 100 Mbit/s and 5 ms. Each pair has a fluid with one of
 /// `patterns`, and a packet source shares the trunk as a probe.
-fn network(patterns: &[FluidPattern]) -> (World, Vec<FluidId>, SourceId) {
+fn network(patterns: &[FluidPattern]) -> (World, Vec<FluidId>, TrafficSourceId) {
     let mut network = NetworkBuilder::new(3);
     let queue = QueueConfig::DropTail { packets: 100 };
     let access = LinkConfig::new(1_000_000_000, Duration::from_ms(1));
@@ -43,7 +43,7 @@ struct Found {
     probe: TrafficStats,
 }
 
-fn found(worlds: &[World], flows: &[FluidId], probe: SourceId) -> Found {
+fn found(worlds: &[World], flows: &[FluidId], probe: TrafficSourceId) -> Found {
     let sum = |flow: &FluidId| {
         let mut sum = FluidStats::default();
         for one in worlds.iter().map(|world| world.fluid(*flow)) {

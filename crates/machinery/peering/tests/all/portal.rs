@@ -9,8 +9,8 @@ use std::time::Duration as StdDuration;
 use timeloom_engine::{Engine, Limit, Pace, Paced};
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{
-    FlowId, LinkConfig, NetworkBuilder, Owner, Pattern, PortId, Size, SourceId, TcpConfig,
-    TrafficConfig, World,
+    FlowId, LinkConfig, NetworkBuilder, Owner, Pattern, PortId, Size, TcpConfig, TrafficConfig,
+    TrafficSourceId, World,
 };
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::{PeerConfig, PeerStats};
@@ -159,7 +159,7 @@ fn carry([a, b]: [Endpoint; 2]) -> [PeerStats; 2] {
     left.join();
     // The run is longer only if the other thread gets no processor.
     let mut ms = 400;
-    while left.world().traffic(SourceId(0)).received <= 100 && ms < 30_000 {
+    while left.world().traffic(TrafficSourceId(0)).received <= 100 && ms < 30_000 {
         ms += 200;
         left.run(ms);
     }
@@ -169,8 +169,8 @@ fn carry([a, b]: [Endpoint; 2]) -> [PeerStats; 2] {
     let delivered = right.world().tcp(FlowId(0)).delivered_bytes;
     assert!(delivered > 0, "nothing of the flow");
     assert!(left.world().tcp(FlowId(0)).smoothed_rtt >= Duration::from_ms(10));
-    let sent = right.world().traffic(SourceId(0)).sent;
-    let received = left.world().traffic(SourceId(0)).received;
+    let sent = right.world().traffic(TrafficSourceId(0)).sent;
+    let received = left.world().traffic(TrafficSourceId(0)).received;
     assert!(received > 100 && received <= sent, "{received} of {sent}");
     [("left", &left), ("right", &right)].map(|(name, instance)| {
         let (_, _, stats) = instance.portal.peers().next().unwrap();
@@ -200,7 +200,7 @@ fn a_packet_counts_as_late_that_may_be_late_by_the_other_clock() {
     let mut left = instance_apart(0, a, 8, apart);
     left.join();
     let mut ms = 0;
-    while left.world().traffic(SourceId(0)).received == 0 && ms < 60_000 {
+    while left.world().traffic(TrafficSourceId(0)).received == 0 && ms < 60_000 {
         ms += 200;
         left.run(ms);
     }
@@ -249,7 +249,7 @@ fn a_peer_that_vanishes_takes_its_links_down_and_nothing_else() {
     let mut left = instance(0, a, 8);
     left.join();
     left.run(200);
-    let across = left.world().traffic(SourceId(0)).received;
+    let across = left.world().traffic(TrafficSourceId(0)).received;
     assert!(across > 0);
     stop.store(true, Ordering::Relaxed);
     // This engine ends without a farewell too.
@@ -263,7 +263,7 @@ fn a_peer_that_vanishes_takes_its_links_down_and_nothing_else() {
         "the flow's retransmissions"
     );
     // The source sends a packet every millisecond, and the last ones are still in flight.
-    let within = left.world().traffic(SourceId(1)).received;
+    let within = left.world().traffic(TrafficSourceId(1)).received;
     assert!(within >= 1_195, "{within} of 1200 within the left side");
 }
 

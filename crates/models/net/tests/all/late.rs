@@ -1,7 +1,9 @@
 //! A network that starts late, because it replaces a lost one.
 
 use timeloom_engine::Engine;
-use timeloom_net::{FlowId, Owner, Pattern, Size, SourceId, TcpConfig, TrafficConfig, World};
+use timeloom_net::{
+    FlowId, Owner, Pattern, Size, TcpConfig, TrafficConfig, TrafficSourceId, World,
+};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::common::{GBIT, MBIT, bare, ms, pair};
@@ -11,7 +13,7 @@ struct Case {
     endless: FlowId,
     short: FlowId,
     future: FlowId,
-    source: SourceId,
+    source: TrafficSourceId,
 }
 
 fn case() -> Case {

@@ -4,11 +4,11 @@ use std::cell::Cell;
 
 use crate::common::{GBIT, MBIT, bare, ms, pair};
 use timeloom_engine::{Engine, Limit, Pace, Paced, Wake};
-use timeloom_net::{Impairment, Pattern, Size, SourceId, TcpConfig, TrafficConfig, World};
+use timeloom_net::{Impairment, Pattern, Size, TcpConfig, TrafficConfig, TrafficSourceId, World};
 use timeloom_time::{Duration, Instant, Rate, Wall};
 
 /// Returns a world with a flow, and a ping every 100 ms, over a link with all random features.
-fn world() -> (Engine<World>, SourceId) {
+fn world() -> (Engine<World>, TrafficSourceId) {
     let wire = Impairment {
         loss: 0.001,
         jitter: Duration::from_us(50),
@@ -30,7 +30,7 @@ fn world() -> (Engine<World>, SourceId) {
 }
 
 /// Returns all state that callers can query, as text.
-fn state(engine: &Engine<World>, ping: SourceId) -> String {
+fn state(engine: &Engine<World>, ping: TrafficSourceId) -> String {
     let world = &engine.model;
     format!(
         "{:?} {:?} {:?}",

@@ -162,7 +162,7 @@ fn report(worlds: &mut [World], owners: &[Owner]) -> Report {
         }
     };
     let source = |index: usize| {
-        let id = timeloom_net::SourceId(index as u32);
+        let id = timeloom_net::TrafficSourceId(index as u32);
         let (sender, receiver) = ends[flows + index];
         TrafficStats {
             sent: worlds[world_of(sender)].traffic(id).sent,
