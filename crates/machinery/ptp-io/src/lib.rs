@@ -52,7 +52,9 @@ pub use socket::Stamping;
 pub use steer::{DisciplinedClock, SteeredSystemClock};
 pub use timeloom_ptp::DelayMechanism;
 pub use timeloom_ptp::security::VerificationPolicy;
-pub use timeloom_ptp::{HopRecord, HopVerdict, PROFILES, Random, Role, SyncReport, Transport};
+pub use timeloom_ptp::{
+    HopRecord, HopVerdict, PROFILES, RandomSource, Role, SyncReport, Transport,
+};
 pub use timeloom_wire::tlv::{EntryForm, Suite};
 pub use timeloom_wire::{SyncVerdict, TimeInterval};
 pub use wake::ProgramControl;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use timeloom_ptp::Random;
+use timeloom_ptp::RandomSource;
 
 use crate::PtpError;
 
@@ -35,7 +35,7 @@ impl KernelRandom {
     }
 }
 
-impl Random for KernelRandom {
+impl RandomSource for KernelRandom {
     fn next_u64(&mut self) -> u64 {
         if self.used == self.lot.len() {
             self.source

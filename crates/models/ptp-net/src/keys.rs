@@ -7,7 +7,7 @@ use timeloom_net::{Node, World};
 use timeloom_ptp::security::{
     KeyError, KeyRing, Limits, Member, MemoryLedger, SecretKey, Security,
 };
-use timeloom_ptp::{Random, SplitMix64};
+use timeloom_ptp::{RandomSource, SplitMix64};
 use timeloom_time::{Instant, Utc};
 use timeloom_wire::tlv::{EntryForm, Suite};
 

@@ -6,7 +6,7 @@ use timeloom_wire::{Header, Message, MessageType, PortIdentity, TimeInterval};
 
 use crate::action::Departure;
 use crate::outbox::Outbox;
-use crate::{Local, Profile, Random, Stamp};
+use crate::{Local, Profile, RandomSource, Stamp};
 
 /// Measures the mean delay of the whole path: `[(t2 − t1) + (t4 − t3)] / 2`.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl DelayRequest {
     pub(crate) fn handle_wake(
         &mut self,
         now: Instant<Local>,
-        random: &mut dyn Random,
+        random: &mut dyn RandomSource,
         out: &mut Outbox,
     ) {
         if now < self.next_at {

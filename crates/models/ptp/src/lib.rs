@@ -46,7 +46,7 @@ pub use machine::ClockMachine;
 pub use ordinary::{OrdinaryClock, OrdinaryConfig, PortState};
 pub use peer_delay::{Neighbour, PeerDelay};
 pub use profile::{DelayMechanism, PROFILES, PowerTlv, Profile};
-pub use random::Random;
+pub use random::RandomSource;
 pub use report::{ClockReport, DropReason, Drops};
 pub use role::Role;
 pub use servo::{PiServo, ServoOutput};

@@ -4,7 +4,7 @@ use timeloom_time::Instant;
 
 use crate::security::{Security, SigningResult, Verdict};
 use crate::{
-    DriverAction, Local, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token,
+    DriverAction, Local, OrdinaryClock, OrdinaryConfig, Packet, RandomSource, Stamp, Token,
     TransparentClock, TransparentConfig,
 };
 
@@ -45,7 +45,7 @@ impl ClockMachine {
     }
 
     /// Handles the timers that are due at `now`.
-    pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
+    pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn RandomSource) {
         match self {
             Self::Ordinary(clock) => clock.handle_wake(now, random),
             Self::Transparent(clock) => clock.handle_wake(now, random),

@@ -19,7 +19,7 @@ use crate::foreign::ForeignMasters;
 use crate::outbox::Outbox;
 use crate::peer_delay::PeerDelay;
 use crate::security::{Budget, ReplayWindow, Security, Verdict};
-use crate::{DelayMechanism, DriverAction, DropReason, Local, Packet, Random, Stamp, Token};
+use crate::{DelayMechanism, DriverAction, DropReason, Local, Packet, RandomSource, Stamp, Token};
 use master::Master;
 use slave::Slave;
 
@@ -106,7 +106,7 @@ impl OrdinaryClock {
     }
 
     /// Handles the timers that are due at `now`.
-    pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
+    pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn RandomSource) {
         match self.config.profile.delay {
             DelayMechanism::PeerToPeer => self.peer.handle_wake(now, random, &mut self.out),
             DelayMechanism::EndToEnd if self.state == PortState::Slave => {

@@ -14,7 +14,7 @@ use crate::security::{
 };
 use crate::stamp::{on_the_wire, scaled};
 use crate::syntonise::Syntoniser;
-use crate::{ClockReport, DropReason, Local, Profile, Random, Stamp};
+use crate::{ClockReport, DropReason, Local, Profile, RandomSource, Stamp};
 use answer::Answers;
 
 /// The clock at the other end of the link, and the measured delay to it.
@@ -116,7 +116,7 @@ impl PeerDelay {
     pub(crate) fn handle_wake(
         &mut self,
         now: Instant<Local>,
-        random: &mut dyn Random,
+        random: &mut dyn RandomSource,
         out: &mut Outbox,
     ) {
         if now < self.next_at {
@@ -423,6 +423,6 @@ impl PeerDelay {
 
 /// Returns a random time within the first second of the epoch. Its 30 random bits must be below
 /// 10^9, so it has 29.9 bits of randomness.
-pub(crate) fn nonce(random: &mut dyn Random) -> Timestamp {
+pub(crate) fn nonce(random: &mut dyn RandomSource) -> Timestamp {
     Timestamp::from_ns((random.next_u64() % 1_000_000_000) as i64)
 }

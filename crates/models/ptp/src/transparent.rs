@@ -24,7 +24,7 @@ use crate::peer_delay::PeerDelay;
 use crate::security::{Security, SyncFacts};
 use crate::syntonise::Syntoniser;
 use crate::{
-    DelayMechanism, DriverAction, DropReason, Local, Packet, Profile, Random, Stamp, Token,
+    DelayMechanism, DriverAction, DropReason, Local, Packet, Profile, RandomSource, Stamp, Token,
 };
 use peer_answers::Answers;
 use relay::{Relay, Relays};
@@ -123,7 +123,7 @@ impl TransparentClock {
     }
 
     /// Handles the timers that are due at `now`.
-    pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
+    pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn RandomSource) {
         if self.config.profile.delay == DelayMechanism::PeerToPeer {
             for peer in &mut self.peers {
                 peer.handle_wake(now, random, &mut self.out);

@@ -17,7 +17,7 @@ use crate::outbox::Outbox;
 use crate::peer_delay::nonce;
 use crate::security::{Moment, Role, Statement, SyncFacts, sign_announce, view_of};
 use crate::stamp::on_the_wire;
-use crate::{DriverAction, DropReason, Local, PowerTlv, Profile, Random, Stamp};
+use crate::{DriverAction, DropReason, Local, PowerTlv, Profile, RandomSource, Stamp};
 
 /// Sends Sync and Announce messages periodically, and Follow_Ups when departure times are known.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Master {
         config: &OrdinaryConfig,
         port: PortIdentity,
         next_hop: Option<ClockIdentity>,
-        random: &mut dyn Random,
+        random: &mut dyn RandomSource,
         out: &mut Outbox,
     ) {
         if now >= self.announce_at {
@@ -88,7 +88,7 @@ impl Master {
         &mut self,
         config: &OrdinaryConfig,
         port: PortIdentity,
-        random: &mut dyn Random,
+        random: &mut dyn RandomSource,
         out: &mut Outbox,
     ) {
         if self.sync_sequence >= MAX_SEQUENCE {

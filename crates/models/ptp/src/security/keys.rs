@@ -9,7 +9,7 @@ use timeloom_wire::tlv::Suite;
 
 use super::nonces::{Nonces, STOCK};
 use super::once::{self, Ledger, Moment, OncePublic, OnceSecret, Share, Ticket};
-use crate::Random;
+use crate::RandomSource;
 
 /// Identifiers of the cipher suite in draft-irtf-cfrg-bls-signature, for the scheme with proof of
 /// possession and signatures in G1.
@@ -111,7 +111,7 @@ impl SecretKey {
     /// Precomputes the parts of signatures that do not depend on the text. A thread of low priority
     /// should call it whenever there is time. `random` must be the kernel's generator (see
     /// `nonces`). Without this, every signature is computed entirely when it is needed.
-    pub fn prepare(&self, random: &mut dyn Random) {
+    pub fn prepare(&self, random: &mut dyn RandomSource) {
         match self {
             Self::Bls(_) => {}
             Self::Ed25519(key, nonces) => nonces.prepare(key, random),

@@ -13,9 +13,9 @@
 //! no more than from a signer that draws `r` when it signs. The argument relies on three
 //! conditions:
 //!
-//! - **Randomness**: `r` is SHA-512 of the secret key, 256 bits of the caller's [`Random`] and a
-//!   running number. The kernel's randomness alone would suffice. Key and number are included so
-//!   that a weak generator does not reveal `r`, unless it repeats its output after each start.
+//! - **Randomness**: `r` is SHA-512 of the secret key, 256 bits of the caller's [`RandomSource`]
+//!   and a running number. The kernel's randomness alone would suffice. Key and number are included
+//!   so that a weak generator does not reveal `r`, unless it repeats its output after each start.
 //! - **Single use**: a nonce is removed from the stock, under a lock, before it is used, and its
 //!   use consumes it. It cannot be copied, and is wiped when it is dropped.
 //! - **One process**: the stock is never written to a file, and a stock that another process made
@@ -33,7 +33,7 @@ use ed25519_dalek::{SigningKey, VerifyingKey};
 use sha2::{Digest, Sha512};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::Random;
+use crate::RandomSource;
 
 /// Number of nonces in a full stock: a burst of so many signatures is fast.
 pub(super) const STOCK: usize = 64;
@@ -92,7 +92,7 @@ impl Nonces {
     }
 
     /// Fills the stock. The lock is held while a nonce is added, never while one is computed.
-    pub(super) fn prepare(&self, key: &SigningKey, random: &mut dyn Random) {
+    pub(super) fn prepare(&self, key: &SigningKey, random: &mut dyn RandomSource) {
         let process = std::process::id();
         while self.ready() < STOCK {
             let Ok(mut stock) = self.stock.lock() else {
@@ -148,7 +148,7 @@ impl Stock {
 }
 
 impl Nonce {
-    fn new(key: &SigningKey, number: u64, random: &mut dyn Random) -> Self {
+    fn new(key: &SigningKey, number: u64, random: &mut dyn RandomSource) -> Self {
         let mut drawn = Zeroizing::new([0; 32]);
         drawn
             .chunks_exact_mut(8)
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn a_generator_that_stands_still_does_not_repeat_a_nonce() {
         struct Broken;
-        impl Random for Broken {
+        impl RandomSource for Broken {
             fn next_u64(&mut self) -> u64 {
                 5
             }

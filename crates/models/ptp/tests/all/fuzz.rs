@@ -17,7 +17,7 @@ use crate::world::path::{Path, chance};
 use timeloom_ptp::security::{
     GroupKey, Hop, Limits, Statement, SyncFacts, VerificationPolicy, VerifyJob,
 };
-use timeloom_ptp::{Packet, Random};
+use timeloom_ptp::{Packet, RandomSource};
 use timeloom_wire::message::Body;
 use timeloom_wire::tlv::{EntryForm, Suite, TlvBody};
 use timeloom_wire::{ClockIdentity, Message, TimeInterval};
@@ -76,7 +76,7 @@ fn corpus(suite: Suite, node: usize, secondary: bool) -> (Path, World, Vec<Packe
 }
 
 /// Flips, overwrites, inserts, removes or duplicates bytes, one to four times.
-fn mutate(bytes: &mut Vec<u8>, random: &mut dyn Random) {
+fn mutate(bytes: &mut Vec<u8>, random: &mut dyn RandomSource) {
     let mut below = |n: usize| (random.next_u64() % n.max(1) as u64) as usize;
     for _ in 0..=below(4) {
         if bytes.is_empty() {

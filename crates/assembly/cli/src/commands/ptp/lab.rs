@@ -10,7 +10,7 @@ use timeloom_ptp_io::lab::{
     LabAttack, LabAuth, LabOptions, LabReport, NodeKind, PEACE, Spread, run,
 };
 use timeloom_ptp_io::{
-    DelayMechanism, EntryForm, KernelRandom, ProgramControl, Random, SyncVerdict,
+    DelayMechanism, EntryForm, KernelRandom, ProgramControl, RandomSource, SyncVerdict,
 };
 use timeloom_time::Duration;
 

@@ -1,6 +1,6 @@
 //! Simulated links.
 
-use timeloom_ptp::{Random, SplitMix64};
+use timeloom_ptp::{RandomSource, SplitMix64};
 
 #[derive(Clone, Debug)]
 pub struct Link {

@@ -19,7 +19,9 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use timeloom_ptp::security::{SecretKey, SigningResult, Verdict};
-use timeloom_ptp::{ClockReport, DriverAction, Local, Packet, Random, SplitMix64, Stamp, Token};
+use timeloom_ptp::{
+    ClockReport, DriverAction, Local, Packet, RandomSource, SplitMix64, Stamp, Token,
+};
 use timeloom_time::Instant;
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::Suite;

@@ -2,7 +2,7 @@
 
 use timeloom_ptp::security::{SigningResult, Verdict};
 use timeloom_ptp::{
-    DriverAction, Local, OrdinaryClock, OrdinaryConfig, Packet, Random, Stamp, Token,
+    DriverAction, Local, OrdinaryClock, OrdinaryConfig, Packet, RandomSource, Stamp, Token,
     TransparentClock, TransparentConfig,
 };
 use timeloom_time::Instant;
@@ -66,7 +66,7 @@ impl Node {
         }
     }
 
-    pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
+    pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn RandomSource) {
         match &mut self.machine {
             Machine::Ordinary(clock) => clock.handle_wake(now, random),
             Machine::Transparent(clock) => clock.handle_wake(now, random),

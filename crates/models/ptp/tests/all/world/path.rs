@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use timeloom_ptp::security::VerificationFailure;
 use timeloom_ptp::{
-    ClockReport, DelayMechanism, DropReason, OrdinaryConfig, Packet, Profile, Random,
+    ClockReport, DelayMechanism, DropReason, OrdinaryConfig, Packet, Profile, RandomSource,
     TransparentConfig,
 };
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -220,7 +220,7 @@ pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
 }
 
 /// Returns a separate generator for the random decisions of the test itself.
-pub fn chance(seed: u64) -> impl Random {
+pub fn chance(seed: u64) -> impl RandomSource {
     timeloom_ptp::SplitMix64(seed ^ 0xdead_beef)
 }
 
