@@ -2,7 +2,7 @@
 //! check that the interval still contains true time after the translation into ticks.
 
 use timeloom_clock::quality::Status;
-use timeloom_clock::world::World;
+use timeloom_clock::world::ClockWorld;
 use timeloom_publish::PageCounter;
 use timeloom_publish::{CoreScale, PageReader, PageWriter};
 use timeloom_time::{Instant, Rate};
@@ -15,7 +15,7 @@ fn true_time_is_in_every_interval_that_the_page_gives() {
     let scale = CoreScale::new(Instant::ZERO, Instant::from_ns(-20_000_000_000_000), rate);
     let (mut bounded, mut void) = (0, 0);
     for seed in 2_000..2_060 {
-        let mut world = World::random(seed);
+        let mut world = ClockWorld::random(seed);
         let timeline = world.published().timeline;
         let writer = PageWriter::in_memory(timeline, PageCounter::Tsc, Some(scale)).unwrap();
         let reader = PageReader::open(writer.fd()).unwrap();

@@ -1,7 +1,7 @@
 //! Simulated worlds in which true time is known, to test containment: **for every read, true time
 //! lies in the interval or the status says otherwise.**
 //!
-//! A [`World`] is one machine with a drifting oscillator, a
+//! A [`ClockWorld`] is one machine with a drifting oscillator, a
 //! [`Estimator`](crate::timeline::Estimator) of a timeline on it, sources behind lossy paths with
 //! unequal delays, and a [`Plan`] of faults: steps, suspend, migration, a dead daemon, a source
 //! that is wrong, an unauthenticated one. The test reads with only the data that readers have (the
@@ -12,7 +12,7 @@
 //! same way.
 //!
 //! ```
-//! use timeloom_clock::world::World;
+//! use timeloom_clock::world::ClockWorld;
 //!
 //! let mut world = World::random(7);
 //! world.run(1_000).unwrap_or_else(|violation| panic!("{violation}"));
@@ -37,4 +37,4 @@ pub use path::Path;
 pub use plan::Plan;
 pub use source::{SimulatedSource, SourceFault};
 pub use tally::{ContainmentViolation, NARROW, WorldCounts};
-pub use world::World;
+pub use world::ClockWorld;

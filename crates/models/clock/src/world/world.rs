@@ -8,7 +8,7 @@ use timeloom_random::Random;
 
 /// World that runs, with its present state.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct ClockWorld {
     seed: u64,
     plan: Plan,
     machine: SimulatedMachine,
@@ -33,7 +33,7 @@ struct InFlight {
     exchange: Exchange,
 }
 
-impl World {
+impl ClockWorld {
     /// Returns the world of this plan and seed, before its first event.
     pub fn new(plan: Plan, seed: u64) -> Self {
         let mut noise = Random::new(seed ^ 0x7469_6d65_6c6f_6f6d, 0);

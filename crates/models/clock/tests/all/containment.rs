@@ -2,7 +2,7 @@
 //! that there is no interval.
 
 use timeloom_clock::quality::{Requirement, Status};
-use timeloom_clock::world::{Plan, SourceFault, World, WorldCounts};
+use timeloom_clock::world::{ClockWorld, Plan, SourceFault, WorldCounts};
 use timeloom_random::Random;
 use timeloom_time::Duration;
 
@@ -10,7 +10,7 @@ use timeloom_time::Duration;
 fn prove(first_seed: u64, worlds: u64, reads: u64) -> WorldCounts {
     let mut total = WorldCounts::default();
     for seed in first_seed..first_seed + worlds {
-        let mut world = World::random(seed);
+        let mut world = ClockWorld::random(seed);
         world
             .run(reads)
             .unwrap_or_else(|violation| panic!("{violation}"));
@@ -45,7 +45,7 @@ fn true_time_is_in_every_interval_of_a_million_reads() {
 #[test]
 fn the_same_seed_gives_the_same_world() {
     let run = || {
-        let mut world = World::random(42);
+        let mut world = ClockWorld::random(42);
         world.run(500).unwrap();
         format!(
             "{:?} {:?}",
@@ -61,7 +61,7 @@ fn an_oscillator_that_breaks_its_promise_is_caught_by_the_proof() {
     let broken = (0..20).any(|seed| {
         let mut plan = Plan::quiet(&mut Random::new(seed, 0));
         plan.config.poll.shortest = Duration::from_s(60);
-        let mut world = World::new(plan, seed);
+        let mut world = ClockWorld::new(plan, seed);
         world.machine_mut().break_promise(50);
         world.run(2_000).is_err()
     });
@@ -73,7 +73,7 @@ fn more_liars_than_tolerated_are_caught_by_the_proof() {
     let mut plan = Plan::quiet(&mut Random::new(1, 0));
     plan.sources[0].lie = SourceFault::Constant(Duration::from_ms(50));
     plan.sources[1].lie = SourceFault::Constant(Duration::from_ms(50));
-    assert!(World::new(plan, 1).run(2_000).is_err());
+    assert!(ClockWorld::new(plan, 1).run(2_000).is_err());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn bounds_are_tight_in_a_quiet_world_and_needs_drive_the_effort() {
     let run = |requirements: Vec<Requirement>| {
         let mut plan = Plan::quiet(&mut Random::new(5, 0));
         plan.requirements = requirements;
-        let mut world = World::new(plan, 5);
+        let mut world = ClockWorld::new(plan, 5);
         world
             .run(20_000)
             .unwrap_or_else(|violation| panic!("{violation}"));
@@ -102,7 +102,7 @@ fn bounds_are_tight_in_a_quiet_world_and_needs_drive_the_effort() {
     // The round trip is 100 µs and the sources state an error of 15 µs. No bound can be much
     // narrower; without a requirement the bound is much wider.
     let mean_ns =
-        |world: &World| world.tally().width_sum_ns / u128::from(world.tally().with_interval);
+        |world: &ClockWorld| world.tally().width_sum_ns / u128::from(world.tally().with_interval);
     assert!(
         (115_000..200_000).contains(&mean_ns(&bound)),
         "{} ns",
@@ -125,7 +125,7 @@ fn a_step_that_no_witness_sees_is_caught_by_the_proof() {
         let mut plan = Plan::random(&mut Random::new(seed, 0));
         plan.has_witness = true;
         plan.config.watch.witness = Duration::MAX;
-        World::new(plan, seed).run(2_000).is_err()
+        ClockWorld::new(plan, seed).run(2_000).is_err()
     });
     assert!(caught, "the witness must matter");
 }
