@@ -40,7 +40,7 @@ pub use stage::LabChain;
 
 /// Program that runs at a node of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeKind {
+pub enum LabNodeKind {
     /// PTP program of Timeloom.
     Ours,
     /// Program `ptp4l` of linuxptp.
@@ -51,7 +51,7 @@ pub enum NodeKind {
 #[derive(Clone, Debug)]
 pub struct LabOptions {
     /// Programs of the grandmaster, the hops and the slave, in this order: two to eighteen nodes.
-    pub nodes: Vec<NodeKind>,
+    pub nodes: Vec<LabNodeKind>,
     /// Transport of the messages.
     pub transport: Transport,
     /// PTP profile: the intervals, the delay mechanism and the domain.
@@ -99,7 +99,7 @@ pub struct LabAuth {
 impl LabOptions {
     /// Returns settings of a chain without authentication: peer-to-peer delays over layer 2, and 8
     /// Syncs a second.
-    pub fn new(nodes: Vec<NodeKind>, directory: PathBuf) -> Self {
+    pub fn new(nodes: Vec<LabNodeKind>, directory: PathBuf) -> Self {
         let profile = Profile {
             log_sync_interval: -3,
             log_delay_interval: -2,

@@ -8,7 +8,7 @@ use timeloom_wire::TimeInterval;
 
 use super::chain::{Chain, Site, aside};
 use super::ptp4l::Ptp4l;
-use super::{LabAttack, LabOptions, NodeKind};
+use super::{LabAttack, LabNodeKind, LabOptions};
 use crate::keys::{SignRequest, make_authority, make_node, sign_ring};
 use crate::{
     Auth, Channel, Counters, Evidence, EvidenceLine, Names, Observer, Program, ProgramControl,
@@ -46,13 +46,13 @@ pub(super) fn make_keys(options: &LabOptions, chain: &Chain) -> Result<(), PtpEr
         .sites
         .iter()
         .zip(&options.nodes)
-        .filter(|(_, kind)| **kind == NodeKind::Ours)
+        .filter(|(_, kind)| **kind == LabNodeKind::Ours)
         .map(|(site, _)| site)
         .collect();
     let mut request = SignRequest {
         authority: all.join("authority.key"),
         ring: all.join("ring.toml"),
-        grandmasters: if options.nodes[0] == NodeKind::Ours {
+        grandmasters: if options.nodes[0] == LabNodeKind::Ours {
             vec!["gm".to_owned()]
         } else {
             Vec::new()
@@ -88,7 +88,7 @@ pub(super) fn start(
     sink: Box<dyn FnMut(EvidenceLine) + Send>,
 ) -> Result<Running, PtpError> {
     let site = &chain.sites[node];
-    if options.nodes[node] == NodeKind::Ptp4l {
+    if options.nodes[node] == LabNodeKind::Ptp4l {
         return Ok(Running::Ptp4l(Ptp4l::start(
             &site.name,
             &site.namespace,

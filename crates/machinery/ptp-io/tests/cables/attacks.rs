@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::support::{Scratch, lab};
-use timeloom_ptp_io::lab::{LabAttack, LabAuth, LabReport, NodeKind, PEACE};
+use timeloom_ptp_io::lab::{LabAttack, LabAuth, LabNodeKind, LabReport, PEACE};
 use timeloom_ptp_io::{EvidenceLine, HopVerdict, SyncVerdict};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
@@ -17,7 +17,7 @@ const BEFORE: usize = 2;
 
 fn attacked(name: &str, attack: LabAttack, suite: Suite) -> LabReport {
     let scratch = Scratch::new(&format!("attack-{name}-{suite:?}"));
-    lab(&scratch, &[NodeKind::Ours; 5], |options| {
+    lab(&scratch, &[LabNodeKind::Ours; 5], |options| {
         options.auth = Some(LabAuth {
             suite,
             form: EntryForm::Full,

@@ -4,11 +4,11 @@ use std::process::Command;
 
 use crate::support::{Scratch, lab};
 use timeloom_ptp::security::VerificationPolicy;
-use timeloom_ptp_io::lab::{LabAttack, LabAuth, LabOptions, LabReport, NodeKind, PEACE};
+use timeloom_ptp_io::lab::{LabAttack, LabAuth, LabNodeKind, LabOptions, LabReport, PEACE};
 use timeloom_ptp_io::{HopVerdict, SyncLine, SyncReport, SyncVerdict, TimeInterval};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
-use NodeKind::{Ours, Ptp4l};
+use LabNodeKind::{Ours, Ptp4l};
 
 fn inline(suite: Suite, form: EntryForm) -> impl FnOnce(&mut LabOptions) {
     move |options| {

@@ -8,8 +8,8 @@ use std::process::Command;
 use crate::support::{Scratch, lab};
 use timeloom_ptp_io::DelayMechanism;
 use timeloom_ptp_io::keys::GroupFile;
+use timeloom_ptp_io::lab::LabNodeKind::{self, Ours, Ptp4l};
 use timeloom_ptp_io::lab::LabReport;
-use timeloom_ptp_io::lab::NodeKind::{self, Ours, Ptp4l};
 
 fn association() -> GroupFile {
     GroupFile {
@@ -31,7 +31,7 @@ fn ptp4l() -> Option<PathBuf> {
     (version >= (4, 3)).then(|| "ptp4l".into())
 }
 
-fn chain(name: &str, nodes: &[NodeKind], delay: DelayMechanism) -> LabReport {
+fn chain(name: &str, nodes: &[LabNodeKind], delay: DelayMechanism) -> LabReport {
     let scratch = Scratch::new(name);
     lab(&scratch, nodes, |options| {
         options.group = Some(association());

@@ -6,9 +6,9 @@
 use crate::support::{Scratch, lab};
 use timeloom_ptp::DelayMechanism;
 use timeloom_ptp_io::Transport;
-use timeloom_ptp_io::lab::{LabOptions, LabReport, NodeKind};
+use timeloom_ptp_io::lab::{LabNodeKind, LabOptions, LabReport};
 
-use NodeKind::{Ours, Ptp4l};
+use LabNodeKind::{Ours, Ptp4l};
 
 /// Asserts that the median of several offsets is within 50 µs of zero, and that the path delay is
 /// plausible.

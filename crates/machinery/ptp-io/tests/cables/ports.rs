@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::support::{Scratch, lab};
 use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
-use timeloom_ptp_io::lab::NodeKind::Ours;
+use timeloom_ptp_io::lab::LabNodeKind::Ours;
 use timeloom_ptp_io::{
     Evidence, EvidenceLine, Names, Program, ProgramControl, ProgramOptions, PtpError, Role,
     Stamping, TimeInterval,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use timeloom_ptp_io::ProgramControl;
-use timeloom_ptp_io::lab::{LabOptions, LabReport, NodeKind, run};
+use timeloom_ptp_io::lab::{LabNodeKind, LabOptions, LabReport, run};
 use timeloom_time::Duration;
 
 /// Directory that is removed after the test.
@@ -27,14 +27,14 @@ impl Drop for Scratch {
 /// machine, and an idle machine finishes early.
 pub(crate) fn lab(
     scratch: &Scratch,
-    nodes: &[NodeKind],
+    nodes: &[LabNodeKind],
     change: impl FnOnce(&mut LabOptions),
 ) -> LabReport {
     let mut options = LabOptions::new(nodes.to_vec(), scratch.0.clone());
     options.duration = Duration::from_s(120);
     // ptp4l measures the first offsets before its servo has locked. With seven, the median is not
     // one of them.
-    options.enough = Some(if nodes.last() == Some(&NodeKind::Ptp4l) {
+    options.enough = Some(if nodes.last() == Some(&LabNodeKind::Ptp4l) {
         7
     } else {
         12

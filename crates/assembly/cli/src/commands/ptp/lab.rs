@@ -7,7 +7,7 @@ use clap::Args;
 use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::lab::{
-    LabAttack, LabAuth, LabOptions, LabReport, NodeKind, PEACE, Spread, run,
+    LabAttack, LabAuth, LabNodeKind, LabOptions, LabReport, PEACE, Spread, run,
 };
 use timeloom_ptp_io::{
     DelayMechanism, EntryForm, KernelRandom, ProgramControl, RandomSource, SyncVerdict,
@@ -87,7 +87,7 @@ pub(super) struct LabFiles {
 
 impl Lab {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let mut nodes = vec![NodeKind::Ours; self.hops + 2];
+        let mut nodes = vec![LabNodeKind::Ours; self.hops + 2];
         for name in &self.ptp4l {
             let at = place(name, self.hops).ok_or_else(|| {
                 Failure::usage(format!(
@@ -95,7 +95,7 @@ impl Lab {
                     self.hops
                 ))
             })?;
-            nodes[at] = NodeKind::Ptp4l;
+            nodes[at] = LabNodeKind::Ptp4l;
         }
         let mut options = LabOptions::new(nodes, self.files.output.clone());
         options.transport = self.transport.into();

@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration as StdDuration, Instant};
 
 use timeloom_ptp_io::ProgramOptions;
-use timeloom_ptp_io::lab::{LabAuth, LabChain, LabOptions, NodeKind};
+use timeloom_ptp_io::lab::{LabAuth, LabChain, LabNodeKind, LabOptions};
 use timeloom_wire::TimeInterval;
 use timeloom_wire::tlv::EntryForm;
 
@@ -25,7 +25,7 @@ impl Bed {
         let keys = Scratch::new()?;
         let stages = variants.iter().map(|variant| {
             let mut options =
-                LabOptions::new(vec![NodeKind::Ours; 3], keys.path().join(variant.name));
+                LabOptions::new(vec![LabNodeKind::Ours; 3], keys.path().join(variant.name));
             options.profile = PROFILE;
             options.jump_bound = TimeInterval::from_ns(50_000_000);
             options.auth = variant.suite.map(|suite| LabAuth {
