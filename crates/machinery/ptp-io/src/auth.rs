@@ -13,7 +13,7 @@ use crate::{Names, PtpError, Role};
 
 /// Channel by which signatures are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Channel {
+pub enum SignatureChannel {
     /// Signatures are in a TLV of Follow_Up, made with keys of this suite.
     Inline(Suite),
     /// Signatures are in statements on a second network, made with keys of either suite.
@@ -26,7 +26,7 @@ pub struct Auth {
     directory: KeyDirectory,
     loaded: LoadedKeys,
     once: Option<Once>,
-    channel: Channel,
+    channel: SignatureChannel,
     policy: VerificationPolicy,
     form: EntryForm,
     max_hops: u8,
@@ -76,7 +76,7 @@ impl Auth {
     pub fn open(
         path: &Path,
         role: Role,
-        channel: Channel,
+        channel: SignatureChannel,
         policy: VerificationPolicy,
         form: EntryForm,
         max_hops: u8,
@@ -107,7 +107,7 @@ impl Auth {
         };
         auth.check_suite(&auth.loaded)?;
         let signs = matches!(role, Role::Grandmaster | Role::Transparent)
-            && channel == Channel::Inline(Suite::BlsOnce);
+            && channel == SignatureChannel::Inline(Suite::BlsOnce);
         if signs {
             auth.once = Some(Once::open(path, KeyLock::take(path)?, &auth.loaded)?);
         }
@@ -116,7 +116,7 @@ impl Auth {
 
     fn check_suite(&self, loaded: &LoadedKeys) -> Result<(), PtpError> {
         match self.channel {
-            Channel::Inline(suite) if suite != loaded.secret.suite() => {
+            SignatureChannel::Inline(suite) if suite != loaded.secret.suite() => {
                 Err(PtpError::usage(format!(
                     "the keys are {} and --auth requires {}",
                     suite_name(loaded.secret.suite()),
@@ -144,7 +144,7 @@ impl Auth {
     }
 
     pub(crate) const fn is_secondary(&self) -> bool {
-        matches!(self.channel, Channel::Secondary)
+        matches!(self.channel, SignatureChannel::Secondary)
     }
 
     pub(crate) fn security(&self) -> Security {

@@ -36,7 +36,7 @@ mod steer;
 mod verifier;
 mod wake;
 
-pub use auth::{Auth, Channel};
+pub use auth::{Auth, SignatureChannel};
 pub use driver::Counters;
 pub use error::PtpError;
 pub use evidence::{Alarm, Evidence, EvidenceLine, LineWriter, Names, SyncLine, Violation};

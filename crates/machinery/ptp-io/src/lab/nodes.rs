@@ -11,8 +11,8 @@ use super::ptp4l::Ptp4l;
 use super::{LabAttack, LabNodeKind, LabOptions};
 use crate::keys::{SignRequest, make_authority, make_node, sign_ring};
 use crate::{
-    Auth, Channel, Counters, Evidence, EvidenceLine, Names, Observer, Program, ProgramControl,
-    ProgramOptions, PtpError,
+    Auth, Counters, Evidence, EvidenceLine, Names, Observer, Program, ProgramControl,
+    ProgramOptions, PtpError, SignatureChannel,
 };
 
 /// Running program of a node.
@@ -145,9 +145,9 @@ pub(super) fn program(
     }
     if let Some(auth) = options.auth {
         let channel = if auth.secondary {
-            Channel::Secondary
+            SignatureChannel::Secondary
         } else {
-            Channel::Inline(auth.suite)
+            SignatureChannel::Inline(auth.suite)
         };
         let keys = keys_of(&options.directory, &site.name);
         let max_hops = options.profile.max_hops;

@@ -12,8 +12,8 @@ use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, rotate, sign_ring};
 use timeloom_ptp_io::{
-    Auth, Channel, Counters, EntryForm, Evidence, EvidenceLine, Program, ProgramControl,
-    ProgramOptions, PtpError, Role, Suite, SyncVerdict, VerificationPolicy, Violation,
+    Auth, Counters, EntryForm, Evidence, EvidenceLine, Program, ProgramControl, ProgramOptions,
+    PtpError, Role, SignatureChannel, Suite, SyncVerdict, VerificationPolicy, Violation,
 };
 
 /// Grandmaster and slave with keys, at the two ends of a cable.
@@ -70,7 +70,7 @@ impl Pair {
                 Role::Slave
             };
             let keys = Self::directory(&pair.scratch, name);
-            let channel = Channel::Inline(Suite::Ed25519);
+            let channel = SignatureChannel::Inline(Suite::Ed25519);
             let auth = Auth::open(
                 &keys,
                 role,
@@ -264,7 +264,7 @@ fn a_clock_that_may_not_lead_is_no_grandmaster() {
         Auth::open(
             &keys,
             role,
-            Channel::Inline(suite),
+            SignatureChannel::Inline(suite),
             VerificationPolicy::Strict,
             EntryForm::Full,
             16,
@@ -289,7 +289,7 @@ fn keys_that_sign_a_sync_once_are_one_programs() {
     sign(&scratch, |_| {});
     let keys = Pair::directory(&scratch, "gm");
     let open = |role| {
-        let channel = Channel::Inline(Suite::BlsOnce);
+        let channel = SignatureChannel::Inline(Suite::BlsOnce);
         Auth::open(
             &keys,
             role,

@@ -13,8 +13,8 @@ use crate::common::{config, realtime_ns, wait_for, wait_for_status};
 use timeloom_clock::quality::Status;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, sign_ring};
 use timeloom_ptp_io::{
-    Auth, Channel, Counters, EntryForm, Evidence, Feed, Names, Program, ProgramControl,
-    ProgramOptions, PtpError, Role, Suite, VerificationPolicy,
+    Auth, Counters, EntryForm, Evidence, Feed, Names, Program, ProgramControl, ProgramOptions,
+    PtpError, Role, SignatureChannel, Suite, VerificationPolicy,
 };
 use timeloom_publish::PageReader;
 use timeloom_timeline::{Daemon, serve};
@@ -196,7 +196,7 @@ fn options(role: Role, keys: Option<&Path>) -> ProgramOptions {
     let mut options = ProgramOptions::new(role, vec![INTERFACE.to_owned()]);
     options.profile.priority.0 = if role == Role::Grandmaster { 100 } else { 200 };
     options.auth = keys.map(|keys| {
-        let channel = Channel::Inline(Suite::Ed25519);
+        let channel = SignatureChannel::Inline(Suite::Ed25519);
         let (policy, hops) = (VerificationPolicy::Strict, options.profile.max_hops);
         Auth::open(keys, role, channel, policy, EntryForm::Full, hops).unwrap()
     });

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use timeloom_exit::Failure;
-use timeloom_ptp_io::{Channel, Suite, TimeInterval, VerificationPolicy};
+use timeloom_ptp_io::{SignatureChannel, Suite, TimeInterval, VerificationPolicy};
 use timeloom_time::{Duration, ParseTimeError};
 
 /// Way in which corrections are protected.
@@ -27,13 +27,13 @@ pub(super) enum AuthName {
 }
 
 impl AuthName {
-    pub(super) const fn channel(self) -> Option<Channel> {
+    pub(super) const fn channel(self) -> Option<SignatureChannel> {
         match self {
             Self::Off | Self::Group => None,
-            Self::InlineBls => Some(Channel::Inline(Suite::Bls)),
-            Self::InlineBlsOnce => Some(Channel::Inline(Suite::BlsOnce)),
-            Self::InlineEd25519 => Some(Channel::Inline(Suite::Ed25519)),
-            Self::Secondary => Some(Channel::Secondary),
+            Self::InlineBls => Some(SignatureChannel::Inline(Suite::Bls)),
+            Self::InlineBlsOnce => Some(SignatureChannel::Inline(Suite::BlsOnce)),
+            Self::InlineEd25519 => Some(SignatureChannel::Inline(Suite::Ed25519)),
+            Self::Secondary => Some(SignatureChannel::Secondary),
         }
     }
 
