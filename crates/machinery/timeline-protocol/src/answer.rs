@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use timeloom_clock::timeline::UnmetRequirement;
 
-use crate::{Binding, Event, StampText, TimelineName, TimelineReport};
+use crate::{BindingState, Event, StampText, TimelineName, TimelineReport};
 
 /// Message from the daemon to a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ pub enum Answer {
     /// [`crate::RequestKind::Subscribe`].
     Done,
     /// Answer to [`crate::RequestKind::Get`].
-    Binding(Binding),
+    Binding(BindingState),
     /// Answer to [`crate::RequestKind::Convert`].
     Stamp(StampText),
     /// Answer to [`crate::RequestKind::Report`].

@@ -9,7 +9,7 @@ use crate::PlainRequirement;
 
 /// State of a binding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Binding {
+pub struct BindingState {
     /// Number of the binding.
     pub binding: u64,
     /// Requirement of the binding.

@@ -29,7 +29,7 @@ mod request;
 mod stamp;
 
 pub use answer::{Answer, DaemonMessage, Page, RefusalCode, Reply, TimelineScale};
-pub use binding::{Binding, Event, ShortfallText};
+pub use binding::{BindingState, Event, ShortfallText};
 pub use codec::{MOST_BYTES, NoMessage, VERSION, decode, encode};
 pub use connection::{ClientError, Connection};
 pub use directory::Directory;

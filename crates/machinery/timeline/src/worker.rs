@@ -23,7 +23,7 @@ use crate::source::{FromUtc, SourceFailure, SourceSample, SourceThread};
 use crate::status_journal::{self, StatusJournal};
 use crate::subscriber::Subscriber;
 use timeloom_timeline_protocol::{
-    Binding, SourceReport, TimelineName, TimelineReport, TimelineScale,
+    BindingState, SourceReport, TimelineName, TimelineReport, TimelineScale,
 };
 
 /// Input of the worker.
@@ -247,10 +247,10 @@ impl Worker {
         self.estimator.set_requirement(binding, requirement)
     }
 
-    pub(crate) fn get(&self, binding: BindingId) -> Option<Binding> {
+    pub(crate) fn get(&self, binding: BindingId) -> Option<BindingState> {
         let requirement = self.estimator.requirement(binding)?;
         let shortfall = self.subscribers.get(&binding)?.shortfall;
-        Some(Binding {
+        Some(BindingState {
             binding: binding.0,
             need: requirement.into(),
             shortfall: shortfall.map(Into::into),
