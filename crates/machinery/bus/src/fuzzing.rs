@@ -3,7 +3,8 @@
 //! host that has the key. Not for other callers.
 
 use timeloom_accord::{
-    Datagram, HostId, HostOrder, Hosts, Member, MemberAction, Mode, Moment, OnSilence, Settings,
+    Datagram, HostId, HostOrder, Hosts, Member, MemberAction, Mode, OnSilence, Settings,
+    TimelineReading,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -44,7 +45,7 @@ pub fn member<'a>(release: bool, said: impl Iterator<Item = (u8, u8, &'a [u8])>)
         ..Settings::default()
     };
     let [me, b, c] = [0, 1, 2].map(|number| HostId::new(number).expect("a small number"));
-    let mut moment = Moment {
+    let mut moment = TimelineReading {
         now: Instant::from_ns(1_000_000_000),
         uncertainty: Duration::from_us(10),
     };

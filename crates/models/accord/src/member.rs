@@ -60,7 +60,7 @@ pub enum Mode {
 
 /// A host's reading of the common timeline.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct TimelineReading {
     /// Instant that the timeline shows.
     pub now: Instant<TimelineTime>,
     /// Error bound of `now`, in either direction.
@@ -106,14 +106,14 @@ impl Member {
         members: Hosts,
         others: Hosts,
         settings: Settings,
-        moment: Moment,
+        moment: TimelineReading,
     ) -> Self {
         let agreement = Agreement::new(me, members, settings.on_silence);
         Self::with(agreement, me, members.or(others), settings, moment)
     }
 
     /// Returns a host that joins a run of the hosts `others`, which is under way.
-    pub fn joining(me: HostId, others: Hosts, settings: Settings, moment: Moment) -> Self {
+    pub fn joining(me: HostId, others: Hosts, settings: Settings, moment: TimelineReading) -> Self {
         let agreement = Agreement::joining(me, settings.on_silence);
         Self::with(agreement, me, others, settings, moment)
     }
@@ -123,7 +123,7 @@ impl Member {
         me: HostId,
         all: Hosts,
         settings: Settings,
-        moment: Moment,
+        moment: TimelineReading,
     ) -> Self {
         // The first number is the timeline's reading, so numbers keep growing when a host restarts.
         let number = moment.now.as_ns().max(0).unsigned_abs();
@@ -156,7 +156,7 @@ impl Member {
 
     /// Returns the lead of the ceiling over the current reading of the virtual clock. The host that
     /// sets the first ceiling of a pause ([`HostOrder::Close`] without `at_least`) uses it.
-    pub fn lead(&self, moment: Moment) -> Duration {
+    pub fn lead(&self, moment: TimelineReading) -> Duration {
         match self.settings.mode {
             Mode::Immediate => self.reach(moment),
             Mode::Scheduled(look_ahead) => look_ahead,
@@ -164,13 +164,13 @@ impl Member {
     }
 
     /// Requests the line for a local program: all hosts pause, until [`Self::release`].
-    pub fn claim(&mut self, moment: Moment) {
+    pub fn claim(&mut self, moment: TimelineReading) {
         self.agreement.claim(self.soonest(moment));
         self.settle(moment);
     }
 
     /// Releases the line when no local program needs it any more.
-    pub fn release(&mut self, moment: Moment) {
+    pub fn release(&mut self, moment: TimelineReading) {
         self.agreement.release(self.soonest(moment));
         self.settle(moment);
     }
@@ -190,25 +190,25 @@ impl Member {
 
     /// Reports that the wired line is high although no host reports that it drives it. All hosts
     /// stop if [`OnSilence::Stop`] is configured; otherwise there is no effect.
-    pub fn line_is_stuck(&mut self, moment: Moment) {
+    pub fn line_is_stuck(&mut self, moment: TimelineReading) {
         self.agreement.line_is_stuck();
         self.settle(moment);
     }
 
     /// Reports that the ordered ceiling is in force on this host, and its value.
-    pub fn closed(&mut self, ceiling: Instant<Virtual>, moment: Moment) {
+    pub fn closed(&mut self, ceiling: Instant<Virtual>, moment: TimelineReading) {
         self.agreement.closed(ceiling, self.soonest(moment));
         self.settle(moment);
     }
 
     /// Reports that clock and processes have stopped as ordered.
-    pub fn stood(&mut self, moment: Moment) {
+    pub fn stood(&mut self, moment: TimelineReading) {
         self.agreement.stood(self.soonest(moment));
         self.settle(moment);
     }
 
     /// Reports that the clock or the processes did not obey an order; all hosts stop.
-    pub fn failed(&mut self, moment: Moment) {
+    pub fn failed(&mut self, moment: TimelineReading) {
         self.agreement.failed();
         self.settle(moment);
     }
@@ -216,7 +216,7 @@ impl Member {
     /// Processes a received datagram and returns true. Drops the datagram and returns false if it
     /// is from an unknown or silent host, for another host, or older than a datagram that was
     /// received before.
-    pub fn receive(&mut self, datagram: &Datagram, moment: Moment) -> bool {
+    pub fn receive(&mut self, datagram: &Datagram, moment: TimelineReading) -> bool {
         let from = datagram.from;
         let deaf = self.agreement.silent().contains(from);
         let Some(link) = self.links.get_mut(&from) else {
@@ -234,7 +234,7 @@ impl Member {
     }
 
     /// Detects silent hosts and queues the datagrams that are due at `moment`.
-    pub fn wake(&mut self, moment: Moment) {
+    pub fn wake(&mut self, moment: TimelineReading) {
         let awaited = self.agreement.members().without(self.agreement.silent());
         for host in awaited.iter().filter(|host| *host != self.me) {
             if self.silent_from(host) <= moment.now {
@@ -288,7 +288,7 @@ impl Member {
 
     /// Returns the longest round-trip time to any member, plus the largest possible difference
     /// between two timelines.
-    fn reach(&self, moment: Moment) -> Duration {
+    fn reach(&self, moment: TimelineReading) -> Duration {
         let members = self.agreement.alive();
         let links = self.links.iter().filter(|it| members.contains(*it.0));
         let reach = links.map(|(_, link)| link.reach()).max();
@@ -297,7 +297,7 @@ impl Member {
         reach + moment.uncertainty
     }
 
-    fn soonest(&self, moment: Moment) -> Instant<TimelineTime> {
+    fn soonest(&self, moment: TimelineReading) -> Instant<TimelineTime> {
         moment.now + self.reach(moment)
     }
 
@@ -329,7 +329,7 @@ impl Member {
     }
 
     /// Queues the agreement's orders, and the datagrams that are due or have a new record.
-    fn settle(&mut self, moment: Moment) {
+    fn settle(&mut self, moment: TimelineReading) {
         while let Some(order) = self.agreement.next_order() {
             if matches!(order, HostOrder::Halt(_)) {
                 self.orders.clear();
@@ -369,7 +369,7 @@ impl Member {
         }
     }
 
-    fn send(&mut self, to: HostId, moment: Moment) {
+    fn send(&mut self, to: HostId, moment: TimelineReading) {
         self.number += 1;
         let Some(link) = self.links.get_mut(&to) else {
             return;
@@ -380,7 +380,7 @@ impl Member {
         self.outbox.push_back(datagram);
     }
 
-    fn datagram(&self, to: Option<HostId>, moment: Moment) -> Datagram {
+    fn datagram(&self, to: Option<HostId>, moment: TimelineReading) -> Datagram {
         let link = to.and_then(|to| self.links.get(&to));
         Datagram {
             from: self.me,

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use timeloom_accord::{
-    Datagram, Halt, HaltCause, HostId, HostOrder, Hosts, Member, MemberAction, Mode, Moment,
-    OnSilence, Resumption, Settings,
+    Datagram, Halt, HaltCause, HostId, HostOrder, Hosts, Member, MemberAction, Mode, OnSilence,
+    Resumption, Settings, TimelineReading,
 };
 use timeloom_clock::TimelineTime;
 use timeloom_engine::Random;
@@ -89,7 +89,7 @@ impl World {
         let hosts = (0..count).map(|index| {
             let span = UNCERTAINTY.as_ns() as u64;
             let error = Duration::from_ns(random.below(2 * span) as i64 - span as i64);
-            let moment = Moment {
+            let moment = TimelineReading {
                 now: start + error,
                 uncertainty: UNCERTAINTY,
             };
@@ -146,8 +146,8 @@ impl World {
         self.at(self.now + Duration::from_ns(after), event);
     }
 
-    fn moment(&self, index: usize) -> Moment {
-        Moment {
+    fn moment(&self, index: usize) -> TimelineReading {
+        TimelineReading {
             now: self.now + self.hosts[index].error,
             uncertainty: UNCERTAINTY,
         }

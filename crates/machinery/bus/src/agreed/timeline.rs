@@ -1,6 +1,6 @@
 //! Timeline that the hosts share, and the error with which this machine reads it.
 
-use timeloom_accord::Moment;
+use timeloom_accord::TimelineReading;
 use timeloom_clock::TimelineTime;
 use timeloom_sys::clock::{CivilOffset, civil_state};
 use timeloom_sys::wall_now;
@@ -9,7 +9,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Wall};
 /// Timeline that all hosts of a run can read.
 pub trait CommonTimeline: Send + Sync {
     /// Returns the present time of the timeline with its error bound.
-    fn read(&self) -> Moment;
+    fn read(&self) -> TimelineReading;
 
     /// Returns the wall time of this machine at which the timeline shows `at`, past or future.
     fn wall_at(&self, at: Instant<TimelineTime>) -> Instant<Wall>;
@@ -24,8 +24,8 @@ pub trait CommonTimeline: Send + Sync {
 pub struct MachineTimeline;
 
 impl CommonTimeline for MachineTimeline {
-    fn read(&self) -> Moment {
-        Moment {
+    fn read(&self) -> TimelineReading {
+        TimelineReading {
             now: self.timeline_at(wall_now()),
             uncertainty: Duration::ZERO,
         }
@@ -46,10 +46,10 @@ impl CommonTimeline for MachineTimeline {
 pub struct SystemTimeline;
 
 impl CommonTimeline for SystemTimeline {
-    fn read(&self) -> Moment {
+    fn read(&self) -> TimelineReading {
         let offset = CivilOffset::bracket();
         let error = civil_state().map_or(UNKNOWN, |state| state.max_error);
-        Moment {
+        TimelineReading {
             now: ClockMap::ahead_by(offset.offset).at(wall_now()),
             uncertainty: error + offset.error,
         }

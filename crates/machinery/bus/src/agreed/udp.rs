@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use timeloom_accord::{
-    Datagram, Halt, HostId, HostOrder, Hosts, Member, MemberAction, Moment, Settings,
+    Datagram, Halt, HostId, HostOrder, Hosts, Member, MemberAction, Settings, TimelineReading,
 };
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -62,7 +62,7 @@ struct Shared {
     names: Vec<String>,
     addresses: BTreeMap<HostId, SocketAddr>,
     /// Reading of the timeline when this end began to take part.
-    began: Moment,
+    began: TimelineReading,
     patience: Duration,
     state: Mutex<State>,
     changed: Condvar,
@@ -352,7 +352,7 @@ impl Shared {
     }
 
     /// Passes an input to the member, and executes the resulting actions.
-    fn tell<T>(&self, something: impl FnOnce(&mut Member, Moment) -> T) -> T {
+    fn tell<T>(&self, something: impl FnOnce(&mut Member, TimelineReading) -> T) -> T {
         self.tell_of(&mut self.lock(), something)
     }
 
@@ -376,7 +376,11 @@ impl Shared {
         }
     }
 
-    fn tell_of<T>(&self, state: &mut State, something: impl FnOnce(&mut Member, Moment) -> T) -> T {
+    fn tell_of<T>(
+        &self,
+        state: &mut State,
+        something: impl FnOnce(&mut Member, TimelineReading) -> T,
+    ) -> T {
         let said = something(&mut state.member, self.timeline.read());
         let driven = state.claims.drives || state.member.others_drive();
         state.claims.driven |= driven;
@@ -447,7 +451,7 @@ impl Shared {
     /// datagram reveals this only after a newer datagram of that host has arrived, while the time
     /// of sending reveals it from the start. The timeline may have been set back since the earlier
     /// run.
-    fn is_of_another_time(&self, datagram: &Datagram, moment: Moment) -> Option<Refusal> {
+    fn is_of_another_time(&self, datagram: &Datagram, moment: TimelineReading) -> Option<Refusal> {
         let early = self.began.now - datagram.stamp;
         let ahead = datagram.stamp - moment.now;
         if early > self.began.uncertainty + datagram.uncertainty {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration as StdDuration;
 
-use timeloom_accord::{Moment, Settings};
+use timeloom_accord::{Settings, TimelineReading};
 use timeloom_bus::{
     AgreedTestbed, BoundSocket, BusPeer, CommonTimeline, Key, MachineTimeline, MachineWire,
     TestbedError, Udp, Wire,
@@ -177,9 +177,9 @@ fn a_flood_without_the_key_neither_causes_nor_prevents_a_pause() {
 struct Later(Duration);
 
 impl CommonTimeline for Later {
-    fn read(&self) -> Moment {
+    fn read(&self) -> TimelineReading {
         let moment = MachineTimeline.read();
-        Moment {
+        TimelineReading {
             now: moment.now + self.0,
             ..moment
         }
