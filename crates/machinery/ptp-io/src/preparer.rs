@@ -80,7 +80,7 @@ impl Drop for Preparer {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use timeloom_ptp::security::{MemoryLedger, Moment};
+    use timeloom_ptp::security::{MemoryLedger, SyncName};
     use timeloom_wire::tlv::Suite;
     use timeloom_wire::{Header, MessageType, PortIdentity};
 
@@ -124,7 +124,7 @@ mod tests {
         secret.keep(Box::<MemoryLedger>::default());
         let source = PortIdentity::default();
         let header = Header::new(MessageType::Sync, source, 0);
-        let moment = |n| Moment::new(&header, 1, n);
+        let moment = |n| SyncName::new(&header, 1, n);
         for n in [100, 116, 132] {
             secret.expect(&moment(n), std::iter::once(2));
             let patience = Instant::now() + Duration::from_secs(120);

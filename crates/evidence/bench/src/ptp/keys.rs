@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use timeloom_ptp::SplitMix64;
 use timeloom_ptp::security::{
-    Hop, KeyRing, Limits, Member, MemoryLedger, Moment, Role, SecretKey, Security, Statement,
-    SyncFacts, VerificationPolicy, VerifyJob,
+    Hop, KeyRing, Limits, Member, MemoryLedger, Role, SecretKey, Security, Statement, SyncFacts,
+    SyncName, VerificationPolicy, VerifyJob,
 };
 use timeloom_wire::message::FollowUp;
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -157,7 +157,7 @@ impl Chain {
     /// Makes node `node` precompute as much as possible for its next signature.
     pub(super) fn prepare(&self, node: u8) {
         let secret = &self.nodes[usize::from(node)].secret;
-        let before = Moment::new(&self.header(), 1, self.number.get() - 1);
+        let before = SyncName::new(&self.header(), 1, self.number.get() - 1);
         secret.expect(&before, once(if node == 0 { 1 } else { 2 }));
         secret.prepare(&mut SplitMix64(node.into()));
     }

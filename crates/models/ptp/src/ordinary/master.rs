@@ -15,7 +15,7 @@ use super::{OrdinaryClock, OrdinaryConfig};
 use crate::action::Departure;
 use crate::outbox::Outbox;
 use crate::peer_delay::nonce;
-use crate::security::{Moment, Role, Statement, SyncFacts, sign_announce, view_of};
+use crate::security::{Role, Statement, SyncFacts, SyncName, sign_announce, view_of};
 use crate::stamp::on_the_wire;
 use crate::{DriverAction, DropReason, Local, PowerTlv, Profile, RandomSource, Stamp};
 
@@ -112,7 +112,7 @@ impl Master {
         header.flags = Flags::TWO_STEP;
         header.log_message_interval = config.profile.log_sync_interval;
         if let Some(security) = config.security.as_ref().filter(|s| !s.secondary) {
-            let moment = Moment::new(&header, security.epoch, self.sync_sequence);
+            let moment = SyncName::new(&header, security.epoch, self.sync_sequence);
             security.secret.expect(&moment, std::iter::once(port.port));
         }
         let message = Message::new(header, Sync { origin });

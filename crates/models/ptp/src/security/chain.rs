@@ -4,7 +4,7 @@ use timeloom_wire::message::{Body, FollowUp};
 use timeloom_wire::tlv::{Entry, SignedFlags, SignedTlv, SubType, Suite};
 use timeloom_wire::{ClockIdentity, Header, Message, TimeInterval};
 
-use super::once::{Moment, key_port};
+use super::once::{SyncName, key_port};
 use super::text::{self, Hash, Origin};
 use super::{KeyRing, ORGANIZATION, Reason, SyncFacts};
 
@@ -66,8 +66,8 @@ impl<'a> Chain<'a> {
 
     /// Returns the name of the Sync to which the Follow_Up belongs. A restarted chain does not
     /// contain the grandmaster's 48-bit number.
-    pub(super) fn moment(&self) -> Moment {
-        Moment::new(&self.header, self.tlv.head.key_epoch, self.sequence48())
+    pub(super) fn moment(&self) -> SyncName {
+        SyncName::new(&self.header, self.tlv.head.key_epoch, self.sequence48())
     }
 
     /// Returns true if signatures may be made with keys that sign once per Sync.

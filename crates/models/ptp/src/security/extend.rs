@@ -7,7 +7,7 @@ use timeloom_wire::tlv::{
 use timeloom_wire::{ClockIdentity, EmitError, Header, Message, TimeInterval};
 
 use super::chain::{Chain, sequence_of};
-use super::once::{Moment, marked_port};
+use super::once::{SyncName, marked_port};
 use super::text;
 use super::{ORGANIZATION, Reason, Security, SyncFacts};
 use crate::outbox::MAX_MESSAGE;
@@ -96,7 +96,7 @@ impl Security {
         let moment = || {
             let message = Message::parse(message).ok()?;
             let sequence48 = sequence_of(&message)?;
-            Some(Moment::new(&message.header, self.epoch, sequence48))
+            Some(SyncName::new(&message.header, self.epoch, sequence48))
         };
         self.secret.is_prepared()
             || self.secret.suite() == Suite::BlsOnce

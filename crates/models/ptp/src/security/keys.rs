@@ -8,7 +8,7 @@ use ed25519_dalek::{Signature as EdSignature, Signer as _, SigningKey, Verifying
 use timeloom_wire::tlv::Suite;
 
 use super::nonces::{Nonces, STOCK};
-use super::once::{self, Ledger, Moment, OncePublic, OnceSecret, Share, Ticket};
+use super::once::{self, Ledger, OncePublic, OnceSecret, Share, SyncName, Ticket};
 use crate::RandomSource;
 
 /// Identifiers of the cipher suite in draft-irtf-cfrg-bls-signature, for the scheme with proof of
@@ -95,7 +95,7 @@ impl SecretKey {
     }
 
     /// Returns true if the signature for the Sync `moment` at `port` takes only microseconds.
-    pub fn is_prepared_for(&self, moment: &Moment, port: u16) -> bool {
+    pub fn is_prepared_for(&self, moment: &SyncName, port: u16) -> bool {
         matches!(self, Self::BlsOnce(keys) if keys.has(moment, port))
     }
 
@@ -129,14 +129,14 @@ impl SecretKey {
 
     /// Announces a verified Sync, `moment`: the key will sign the Syncs after it for `ports`. The
     /// call is cheap.
-    pub fn expect(&self, moment: &Moment, ports: impl Iterator<Item = u16>) {
+    pub fn expect(&self, moment: &SyncName, ports: impl Iterator<Item = u16>) {
         if let Self::BlsOnce(keys) = self {
             keys.expect(moment, ports);
         }
     }
 
     /// Takes the precomputed data for one signature; no other caller can get the same data.
-    pub(super) fn ticket(&self, moment: &Moment, port: u16) -> Option<Ticket> {
+    pub(super) fn ticket(&self, moment: &SyncName, port: u16) -> Option<Ticket> {
         if let Self::BlsOnce(keys) = self {
             keys.take(moment, port)
         } else {
@@ -279,7 +279,7 @@ impl<'a> Part<'a> {
 
 /// Verifies one aggregate signature over distinct texts. `blst` does not check that the texts
 /// differ; they do, because each contains its signer's identity and no signer is accepted twice.
-pub(super) fn verify_aggregate(signature: &[u8], moment: &Moment, parts: &[Part<'_>]) -> bool {
+pub(super) fn verify_aggregate(signature: &[u8], moment: &SyncName, parts: &[Part<'_>]) -> bool {
     let Some(shares) = parts.iter().map(Part::share).collect::<Option<Vec<_>>>() else {
         return false;
     };

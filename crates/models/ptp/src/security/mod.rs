@@ -57,7 +57,9 @@ pub use failure::{Reason, Suspect, VerificationFailure};
 pub use group::{GroupError, GroupKey};
 pub use keyring::{KeyError, KeyRing, Member};
 pub use keys::{PublicKey, SecretKey};
-pub use once::{Ledger, MAX_PORTS, MemoryLedger, Moment, OncePublic, OnceSecret, Stream, port_of};
+pub use once::{
+    Ledger, MAX_PORTS, MemoryLedger, OncePublic, OnceSecret, Stream, SyncName, port_of,
+};
 pub use peer::{PeerFacts, sign_peer, verify_peer};
 pub use policy::{Limits, VerificationPolicy};
 pub(crate) use replay::DUE;

@@ -9,7 +9,7 @@ use timeloom_wire::tlv::{
 use timeloom_wire::{ClockIdentity, Header, TimeInterval, Timestamp};
 
 use super::chain::EXCESS;
-use super::once::Moment;
+use super::once::SyncName;
 use super::text::{self, Origin};
 use super::{KeyRing, Limits, ORGANIZATION, SecretKey, VerificationPolicy};
 
@@ -93,7 +93,7 @@ impl Security {
         } else {
             0
         };
-        let moment = Moment::new(
+        let moment = SyncName::new(
             header,
             self.epoch,
             text::sequence48(sequence_high, header.sequence_id),

@@ -278,7 +278,7 @@ fn prepare(node: &Security, port: u16) {
         port: 1,
     };
     let header = Header::new(MessageType::FollowUp, source, 5);
-    let before = Moment::new(&header, 1, (7 << 16 | 5) - 1);
+    let before = SyncName::new(&header, 1, (7 << 16 | 5) - 1);
     node.secret.keep(Box::<MemoryLedger>::default());
     node.secret.expect(&before, std::iter::once(port));
     node.secret.prepare(&mut crate::SplitMix64(1));
@@ -425,9 +425,12 @@ fn a_chain_that_was_started_anew_has_no_signature_of_a_key_that_serves_once() {
     let header = Message::parse(&restarted).unwrap().header;
     next.secret.keep(Box::<MemoryLedger>::default());
     next.secret
-        .expect(&Moment::new(&header, 1, 4), std::iter::once(2));
+        .expect(&SyncName::new(&header, 1, 4), std::iter::once(2));
     next.secret.prepare(&mut crate::SplitMix64(1));
-    assert!(next.secret.is_prepared_for(&Moment::new(&header, 1, 5), 2));
+    assert!(
+        next.secret
+            .is_prepared_for(&SyncName::new(&header, 1, 5), 2)
+    );
     let hop = Hop {
         previous: clock(2),
         next: clock(4),

@@ -8,7 +8,7 @@ use timeloom_wire::{ClockIdentity, Message, PortIdentity, TimeInterval};
 use super::chain::{Chain, Link};
 use super::hops::hops_of;
 use super::keys::{Part, verify_aggregate, verify_batch};
-use super::once::Moment;
+use super::once::SyncName;
 use super::{
     KeyRing, Limits, PublicKey, Reason, Suspect, SyncFacts, VerificationFailure, VerificationPolicy,
 };
@@ -43,7 +43,7 @@ pub struct VerifiedChain {
     /// 48-bit sequence number.
     pub sequence48: u64,
     /// Name of the Sync, for suites whose keys sign once per Sync.
-    pub moment: Moment,
+    pub moment: SyncName,
     /// Number of transparent clocks that signed.
     pub hops: u8,
 }

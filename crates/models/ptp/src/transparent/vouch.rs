@@ -7,8 +7,8 @@ use timeloom_wire::{Header, Message, PortIdentity};
 use super::TransparentClock;
 use super::witness::{Pending, Purpose};
 use crate::security::{
-    Admission, Freshness, Hop, Moment, Reason, Role, Security, SigningResult, Statement, Suspect,
-    SyncFacts, Verdict, VerificationFailure, VerifyJob, sequence_of, view_of,
+    Admission, Freshness, Hop, Reason, Role, Security, SigningResult, Statement, Suspect,
+    SyncFacts, SyncName, Verdict, VerificationFailure, VerifyJob, sequence_of, view_of,
 };
 use crate::{ClockReport, DriverAction, DropReason, Local, Packet};
 
@@ -198,7 +198,7 @@ impl TransparentClock {
 
     /// Announces a verified number, so that signatures for the following numbers can be prepared.
     /// Unverified numbers are not announced, because a forger could choose them.
-    fn expect(&self, moment: &Moment, ingress: u16) {
+    fn expect(&self, moment: &SyncName, ingress: u16) {
         let Some(security) = self.config.security.as_ref() else {
             return;
         };

@@ -2,12 +2,12 @@
 
 use blst::blst_scalar;
 
-use super::{Moment, TAG_H};
+use super::{SyncName, TAG_H};
 
 /// Returns `H(t, text)`: 384 bits of SHA-256 (RFC 9380's `expand_message_xmd`), reduced modulo the
 /// group's order, in little-endian octets. Returns `None` for zero, which does not occur in
 /// practice.
-pub(super) fn challenge(moment: &Moment, text: &[u8]) -> Option<[u8; 32]> {
+pub(super) fn challenge(moment: &SyncName, text: &[u8]) -> Option<[u8; 32]> {
     let mut said = moment.text();
     said.extend_from_slice(text);
     blst_scalar::hash_to(&said, TAG_H).map(|scalar| scalar.b)

@@ -3,7 +3,7 @@
 use blst::min_sig::{PublicKey, SecretKey, Signature};
 
 use super::stock::Stock;
-use super::{Ledger, MAX_PORTS, Moment, PROOFS, Ticket};
+use super::{Ledger, MAX_PORTS, PROOFS, SyncName, Ticket};
 
 /// Length of a public key in octets. A proof of possession has half of that.
 const KEY: usize = 96;
@@ -47,18 +47,18 @@ impl OnceSecret {
         self.stock.prepare(&self.ports);
     }
 
-    pub(in crate::security) fn expect(&self, moment: &Moment, ports: impl Iterator<Item = u16>) {
+    pub(in crate::security) fn expect(&self, moment: &SyncName, ports: impl Iterator<Item = u16>) {
         let have = self.ports.len();
         let ports = ports.filter_map(|port| u8::try_from(port).ok());
         let ports = ports.filter(|port| (1..=have).contains(&usize::from(*port)));
         self.stock.expect(moment, ports);
     }
 
-    pub(in crate::security) fn has(&self, moment: &Moment, port: u16) -> bool {
+    pub(in crate::security) fn has(&self, moment: &SyncName, port: u16) -> bool {
         u8::try_from(port).is_ok_and(|port| self.stock.has(moment, port))
     }
 
-    pub(in crate::security) fn take(&self, moment: &Moment, port: u16) -> Option<Ticket> {
+    pub(in crate::security) fn take(&self, moment: &SyncName, port: u16) -> Option<Ticket> {
         self.stock.take(moment, u8::try_from(port).ok()?)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! An ordinary BLS signature is a secret times the hash of the text, so nothing can be computed in
 //! advance. In this scheme a signer signs at most once for each Sync, and the *name* of the Sync
-//! (grandmaster, domain, epoch, 48-bit number: a [`Moment`] `t`) is known long before. Let `A =
+//! (grandmaster, domain, epoch, 48-bit number: a [`SyncName`] `t`) is known long before. Let `A =
 //! H1(t)` and `B = H2(t)` be two points of G1 with unknown discrete logarithms. Signer `i` with
 //! secret `x_i` and public key `X_i = x_i·g2` signs
 //!
@@ -89,14 +89,14 @@ pub struct Stream {
 
 /// Name of one Sync. A key signs at most once for each name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Moment {
+pub struct SyncName {
     /// Sequence of Syncs to which the Sync belongs.
     pub stream: Stream,
     /// 48-bit sequence number.
     pub sequence48: u64,
 }
 
-impl Moment {
+impl SyncName {
     /// Returns the name of the Sync with number `sequence48` from the sender of `header`.
     pub const fn new(header: &Header, epoch: u8, sequence48: u64) -> Self {
         Self {

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use blst::min_sig::SecretKey;
 
 use super::ticket::Spent;
-use super::{Moment, Stream, Ticket};
+use super::{Stream, SyncName, Ticket};
 
 /// Record of the reserved numbers, which must last as long as the keys.
 pub trait Ledger: Send {
@@ -131,7 +131,7 @@ impl Stock {
 
     /// Announces that the Sync `moment` was seen and verified, and that the Syncs after it will
     /// leave on `ports`. Never blocks.
-    pub(in crate::security) fn expect(&self, moment: &Moment, ports: impl Iterator<Item = u8>) {
+    pub(in crate::security) fn expect(&self, moment: &SyncName, ports: impl Iterator<Item = u8>) {
         let Ok(mut plan) = self.plan.try_lock() else {
             return;
         };
@@ -155,7 +155,7 @@ impl Stock {
     }
 
     /// Returns true if [`Stock::take`] would find a ticket. Never blocks.
-    pub(in crate::security) fn has(&self, moment: &Moment, port: u8) -> bool {
+    pub(in crate::security) fn has(&self, moment: &SyncName, port: u8) -> bool {
         let plan = self.plan.try_lock();
         plan.is_ok_and(|plan| {
             let mut all = plan
@@ -168,7 +168,7 @@ impl Stock {
 
     /// Removes and returns the ticket for this Sync and port; `None` if there is none. Never
     /// blocks.
-    pub(in crate::security) fn take(&self, moment: &Moment, port: u8) -> Option<Ticket> {
+    pub(in crate::security) fn take(&self, moment: &SyncName, port: u8) -> Option<Ticket> {
         let mut plan = self.plan.try_lock().ok()?;
         plan.belong_to(std::process::id());
         let mut grandmasters = plan.grandmasters.iter_mut();
@@ -282,17 +282,17 @@ impl Stock {
 }
 
 enum Claim {
-    Number(Moment, Vec<u8>),
+    Number(SyncName, Vec<u8>),
     Nothing,
     /// Another process prepared this stock.
     Foreign,
 }
 
 impl GrandmasterNumbers {
-    fn claim(&mut self) -> Moment {
+    fn claim(&mut self) -> SyncName {
         let sequence48 = self.next;
         self.next += 1;
-        Moment {
+        SyncName {
             stream: self.stream,
             sequence48,
         }
@@ -344,7 +344,7 @@ impl Plan {
 }
 
 impl Ticket {
-    fn is_for(&self, moment: &Moment, port: u8) -> bool {
+    fn is_for(&self, moment: &SyncName, port: u8) -> bool {
         self.moment == *moment && self.port == port
     }
 }

@@ -9,8 +9,8 @@ use super::*;
 
 const TAG: &[u8] = b"an ordinary signature";
 
-fn moment(sequence48: u64) -> Moment {
-    Moment {
+fn moment(sequence48: u64) -> SyncName {
+    SyncName {
         stream: Stream {
             source: PortIdentity {
                 clock: ClockIdentity([1; 8]),
@@ -36,7 +36,7 @@ fn signers(count: u8, ordinary: impl Fn(u8) -> bool) -> Vec<Signer> {
     (0..count).map(one).collect()
 }
 
-fn sum(moment: Moment, signers: &[Signer]) -> Vec<u8> {
+fn sum(moment: SyncName, signers: &[Signer]) -> Vec<u8> {
     let mut sum: Option<Vec<u8>> = None;
     for (key, text, is_ordinary) in signers {
         let signed = if *is_ordinary {
@@ -56,7 +56,7 @@ fn sum(moment: Moment, signers: &[Signer]) -> Vec<u8> {
     sum.unwrap()
 }
 
-fn holds(signature: &[u8], moment: Moment, signers: &[Signer]) -> bool {
+fn holds(signature: &[u8], moment: SyncName, signers: &[Signer]) -> bool {
     let keys: Vec<PublicKey> = signers.iter().map(|(key, ..)| key.sk_to_pk()).collect();
     let shares: Vec<_> = signers
         .iter()

@@ -7,7 +7,7 @@ use blst::{MultiPoint, blst_p1_affine};
 
 use super::challenge::challenge;
 use super::table::{Table, wipe};
-use super::{Moment, TAG_A, TAG_B};
+use super::{SyncName, TAG_A, TAG_B};
 
 /// Tables of used tickets. Wiping one takes a tenth of the time of a signature, so the
 /// idle-priority thread does it.
@@ -15,7 +15,7 @@ pub(super) type Spent = Arc<Mutex<Vec<Table>>>;
 
 /// `P` and the multiples of `Q` of one key for one Sync. Signing consumes the ticket.
 pub(in crate::security) struct Ticket {
-    pub(super) moment: Moment,
+    pub(super) moment: SyncName,
     pub(super) port: u8,
     first: blst_p1_affine,
     /// Table of the multiples of `Q`; `None` only after the ticket is dropped.
@@ -26,7 +26,7 @@ pub(in crate::security) struct Ticket {
 impl Ticket {
     /// Computes the prepared data, in about a millisecond. This must be done **at most once in the
     /// life of `key` for each moment**; only `stock` calls it.
-    pub(super) fn new(key: &SecretKey, moment: Moment, port: u8, spent: &Spent) -> Self {
+    pub(super) fn new(key: &SecretKey, moment: SyncName, port: u8, spent: &Spent) -> Self {
         let text = moment.text();
         Self {
             moment,

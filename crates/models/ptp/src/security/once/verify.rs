@@ -4,7 +4,7 @@ use blst::min_sig::{AggregatePublicKey, PublicKey, Signature};
 use blst::{BLST_ERROR, MultiPoint, Pairing, blst_fp12, blst_p1_affine, blst_p2_affine};
 
 use super::challenge::challenge;
-use super::{Moment, TAG_A, TAG_B};
+use super::{SyncName, TAG_A, TAG_B};
 
 /// Share of one signer in a sum.
 pub(in crate::security) struct Share<'a> {
@@ -19,14 +19,14 @@ pub(in crate::security) struct Share<'a> {
 /// key may occur twice: the caller ensures this by checking the signers' identities.
 pub(in crate::security) fn verify(
     signature: &[u8],
-    moment: &Moment,
+    moment: &SyncName,
     shares: &[Share<'_>],
     tag: &[u8],
 ) -> bool {
     verified(signature, moment, shares, tag).unwrap_or(false)
 }
 
-fn verified(signature: &[u8], moment: &Moment, shares: &[Share<'_>], tag: &[u8]) -> Option<bool> {
+fn verified(signature: &[u8], moment: &SyncName, shares: &[Share<'_>], tag: &[u8]) -> Option<bool> {
     let signature = Signature::from_bytes(signature).ok()?;
     // Check that the point is in the group and is not the neutral element.
     signature.validate(true).ok()?;
