@@ -11,7 +11,7 @@ use timeloom_net::{
     TrafficConfig, Train, TrainProtocol, World,
 };
 use timeloom_peering::codec::Statics;
-use timeloom_peering::datagram::{Body, Header, Key, Reader};
+use timeloom_peering::datagram::{DatagramBody, Header, Key, Reader};
 use timeloom_peering::exact::Batch;
 use timeloom_peering::message::Messages;
 use timeloom_peering::peer::{Peer, PeerConfig};
@@ -135,7 +135,7 @@ pub(crate) fn peering_datagram(input: &[u8]) {
 
     let compressed = flags & 1 == 1;
     let mut seen = Vec::new();
-    let mut again = Body::default();
+    let mut again = DatagramBody::default();
     let read = Reader::default().read(body, compressed, statics, |packet, bytes| {
         seen.push(format!("{packet:?} {bytes:?}"));
         again.put(packet, bytes, statics);

@@ -8,7 +8,7 @@
 //! | 4–7 | number of the sending and of the receiving engine |
 //! | 8–23 | their epochs (start times), 0 if unknown |
 //! | 24–31 | number of the datagram within the epoch |
-//! | 32– | packets: see [`Body`] |
+//! | 32– | packets: see [`DatagramBody`] |
 //! | last 16 | seal of all bytes before it: keyed BLAKE3, or the tag of the cipher ([`Key`]) |
 //!
 //! Numbers are little-endian. Every datagram contains the receiver's epoch, so that a datagram
@@ -118,7 +118,7 @@ impl Header {
 /// the payload length of real packets (and the compressed length if it is compressed), the records,
 /// and the payload.
 #[derive(Clone, Debug, Default)]
-pub struct Body {
+pub struct DatagramBody {
     encoder: Encoder,
     records: Vec<u8>,
     payload: Vec<u8>,
@@ -130,7 +130,7 @@ pub struct Body {
 /// Maximum length of the numbers before the records, in bytes: count, instant and two lengths.
 const PREFIX: usize = 5 + 10 + 3 + 3;
 
-impl Body {
+impl DatagramBody {
     /// Adds a packet. `bytes` are the payload of a real packet, and are empty for others.
     #[inline]
     pub fn put(&mut self, packet: &Packet, bytes: &[u8], statics: &Statics) {

@@ -17,7 +17,7 @@ use timeloom_net::{Kind, Owner, Packet};
 use timeloom_time::{Duration, Instant, Wall};
 
 use crate::codec::Statics;
-use crate::datagram::{Body, Header, Key, OVERHEAD, Reader};
+use crate::datagram::{DatagramBody, Header, Key, OVERHEAD, Reader};
 use replay_window::ReplayWindow;
 
 /// Events that change the simulation.
@@ -38,7 +38,7 @@ const LARGEST: usize = 65_507;
 /// Packets of one class that wait to be sent.
 #[derive(Debug, Default)]
 struct Outbox {
-    body: Body,
+    body: DatagramBody,
     /// Latest time at which the packets must be sent, if there are any.
     due: Option<Instant<Wall>>,
 }

@@ -8,7 +8,7 @@
 use timeloom_engine::Random;
 use timeloom_net::{Kind, Packet, PortId};
 use timeloom_peering::codec::Statics;
-use timeloom_peering::datagram::{Body, OVERHEAD};
+use timeloom_peering::datagram::{DatagramBody, OVERHEAD};
 use timeloom_time::{Duration, Instant};
 
 use super::model::thread_cpu_s;
@@ -74,7 +74,7 @@ fn measure(payload: Payload, datagram: usize, compress: bool) -> CompressionCost
         .map(|number| packet(payload, number, &mut random))
         .collect();
     let statics = Statics::default();
-    let (mut body, mut out, mut bytes) = (Body::default(), Vec::new(), 0);
+    let (mut body, mut out, mut bytes) = (DatagramBody::default(), Vec::new(), 0);
     let cpu = thread_cpu_s();
     for (number, carried) in packets.iter().enumerate() {
         if !body.is_empty() && body.len() + carried.len() + 96 > datagram - OVERHEAD {

@@ -348,7 +348,7 @@ fn flat(datagram: usize, span: time::Duration) -> Result<Carried, BenchError> {
 /// Returns the bytes of datagrams per packet, and the number of packets.
 fn size(statics: &Statics, packets: &[Packet]) -> (f64, u64) {
     let key = Key::new([1; 32]);
-    let mut body = timeloom_peering::datagram::Body::default();
+    let mut body = timeloom_peering::datagram::DatagramBody::default();
     let (mut scratch, mut out, mut bytes, mut count) = (Vec::new(), Vec::new(), 0, 0);
     let header = timeloom_peering::datagram::Header::default();
     for packet in packets {

@@ -3,7 +3,7 @@
 use timeloom_engine::Random;
 use timeloom_net::{Kind, Packet, PortId, World};
 use timeloom_peering::codec::Statics;
-use timeloom_peering::datagram::{Body, Header, Key, Reader};
+use timeloom_peering::datagram::{DatagramBody, Header, Key, Reader};
 use timeloom_time::{Duration, Instant};
 
 /// Returns a packet with random fields, realistic or unrealistic, and its payload.
@@ -60,7 +60,7 @@ fn bodies_come_back_as_they_were() {
     let statics = Statics::of(&world);
     for seed in 0..20 {
         let mut random = Random::new(seed, 0);
-        let (mut body, mut reader) = (Body::default(), Reader::default());
+        let (mut body, mut reader) = (DatagramBody::default(), Reader::default());
         for _ in 0..20 {
             let mut sent = Vec::new();
             while body.len() < 9_000 && !random.chance(0.02) {
@@ -94,7 +94,7 @@ fn nonsense_is_refused_and_never_panics() {
     let mut reader = Reader::default();
     for seed in 0..300 {
         let mut random = Random::new(seed, 1);
-        let mut body = Body::default();
+        let mut body = DatagramBody::default();
         for _ in 0..20 {
             let (packet, bytes) = random_packet(&mut random, &world);
             body.put(&packet, &bytes, &statics);
@@ -152,7 +152,7 @@ fn a_seal_covers_every_byte() {
 fn packets_of_flows_take_few_bytes() {
     let world = crate::small::world(8);
     let statics = Statics::of(&world);
-    let mut body = Body::default();
+    let mut body = DatagramBody::default();
     let mut sent = 0;
     // Packets of eight flows in turn, at the rate of a busy link with a growing queue.
     for round in 0..20 {
