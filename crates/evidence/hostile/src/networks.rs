@@ -11,7 +11,7 @@ use timeloom_net::{
     TrafficConfig, Train, TrainProtocol, World,
 };
 use timeloom_peering::codec::Statics;
-use timeloom_peering::datagram::{DatagramBody, Header, Key, Reader};
+use timeloom_peering::datagram::{DatagramBody, DatagramHeader, Key, Reader};
 use timeloom_peering::exact::Batch;
 use timeloom_peering::message::Messages;
 use timeloom_peering::peer::{Peer, PeerConfig};
@@ -152,14 +152,14 @@ pub(crate) fn peering_datagram(input: &[u8]) {
         assert_eq!(others, seen);
     }
     // A datagram with this body that is authenticated with another key must be counted as hostile.
-    let header = Header {
+    let header = DatagramHeader {
         from: 2,
         to: 1,
         from_epoch: 9,
         to_epoch: 5,
         number: 1,
         compressed,
-        ..Header::default()
+        ..DatagramHeader::default()
     };
     let mut datagram = Vec::new();
     header.write(body, 0, &Key::new([7; 32]), &mut datagram);

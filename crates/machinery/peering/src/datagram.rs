@@ -29,7 +29,7 @@ pub const OVERHEAD: usize = HEADER + SEAL;
 
 /// Header of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Header {
+pub struct DatagramHeader {
     /// True if the datagram is a greeting without packets.
     pub hello: bool,
     /// True if the sender leaves.
@@ -48,7 +48,7 @@ pub struct Header {
     pub number: u64,
 }
 
-impl Header {
+impl DatagramHeader {
     /// Appends a sealed datagram with this header and body to `out`. The datagram is padded to
     /// `padded` bytes if it is shorter.
     pub fn write(&self, body: &[u8], padded: usize, key: &Key, out: &mut Vec<u8>) {

@@ -11,7 +11,7 @@ use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit};
 use subtle::ConstantTimeEq as _;
 
-use crate::datagram::Header;
+use crate::datagram::DatagramHeader;
 
 /// Key of a run, which only the run's engines know.
 #[derive(Clone)]
@@ -42,7 +42,12 @@ impl Key {
     }
 
     /// Encrypts `body` in place if the key encrypts; returns the seal.
-    pub(crate) fn close(&self, header: &Header, head: &[u8], body: &mut [u8]) -> [u8; SEAL] {
+    pub(crate) fn close(
+        &self,
+        header: &DatagramHeader,
+        head: &[u8],
+        body: &mut [u8],
+    ) -> [u8; SEAL] {
         if !self.encrypts {
             return self.seal(head, body);
         }
@@ -56,7 +61,7 @@ impl Key {
     /// the seal is invalid.
     pub(crate) fn open<'a>(
         &self,
-        header: &Header,
+        header: &DatagramHeader,
         (head, body): (&[u8], &'a [u8]),
         seal: &[u8; SEAL],
         plain: &'a mut Vec<u8>,
@@ -85,7 +90,7 @@ impl Key {
 
     /// Returns the cipher and the nonce for this datagram. The cipher's key depends on the sender,
     /// the sender's epoch and the receiver.
-    fn cipher(&self, header: &Header) -> (ChaCha20Poly1305, [u8; 12]) {
+    fn cipher(&self, header: &DatagramHeader) -> (ChaCha20Poly1305, [u8; 12]) {
         let mut hasher = blake3::Hasher::new_keyed(&self.bytes);
         hasher.update(b"timeloom peering: encrypts");
         hasher.update(&header.from.to_le_bytes());

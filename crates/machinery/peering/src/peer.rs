@@ -17,7 +17,7 @@ use timeloom_net::{Kind, Owner, Packet};
 use timeloom_time::{Duration, Instant, Wall};
 
 use crate::codec::Statics;
-use crate::datagram::{DatagramBody, Header, Key, OVERHEAD, Reader};
+use crate::datagram::{DatagramBody, DatagramHeader, Key, OVERHEAD, Reader};
 use replay_window::ReplayWindow;
 
 /// Events that change the simulation.
@@ -129,7 +129,7 @@ impl Peer {
         act: impl FnMut(&Packet, &[u8]),
     ) -> Option<PeerEvent> {
         let mut plain = core::mem::take(&mut self.plain);
-        let read = Header::read(bytes, self.here, self.there, &self.key, &mut plain);
+        let read = DatagramHeader::read(bytes, self.here, self.there, &self.key, &mut plain);
         let event = match read {
             Some((header, body)) => self.handle(now, header, body, statics, act),
             None => {
@@ -145,7 +145,7 @@ impl Peer {
     fn handle(
         &mut self,
         now: Instant<Wall>,
-        header: Header,
+        header: DatagramHeader,
         body: &[u8],
         statics: &Statics,
         act: impl FnMut(&Packet, &[u8]),
@@ -261,7 +261,7 @@ impl Peer {
         // A full datagram is padded to the length that all datagrams of a train must have.
         // Compressed datagrams and those with a large packet are not padded.
         let padded = if compressed { 0 } else { padded };
-        let header = Header {
+        let header = DatagramHeader {
             compressed,
             ..self.header()
         };
@@ -269,25 +269,25 @@ impl Peer {
         self.scratch = scratch;
     }
 
-    fn header(&self) -> Header {
-        Header {
+    fn header(&self) -> DatagramHeader {
+        DatagramHeader {
             from: self.here,
             to: self.there,
             from_epoch: self.epoch,
             to_epoch: self.their_epoch,
-            ..Header::default()
+            ..DatagramHeader::default()
         }
     }
 
     fn write(
         &mut self,
         now: Instant<Wall>,
-        header: Header,
+        header: DatagramHeader,
         body: &[u8],
         padded: usize,
         out: &mut Datagrams,
     ) {
-        let header = Header {
+        let header = DatagramHeader {
             number: self.next_number,
             ..header
         };
@@ -314,7 +314,7 @@ impl Peer {
             .is_none_or(|spoke| now - spoke >= self.config.heartbeat);
         if quiet || self.answer {
             self.answer = false;
-            let header = Header {
+            let header = DatagramHeader {
                 hello: true,
                 ..self.header()
             };
@@ -363,7 +363,7 @@ impl Peer {
                 self.flush(now, class, 0, out);
             }
         }
-        let header = Header {
+        let header = DatagramHeader {
             farewell: true,
             ..self.header()
         };

@@ -350,7 +350,7 @@ fn size(statics: &Statics, packets: &[Packet]) -> (f64, u64) {
     let key = Key::new([1; 32]);
     let mut body = timeloom_peering::datagram::DatagramBody::default();
     let (mut scratch, mut out, mut bytes, mut count) = (Vec::new(), Vec::new(), 0, 0);
-    let header = timeloom_peering::datagram::Header::default();
+    let header = timeloom_peering::datagram::DatagramHeader::default();
     for packet in packets {
         if body.len() + 96 > 1_400 - timeloom_peering::datagram::OVERHEAD {
             count += body.count();

@@ -3,7 +3,7 @@
 use timeloom_engine::Random;
 use timeloom_net::{Kind, Packet, PortId, World};
 use timeloom_peering::codec::Statics;
-use timeloom_peering::datagram::{DatagramBody, Header, Key, Reader};
+use timeloom_peering::datagram::{DatagramBody, DatagramHeader, Key, Reader};
 use timeloom_time::{Duration, Instant};
 
 /// Returns a packet with random fields, realistic or unrealistic, and its payload.
@@ -113,38 +113,38 @@ fn nonsense_is_refused_and_never_panics() {
 #[test]
 fn a_seal_covers_every_byte() {
     let key = Key::new([3; 32]);
-    let header = Header {
+    let header = DatagramHeader {
         from: 1,
         to: 2,
         from_epoch: 10,
         to_epoch: 20,
         number: 5,
-        ..Header::default()
+        ..DatagramHeader::default()
     };
     let mut out = Vec::new();
     header.write(b"some packets", 100, &key, &mut out);
     assert_eq!(out.len(), 100);
     let mut plain = Vec::new();
-    let (read, body) = Header::read(&out, 2, 1, &key, &mut plain).unwrap();
+    let (read, body) = DatagramHeader::read(&out, 2, 1, &key, &mut plain).unwrap();
     assert_eq!(read, header);
     assert!(body.starts_with(b"some packets"));
     assert!(
-        Header::read(&out, 1, 2, &key, &mut plain).is_none(),
+        DatagramHeader::read(&out, 1, 2, &key, &mut plain).is_none(),
         "thrown back"
     );
-    assert!(Header::read(&out, 2, 1, &Key::new([4; 32]), &mut plain).is_none());
+    assert!(DatagramHeader::read(&out, 2, 1, &Key::new([4; 32]), &mut plain).is_none());
     for at in 0..out.len() {
         for bit in 0..8 {
             let mut forged = out.clone();
             forged[at] ^= 1 << bit;
             assert!(
-                Header::read(&forged, 2, 1, &key, &mut plain).is_none(),
+                DatagramHeader::read(&forged, 2, 1, &key, &mut plain).is_none(),
                 "byte {at} bit {bit}"
             );
         }
     }
     for length in 0..out.len() {
-        assert!(Header::read(&out[..length], 2, 1, &key, &mut plain).is_none());
+        assert!(DatagramHeader::read(&out[..length], 2, 1, &key, &mut plain).is_none());
     }
 }
 

@@ -2,11 +2,11 @@
 
 use timeloom_net::{Kind, Packet, PortId};
 use timeloom_peering::codec::Statics;
-use timeloom_peering::datagram::{Header, Key};
+use timeloom_peering::datagram::{DatagramHeader, Key};
 use timeloom_peering::peer::{Datagrams, Peer, PeerConfig};
 use timeloom_time::{Duration, Instant, Wall};
 
-const HEADER: Header = Header {
+const HEADER: DatagramHeader = DatagramHeader {
     hello: false,
     farewell: false,
     compressed: false,
@@ -17,7 +17,7 @@ const HEADER: Header = Header {
     number: 5,
 };
 
-fn written(header: Header, key: &Key) -> Vec<u8> {
+fn written(header: DatagramHeader, key: &Key) -> Vec<u8> {
     let mut out = Vec::new();
     header.write(b"what no other may read", 0, key, &mut out);
     out
@@ -36,19 +36,20 @@ fn encrypted_content_is_unreadable_without_the_key() {
         assert!(!has(&out, part), "{part:?}");
     }
     let mut plain = Vec::new();
-    let (read, body) = Header::read(&out, 2, 1, &encrypting, &mut plain).expect("it has the key");
+    let (read, body) =
+        DatagramHeader::read(&out, 2, 1, &encrypting, &mut plain).expect("it has the key");
     assert_eq!((read, body), (HEADER, &b"what no other may read"[..]));
     // The same content gives other bytes for another number, generation or direction.
     let others = [
-        Header {
+        DatagramHeader {
             number: 6,
             ..HEADER
         },
-        Header {
+        DatagramHeader {
             from_epoch: 11,
             ..HEADER
         },
-        Header {
+        DatagramHeader {
             from: 2,
             to: 1,
             ..HEADER
@@ -71,19 +72,19 @@ fn altered_or_unencrypted_datagrams_are_refused() {
         for bit in 0..8 {
             let mut forged = out.clone();
             forged[at] ^= 1 << bit;
-            let read = Header::read(&forged, 2, 1, &key, &mut plain);
+            let read = DatagramHeader::read(&forged, 2, 1, &key, &mut plain);
             assert!(read.is_none(), "byte {at} bit {bit}");
         }
     }
     for length in 0..out.len() {
-        assert!(Header::read(&out[..length], 2, 1, &key, &mut plain).is_none());
+        assert!(DatagramHeader::read(&out[..length], 2, 1, &key, &mut plain).is_none());
     }
     for (text, key) in [
         (&out, Key::encrypting([4; 32])),
         (&out, Key::new([3; 32])),
         (&written(HEADER, &Key::new([3; 32])), key),
     ] {
-        assert!(Header::read(text, 2, 1, &key, &mut plain).is_none());
+        assert!(DatagramHeader::read(text, 2, 1, &key, &mut plain).is_none());
     }
 }
 
