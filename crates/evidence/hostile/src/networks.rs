@@ -11,7 +11,7 @@ use timeloom_net::{
     TrafficConfig, Train, TrainProtocol, World,
 };
 use timeloom_peering::codec::Statics;
-use timeloom_peering::datagram::{DatagramBody, DatagramHeader, Key, Reader};
+use timeloom_peering::datagram::{DatagramBody, DatagramHeader, DatagramReader, Key};
 use timeloom_peering::exact::Batch;
 use timeloom_peering::message::Messages;
 use timeloom_peering::peer::{Peer, PeerConfig};
@@ -136,7 +136,7 @@ pub(crate) fn peering_datagram(input: &[u8]) {
     let compressed = flags & 1 == 1;
     let mut seen = Vec::new();
     let mut again = DatagramBody::default();
-    let read = Reader::default().read(body, compressed, statics, |packet, bytes| {
+    let read = DatagramReader::default().read(body, compressed, statics, |packet, bytes| {
         seen.push(format!("{packet:?} {bytes:?}"));
         again.put(packet, bytes, statics);
     });
@@ -144,7 +144,7 @@ pub(crate) fn peering_datagram(input: &[u8]) {
         let mut written = Vec::new();
         let compressed = again.finish(false, &mut written);
         let mut others = Vec::new();
-        Reader::default()
+        DatagramReader::default()
             .read(&written, compressed, statics, |packet, bytes| {
                 others.push(format!("{packet:?} {bytes:?}"));
             })

@@ -192,13 +192,13 @@ const WORTH_TRYING: usize = 128;
 
 /// Reader of the bodies of received datagrams.
 #[derive(Clone, Debug, Default)]
-pub struct Reader {
+pub struct DatagramReader {
     decoder: Decoder,
     packets: Vec<Packet>,
     payload: Vec<u8>,
 }
 
-impl Reader {
+impl DatagramReader {
     /// Calls `act` with each packet of a body and its payload. If the body is invalid, `act` is not
     /// called at all.
     ///

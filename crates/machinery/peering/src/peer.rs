@@ -17,7 +17,7 @@ use timeloom_net::{Kind, Owner, Packet};
 use timeloom_time::{Duration, Instant, Wall};
 
 use crate::codec::Statics;
-use crate::datagram::{DatagramBody, DatagramHeader, Key, OVERHEAD, Reader};
+use crate::datagram::{DatagramBody, DatagramHeader, DatagramReader, Key, OVERHEAD};
 use replay_window::ReplayWindow;
 
 /// Events that change the simulation.
@@ -59,7 +59,7 @@ pub struct Peer {
     parted: bool,
     next_number: u64,
     window: ReplayWindow,
-    reader: Reader,
+    reader: DatagramReader,
     boxes: [Outbox; 2],
     scratch: Vec<u8>,
     /// Buffer for decrypted bodies.
@@ -88,7 +88,7 @@ impl Peer {
             parted: false,
             next_number: 0,
             window: ReplayWindow::default(),
-            reader: Reader::default(),
+            reader: DatagramReader::default(),
             boxes: Default::default(),
             scratch: Vec::new(),
             plain: Vec::new(),

@@ -3,7 +3,7 @@
 use timeloom_engine::Random;
 use timeloom_net::{Kind, Packet, PortId, World};
 use timeloom_peering::codec::Statics;
-use timeloom_peering::datagram::{DatagramBody, DatagramHeader, Key, Reader};
+use timeloom_peering::datagram::{DatagramBody, DatagramHeader, DatagramReader, Key};
 use timeloom_time::{Duration, Instant};
 
 /// Returns a packet with random fields, realistic or unrealistic, and its payload.
@@ -60,7 +60,7 @@ fn bodies_come_back_as_they_were() {
     let statics = Statics::of(&world);
     for seed in 0..20 {
         let mut random = Random::new(seed, 0);
-        let (mut body, mut reader) = (DatagramBody::default(), Reader::default());
+        let (mut body, mut reader) = (DatagramBody::default(), DatagramReader::default());
         for _ in 0..20 {
             let mut sent = Vec::new();
             while body.len() < 9_000 && !random.chance(0.02) {
@@ -91,7 +91,7 @@ fn bodies_come_back_as_they_were() {
 fn nonsense_is_refused_and_never_panics() {
     let world = crate::small::world(8);
     let statics = Statics::of(&world);
-    let mut reader = Reader::default();
+    let mut reader = DatagramReader::default();
     for seed in 0..300 {
         let mut random = Random::new(seed, 1);
         let mut body = DatagramBody::default();
