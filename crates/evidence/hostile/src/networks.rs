@@ -12,7 +12,7 @@ use timeloom_net::{
 };
 use timeloom_peering::codec::Statics;
 use timeloom_peering::datagram::{DatagramBody, DatagramHeader, DatagramReader, Key};
-use timeloom_peering::exact::Batch;
+use timeloom_peering::exact::PacketBatch;
 use timeloom_peering::message::Messages;
 use timeloom_peering::peer::{Peer, PeerConfig};
 use timeloom_time::{Duration, Instant};
@@ -165,7 +165,7 @@ pub(crate) fn peering_datagram(input: &[u8]) {
     header.write(body, 0, &Key::new([7; 32]), &mut datagram);
     let _ = peer.handle_datagram(Instant::from_ns(2), &datagram, statics, |_, _| {});
     assert_eq!(peer.stats().hostile, 1);
-    let _ = messages.clone().read(body, &mut Batch::default());
+    let _ = messages.clone().read(body, &mut PacketBatch::default());
 }
 
 /// Static data that two engines have about a small network with flows of both kinds.

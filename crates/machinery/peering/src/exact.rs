@@ -27,14 +27,14 @@ use crate::Cut;
 
 /// Packets on their way from one engine to another.
 #[derive(Clone, Debug, Default)]
-pub struct Batch {
+pub struct PacketBatch {
     /// The packets, in the order in which they left the sending engine.
     pub packets: Vec<Packet>,
     /// Payload bytes of the real packets, concatenated in the same order.
     pub bytes: Vec<u8>,
 }
 
-impl Batch {
+impl PacketBatch {
     /// Removes all packets.
     pub fn clear(&mut self) {
         self.packets.clear();
@@ -75,8 +75,8 @@ pub trait Exchange {
     fn exchange(
         &mut self,
         next: Instant<Virtual>,
-        leaving: &mut [Batch],
-        arriving: &mut Batch,
+        leaving: &mut [PacketBatch],
+        arriving: &mut PacketBatch,
     ) -> Result<Instant<Virtual>, PeerLost>;
 }
 
@@ -101,8 +101,8 @@ pub fn run<Q: EventQueue>(
     exchange: &mut impl Exchange,
     end: Instant<Virtual>,
 ) -> Result<Windows, PeerLost> {
-    let mut leaving = vec![Batch::default(); usize::from(cut.engines())];
-    let mut arriving = Batch::default();
+    let mut leaving = vec![PacketBatch::default(); usize::from(cut.engines())];
+    let mut arriving = PacketBatch::default();
     let mut windows = Windows::default();
     loop {
         let mut next = engine.next_wake().unwrap_or(Instant::FAR_FUTURE);
@@ -136,7 +136,7 @@ pub fn run<Q: EventQueue>(
 fn take_leaving(
     world: &mut World,
     cut: &Cut,
-    leaving: &mut [Batch],
+    leaving: &mut [PacketBatch],
     next: &mut Instant<Virtual>,
 ) -> u64 {
     let crossings = world.crossings();
@@ -183,7 +183,7 @@ struct Board {
     engines: usize,
     patience: time::Duration,
     /// Packets, by parity of the round, sender and receiver.
-    slots: Vec<Mutex<Batch>>,
+    slots: Vec<Mutex<PacketBatch>>,
     /// Earliest instants, by parity of the round and by engine.
     nexts: Vec<Next>,
     arrived: AtomicU32,
@@ -284,8 +284,8 @@ impl Exchange for Shared {
     fn exchange(
         &mut self,
         next: Instant<Virtual>,
-        leaving: &mut [Batch],
-        arriving: &mut Batch,
+        leaving: &mut [PacketBatch],
+        arriving: &mut PacketBatch,
     ) -> Result<Instant<Virtual>, PeerLost> {
         let engines = self.board.engines;
         // A thread that writes in round k + 2 has met the others in round k + 1, which was after

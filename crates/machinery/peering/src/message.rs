@@ -14,7 +14,7 @@ use timeloom_net::{Kind, World};
 use timeloom_time::{Instant, Virtual};
 
 use crate::codec::{DecodeError, Decoder, Encoder, Statics};
-use crate::exact::Batch;
+use crate::exact::PacketBatch;
 use crate::varint;
 
 /// Encoder and decoder of the messages between the engines of one network.
@@ -38,7 +38,7 @@ impl Messages {
 
     /// Appends the message with `next`, the engine's earliest instant, and the packets of `batch`
     /// to `out`.
-    pub fn write(&mut self, next: Instant<Virtual>, batch: &Batch, out: &mut Vec<u8>) {
+    pub fn write(&mut self, next: Instant<Virtual>, batch: &PacketBatch, out: &mut Vec<u8>) {
         out.extend_from_slice(&next.as_ns().to_le_bytes());
         varint::put(out, batch.packets.len() as u64);
         self.encoder.begin(next);
@@ -57,7 +57,7 @@ impl Messages {
     pub fn read(
         &mut self,
         message: &[u8],
-        batch: &mut Batch,
+        batch: &mut PacketBatch,
     ) -> Result<Instant<Virtual>, DecodeError> {
         let (next, mut rest) = message.split_first_chunk().ok_or(DecodeError)?;
         let next = Instant::from_ns(i64::from_le_bytes(*next));

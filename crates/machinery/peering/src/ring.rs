@@ -26,7 +26,7 @@ use timeloom_net::{Kind, Packet};
 use timeloom_time::{Instant, Wall};
 
 use crate::bell::Bell;
-use crate::exact::Batch;
+use crate::exact::PacketBatch;
 
 /// One end of a connection between two threads. Packets put into one end come out at the other.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Ring {
 
     /// Sends packets and the concatenated bytes of the real ones among them. Returns the number of
     /// packets for which there was no room.
-    fn put(&mut self, batch: &Batch) -> u64 {
+    fn put(&mut self, batch: &PacketBatch) -> u64 {
         let fits =
             self.out.slots() >= batch.packets.len() && self.out_bytes.slots() >= batch.bytes.len();
         let mut full = 0;
@@ -142,7 +142,7 @@ impl Ring {
 
     /// Appends at most `most` received packets to `batch`. They are copied as a block: the sender's
     /// core holds their cache lines, and fetching these one by one, between other work, costs more.
-    fn take(&mut self, most: usize, batch: &mut Batch) {
+    fn take(&mut self, most: usize, batch: &mut PacketBatch) {
         let Ok(packets) = self.into.read_chunk(self.into.slots().min(most)) else {
             return;
         };

@@ -14,7 +14,7 @@ use timeloom_engine::{Engine, Lateness, Limit};
 use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_net::{Frame, LARGE, Offload, World};
 use timeloom_peering::Gateway;
-use timeloom_peering::exact::Batch;
+use timeloom_peering::exact::PacketBatch;
 use timeloom_peering::message::Messages;
 use timeloom_portal::{PacketOptions, PacketPort, Port, Received, TxStatus};
 use timeloom_time::{Duration, Instant, Wall};
@@ -67,7 +67,7 @@ fn broken(error: impl std::fmt::Display) -> BenchError {
 pub(super) struct Frames<P> {
     port: P,
     messages: Messages,
-    batch: Batch,
+    batch: PacketBatch,
     record: Vec<u8>,
     frame: Vec<u8>,
     buffer: Vec<u8>,
@@ -87,7 +87,7 @@ impl<P: Port> Frames<P> {
         Self {
             port,
             messages: Messages::of(world),
-            batch: Batch::default(),
+            batch: PacketBatch::default(),
             record: Vec::new(),
             frame: Vec::new(),
             buffer: vec![0; LARGE],

@@ -15,7 +15,7 @@ use timeloom_engine::{Engine, Random};
 use timeloom_exit::note;
 use timeloom_net::{LinkConfig, NetworkBuilder, Owner, Pattern, Size, TrafficConfig, World};
 use timeloom_peering::Cut;
-use timeloom_peering::exact::{self, Batch, Exchange, Shared};
+use timeloom_peering::exact::{self, Exchange, PacketBatch, Shared};
 use timeloom_peering::partition;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_time::{Duration, Instant, Virtual};
@@ -202,7 +202,7 @@ fn agreement() -> Result<f64, BenchError> {
         let mut shared = shared.expect("one for each");
         own_core(here.into());
         go_first();
-        let (mut leaving, mut arriving) = (vec![Batch::default(); 2], Batch::default());
+        let (mut leaving, mut arriving) = (vec![PacketBatch::default(); 2], PacketBatch::default());
         let begun = time::Instant::now();
         for round in 0..AGREEMENTS {
             let next: Instant<Virtual> = Instant::from_ns(round.into());

@@ -8,7 +8,7 @@ use mpi::request;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use timeloom_net::World;
-use timeloom_peering::exact::{Batch, Exchange, PeerLost};
+use timeloom_peering::exact::{Exchange, PacketBatch, PeerLost};
 use timeloom_peering::message::Messages;
 use timeloom_time::{Instant, Virtual};
 
@@ -39,8 +39,8 @@ impl Exchange for Ranks<'_> {
     fn exchange(
         &mut self,
         next: Instant<Virtual>,
-        leaving: &mut [Batch],
-        arriving: &mut Batch,
+        leaving: &mut [PacketBatch],
+        arriving: &mut PacketBatch,
     ) -> Result<Instant<Virtual>, PeerLost> {
         if leaving.len() != self.out.len() {
             let why = format!("{} ranks for {} engines", self.out.len(), leaving.len());

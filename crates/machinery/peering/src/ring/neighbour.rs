@@ -7,7 +7,7 @@ use timeloom_net::{Owner, Packet};
 use timeloom_time::{Instant, Virtual, Wall};
 
 use super::{FAREWELL, NOBODY, Ring};
-use crate::exact::Batch;
+use crate::exact::PacketBatch;
 use crate::peer::{PeerConfig, PeerEvent, PeerStats};
 
 /// State of the engine at the other end of a [`Ring`].
@@ -17,9 +17,9 @@ pub(crate) struct Neighbour {
     pub(super) ring: Ring,
     config: PeerConfig,
     /// Packets to be sent by the next [`Neighbour::poll`].
-    out: Batch,
+    out: PacketBatch,
     /// Buffer for received packets.
-    into: Batch,
+    into: PacketBatch,
     /// Instant before which no further packet arrives.
     safe: Instant<Virtual>,
     /// True if the last reception left no packet in the ring.
@@ -40,8 +40,8 @@ impl Neighbour {
             there,
             ring,
             config,
-            out: Batch::default(),
-            into: Batch::default(),
+            out: PacketBatch::default(),
+            into: PacketBatch::default(),
             safe: Instant::ZERO,
             drained: true,
             present: false,

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::common::{Shape, build, parallel, parallel_over, single};
 use timeloom_net::Owner;
-use timeloom_peering::exact::{Batch, Exchange, PeerLost, Shared};
+use timeloom_peering::exact::{Exchange, PacketBatch, PeerLost, Shared};
 use timeloom_peering::message::Messages;
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -63,8 +63,8 @@ impl Exchange for Bytes {
     fn exchange(
         &mut self,
         next: Instant<Virtual>,
-        leaving: &mut [Batch],
-        arriving: &mut Batch,
+        leaving: &mut [PacketBatch],
+        arriving: &mut PacketBatch,
     ) -> Result<Instant<Virtual>, PeerLost> {
         let gone = |why: &str| PeerLost(why.to_owned());
         let mut least = next;

@@ -2,7 +2,7 @@
 
 use timeloom_engine::Random;
 use timeloom_net::{Kind, Packet, PortId};
-use timeloom_peering::exact::Batch;
+use timeloom_peering::exact::PacketBatch;
 use timeloom_peering::message::Messages;
 use timeloom_time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn written_messages_are_read_and_others_are_refused() {
     let mut reader = Messages::of(&world);
     for round in 0..200 {
         let next = Instant::from_ns(random.below(1 << 50) as i64);
-        let mut batch = Batch::default();
+        let mut batch = PacketBatch::default();
         for _ in 0..random.below(20) {
             let kind = [Kind::TcpData, Kind::Udp, Kind::Raw][random.below(3) as usize];
             let size = 40 + random.below(1_400) as u16;
@@ -32,21 +32,21 @@ fn written_messages_are_read_and_others_are_refused() {
         }
         let mut message = Vec::new();
         writer.write(next, &batch, &mut message);
-        let mut found = Batch::default();
+        let mut found = PacketBatch::default();
         let context = format!("seed {seed} round {round}");
         assert_eq!(reader.read(&message, &mut found), Ok(next), "{context}");
         assert_eq!(format!("{found:?}"), format!("{batch:?}"), "{context}");
         let short = random.below(message.len() as u64) as usize;
         assert!(
             reader
-                .read(&message[..short], &mut Batch::default())
+                .read(&message[..short], &mut PacketBatch::default())
                 .is_err(),
             "{context}: {short} of {} bytes were read",
             message.len()
         );
         message.push(0);
         assert!(
-            reader.read(&message, &mut Batch::default()).is_err(),
+            reader.read(&message, &mut PacketBatch::default()).is_err(),
             "{context}: a byte too many was read"
         );
     }
