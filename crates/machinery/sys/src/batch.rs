@@ -11,7 +11,7 @@ use crate::option::{done, set};
 
 /// Buffers for `N` datagrams or frames, and the results of the last receive call.
 #[derive(Debug)]
-pub struct Batch<const N: usize> {
+pub struct ReceiveBatch<const N: usize> {
     room: usize,
     /// Packet bytes. Each packet has `room` bytes.
     storage: Vec<u8>,
@@ -43,7 +43,7 @@ struct Short([u8; 32]);
 /// a train's datagrams 24.
 const CONTROL_LEN: usize = 128;
 
-/// Datagram or frame of a [`Batch`].
+/// Datagram or frame of a [`ReceiveBatch`].
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
     /// Bytes received, truncated to the size of the buffer.
@@ -63,7 +63,7 @@ impl Received<'_> {
     }
 }
 
-impl<const N: usize> Batch<N> {
+impl<const N: usize> ReceiveBatch<N> {
     /// Creates a batch for datagrams of at most `room` bytes.
     pub fn datagrams(room: usize) -> Self {
         let empty = Envelope {
@@ -230,7 +230,7 @@ mod tests {
         let bytes: Vec<u8> = (0..250).collect();
         send_train(&a, &bytes, Some(100)).expect("sent");
         send_train(&a, &bytes[..10], None).expect("sent");
-        let mut batch = Batch::<8>::datagrams(1_000);
+        let mut batch = ReceiveBatch::<8>::datagrams(1_000);
         let mut lengths = Vec::new();
         while lengths.len() < 4 {
             batch.receive(&b, 3, RecvFlags::DONTWAIT).expect("received");
@@ -247,7 +247,7 @@ mod tests {
             .expect("connected");
         take_trains(&b).expect("Linux 5.0");
         send_train(&a, &[1; 250], Some(100)).expect("sent");
-        let mut batch = Batch::<2>::datagrams(1_000);
+        let mut batch = ReceiveBatch::<2>::datagrams(1_000);
         batch.receive(&b, 2, RecvFlags::DONTWAIT).expect("one");
         let train = batch.received().next().expect("one");
         assert_eq!(train.bytes.len(), 250);
