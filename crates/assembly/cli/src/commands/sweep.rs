@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use timeloom_exit::{Failure, UNTRUSTED, note, say};
 use timeloom_run::sweep::{
-    Axis, Point, Row, RunEnd, SweepError, SweepRequest, SweepResult, by_values, default_jobs,
+    Axis, Point, RunEnd, SweepError, SweepRequest, SweepResult, SweepRow, by_values, default_jobs,
     not_passed, points, processors, sweep,
 };
 use timeloom_scenario::{Mode, Plan};
@@ -130,7 +130,7 @@ impl Sweep {
 }
 
 /// Returns the exit code. A failed run takes precedence over an untrusted one.
-fn code(rows: &[Row]) -> u8 {
+fn code(rows: &[SweepRow]) -> u8 {
     let any = |ended| rows.iter().any(|row| row.ended == ended);
     if any(RunEnd::Failed) || any(RunEnd::NotDone) {
         return 1;
@@ -138,7 +138,7 @@ fn code(rows: &[Row]) -> u8 {
     if any(RunEnd::Untrusted) { UNTRUSTED } else { 0 }
 }
 
-fn progress(row: &Row, done: usize, total: usize) {
+fn progress(row: &SweepRow, done: usize, total: usize) {
     let wall = row.lasted_s.map(|[_, wall]| format!(" in {wall:.1} s"));
     let why = row.culprit.as_ref().map(|culprit| {
         let line = culprit.lines().next().unwrap_or_default();
@@ -183,7 +183,7 @@ fn to_text(swept: &SweepResult) -> String {
 }
 
 fn to_json(swept: &SweepResult) -> serde_json::Value {
-    let run = |row: &Row| {
+    let run = |row: &SweepRow| {
         let values: serde_json::Map<String, serde_json::Value> = row
             .point
             .values

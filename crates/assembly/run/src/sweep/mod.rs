@@ -19,7 +19,7 @@ use timeloom_results::{ResultsError, SweepDirectory, sha256_file};
 pub use jobs::{default_jobs, processors};
 pub use page::{by_values, not_passed};
 pub use points::{Axis, NoAxis, Point, points};
-pub use table::{Row, RunEnd};
+pub use table::{RunEnd, SweepRow};
 
 /// Parameters of a sweep.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ pub struct SweepRequest {
 #[derive(Clone, Debug)]
 pub struct SweepResult {
     /// A row for each run, in the order of the points.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SweepRow>,
     /// Number of rows whose runs were finished by earlier calls.
     pub kept: usize,
     /// Path of the table.
@@ -94,15 +94,16 @@ impl SweepError {
 pub fn sweep(
     request: &SweepRequest,
     interrupted: &AtomicBool,
-    done: impl Fn(&Row, usize, usize) + Sync,
+    done: impl Fn(&SweepRow, usize, usize) + Sync,
 ) -> Result<SweepResult, SweepError> {
     let directory = &claim(request)?;
-    let before: Vec<Row> = request
+    let before: Vec<SweepRow> = request
         .points
         .iter()
-        .map(|point| Row::read(point, directory))
+        .map(|point| SweepRow::read(point, directory))
         .collect();
-    let kept = |row: &&Row| row.is_done() && !(request.retry_failed && row.ended != RunEnd::Passed);
+    let kept =
+        |row: &&SweepRow| row.is_done() && !(request.retry_failed && row.ended != RunEnd::Passed);
     let count = before.iter().filter(kept).count();
     let left: Vec<Point> = before
         .iter()
@@ -118,7 +119,7 @@ pub fn sweep(
             }
             return;
         }
-        let row = Row::read(point, directory);
+        let row = SweepRow::read(point, directory);
         let number = match row.is_done() {
             true => finished.fetch_add(1, Ordering::Relaxed) + 1,
             false => finished.load(Ordering::Relaxed),
@@ -128,10 +129,10 @@ pub fn sweep(
     if let Ok(Some(error)) = trouble.into_inner() {
         return Err(error);
     }
-    let rows: Vec<Row> = request
+    let rows: Vec<SweepRow> = request
         .points
         .iter()
-        .map(|point| Row::read(point, directory))
+        .map(|point| SweepRow::read(point, directory))
         .collect();
     Ok(SweepResult {
         table: directory.write_table(&table::columns(&rows))?,

@@ -6,12 +6,12 @@ use timeloom_results::report::{Chart, Curve, Part, Sheet};
 use timeloom_results::{Series, SweepDirectory, value_at};
 use timeloom_time::Instant;
 
-use super::table::{Group, Row, RunEnd, groups, names, quantile};
+use super::table::{Group, RunEnd, SweepRow, groups, names, quantile};
 use crate::compare::short;
 
 /// Returns the columns and rows of the table, which has one row for each combination of values. A
 /// row has the number of runs that passed, and for each check the median, least and greatest value.
-pub fn by_values(rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
+pub fn by_values(rows: &[SweepRow]) -> (Vec<String>, Vec<Vec<String>>) {
     let checks = names(rows, |row| row.measured.keys());
     // If no check measures a value, the table shows the means of a few signals instead.
     let signals = match checks.is_empty() {
@@ -54,14 +54,14 @@ fn shown(spread: Option<[f64; 3]>, runs: usize) -> String {
 }
 
 /// Returns a row for each run that did not pass: its name, how it ended, and the reason.
-pub fn not_passed(rows: &[Row]) -> Vec<Vec<String>> {
+pub fn not_passed(rows: &[SweepRow]) -> Vec<Vec<String>> {
     let others = rows.iter().filter(|row| row.ended != RunEnd::Passed);
-    let why = |row: &Row| {
+    let why = |row: &SweepRow| {
         row.culprit
             .clone()
             .unwrap_or_else(|| "it was not started".to_owned())
     };
-    let cells = |row: &Row| {
+    let cells = |row: &SweepRow| {
         vec![
             row.point.name.clone(),
             row.ended.as_str().to_owned(),
@@ -72,7 +72,7 @@ pub fn not_passed(rows: &[Row]) -> Vec<Vec<String>> {
 }
 
 /// Returns the HTML page about all runs of the sweep in `directory`.
-pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[Row]) -> String {
+pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[SweepRow]) -> String {
     let passed = rows
         .iter()
         .filter(|row| row.ended == RunEnd::Passed)
@@ -118,7 +118,7 @@ pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[Row]) -> Stri
 
 /// Returns sentences that name the combinations and signals which the page does not draw; empty if
 /// all are drawn.
-fn not_drawn(rows: &[Row]) -> String {
+fn not_drawn(rows: &[SweepRow]) -> String {
     let groups: Vec<String> = groups(rows).into_iter().map(|group| group.label).collect();
     let signals = names(rows, |row| row.signals.keys());
     let left_out = |what: &str, all: &[String], drawn: usize| {
@@ -148,7 +148,7 @@ fn not_drawn(rows: &[Row]) -> String {
 }
 
 /// Returns a chart for each signal, with a curve and its band for each combination of values.
-fn charts(directory: &SweepDirectory, rows: &[Row]) -> Vec<Chart> {
+fn charts(directory: &SweepDirectory, rows: &[SweepRow]) -> Vec<Chart> {
     let shown: Vec<String> = names(rows, |row| row.signals.keys());
     let shown: Vec<String> = shown.into_iter().take(MOST_CHARTS).collect();
     let groups = groups(rows);
@@ -249,7 +249,7 @@ mod tests {
             let axis = Axis::parse(&format!("a.gain={}", values.join(","))).unwrap();
             let spread = timeloom_results::Spread::of(&[(Instant::ZERO, 1.0)]).unwrap();
             let named = |number| (format!("p.s{number:02}"), spread);
-            let row = |point| Row {
+            let row = |point| SweepRow {
                 point,
                 ended: RunEnd::Passed,
                 culprit: None,

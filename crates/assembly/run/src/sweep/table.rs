@@ -36,7 +36,7 @@ impl RunEnd {
 
 /// Result of one run, as a row of the table.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct SweepRow {
     /// Point of the run.
     pub point: Point,
     /// Kind of end.
@@ -51,7 +51,7 @@ pub struct Row {
     pub signals: BTreeMap<String, Spread>,
 }
 
-impl Row {
+impl SweepRow {
     /// Reads the result of one run of the sweep in `directory`.
     pub(super) fn read(point: &Point, directory: &SweepDirectory) -> Self {
         let mut row = Self {
@@ -124,7 +124,7 @@ pub(super) struct Group<'a> {
     /// The values as one line.
     pub(super) label: String,
     /// Rows of the runs with these values, one for each seed.
-    pub(super) rows: Vec<&'a Row>,
+    pub(super) rows: Vec<&'a SweepRow>,
 }
 
 impl Group<'_> {
@@ -134,8 +134,8 @@ impl Group<'_> {
     }
 
     /// Returns the least, median and greatest value over those runs that passed or failed.
-    pub(super) fn spread(&self, value: impl Fn(&Row) -> Option<f64>) -> Option<[f64; 3]> {
-        let counts = |row: &&&Row| matches!(row.ended, RunEnd::Passed | RunEnd::Failed);
+    pub(super) fn spread(&self, value: impl Fn(&SweepRow) -> Option<f64>) -> Option<[f64; 3]> {
+        let counts = |row: &&&SweepRow| matches!(row.ended, RunEnd::Passed | RunEnd::Failed);
         let done = self.rows.iter().filter(counts);
         let mut values: Vec<f64> = done.filter_map(|row| value(row)).collect();
         values.sort_by(f64::total_cmp);
@@ -156,7 +156,7 @@ pub(super) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
 }
 
 /// Returns the groups, in the order in which their first runs occur.
-pub(super) fn groups(rows: &[Row]) -> Vec<Group<'_>> {
+pub(super) fn groups(rows: &[SweepRow]) -> Vec<Group<'_>> {
     let mut found: Vec<Group<'_>> = Vec::new();
     for row in rows {
         let label = row.point.label();
@@ -175,12 +175,12 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group<'_>> {
 }
 
 /// Returns the columns of the table, in which each run has one row.
-pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
-    let text = |name: &str, value: &dyn Fn(&Row) -> Option<String>| Column {
+pub(super) fn columns(rows: &[SweepRow]) -> Vec<Column> {
+    let text = |name: &str, value: &dyn Fn(&SweepRow) -> Option<String>| Column {
         name: name.to_owned(),
         values: Values::Text(rows.iter().map(value).collect()),
     };
-    let real = |name: String, value: &dyn Fn(&Row) -> Option<f64>| Column {
+    let real = |name: String, value: &dyn Fn(&SweepRow) -> Option<f64>| Column {
         name,
         values: Values::Real(rows.iter().map(value).collect()),
     };
@@ -190,8 +190,8 @@ pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
         .map(|row| &row.point.values[..])
         .unwrap_or_default();
     for (place, (key, _)) in keys.iter().enumerate() {
-        let value = |row: &Row| Some(row.point.values.get(place)?.1.clone());
-        let as_number = |row: &Row| value(row)?.parse::<f64>().ok();
+        let value = |row: &SweepRow| Some(row.point.values.get(place)?.1.clone());
+        let as_number = |row: &SweepRow| value(row)?.parse::<f64>().ok();
         // The column of a key is numeric if all its values are numbers.
         columns.push(match rows.iter().all(|row| as_number(row).is_some()) {
             true => real(key.clone(), &as_number),
@@ -206,11 +206,11 @@ pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     columns.push(real("virtual_s".into(), &|row| Some(row.lasted_s?[0])));
     columns.push(real("wall_s".into(), &|row| Some(row.lasted_s?[1])));
     for name in names(rows, |row| row.measured.keys()) {
-        let measured = |row: &Row| row.measured.get(&name).copied();
+        let measured = |row: &SweepRow| row.measured.get(&name).copied();
         columns.push(real(format!("check.{name}"), &measured));
     }
     for name in names(rows, |row| row.signals.keys()) {
-        let spread = |row: &Row| row.signals.get(&name).copied();
+        let spread = |row: &SweepRow| row.signals.get(&name).copied();
         columns.push(real(format!("{name}.min"), &|row| Some(spread(row)?.min)));
         columns.push(real(format!("{name}.mean"), &|row| Some(spread(row)?.mean)));
         columns.push(real(format!("{name}.max"), &|row| Some(spread(row)?.max)));
@@ -221,8 +221,8 @@ pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
 
 /// Returns all names that occur in any row, sorted, without duplicates.
 pub(super) fn names<'a, N: Iterator<Item = &'a String>>(
-    rows: &'a [Row],
-    of: impl Fn(&'a Row) -> N,
+    rows: &'a [SweepRow],
+    of: impl Fn(&'a SweepRow) -> N,
 ) -> Vec<String> {
     let all: std::collections::BTreeSet<&String> = rows.iter().flat_map(of).collect();
     all.into_iter().cloned().collect()
@@ -233,8 +233,8 @@ mod tests {
     use super::*;
     use crate::sweep::points::{Axis, points};
 
-    fn row(point: Point, ended: RunEnd, measured: f64) -> Row {
-        Row {
+    fn row(point: Point, ended: RunEnd, measured: f64) -> SweepRow {
+        SweepRow {
             point,
             ended,
             culprit: None,
@@ -248,14 +248,14 @@ mod tests {
     fn a_group_has_the_runs_of_all_seeds_and_its_spread() {
         let axes = [Axis::parse("gain=1,2").unwrap()];
         let values = [1.0, 5.0, 2.0, 7.0, 8.0, 9.0];
-        let rows: Vec<Row> = points(&axes, 3)
+        let rows: Vec<SweepRow> = points(&axes, 3)
             .into_iter()
             .zip(values)
             .map(|(point, value)| row(point, RunEnd::Passed, value))
             .collect();
         let groups = groups(&rows);
         assert_eq!(groups.len(), 2);
-        let level = |row: &Row| row.measured.get("level").copied();
+        let level = |row: &SweepRow| row.measured.get("level").copied();
         assert_eq!(groups[0].spread(level), Some([1.0, 2.0, 5.0]));
         assert_eq!(groups[1].spread(level), Some([7.0, 8.0, 9.0]));
         assert_eq!(groups[1].label, "gain=2");
@@ -278,7 +278,7 @@ mod tests {
             row(b.clone(), RunEnd::NotDone, 9.0),
         ];
         let group = &groups(&rows)[0];
-        let level = |row: &Row| row.measured.get("level").copied();
+        let level = |row: &SweepRow| row.measured.get("level").copied();
         assert_eq!(group.spread(level), Some([3.0; 3]));
         assert_eq!(
             (group.count(RunEnd::Failed), group.count(RunEnd::NotDone)),
