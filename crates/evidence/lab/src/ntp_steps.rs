@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use timeloom_bench::Experiment;
-use timeloom_clock::ntp_steps::{Discipline, PLATFORMS, Platform, Row, corrections};
+use timeloom_clock::ntp_steps::{Discipline, NtpStepRow, PLATFORMS, Platform, corrections};
 use timeloom_results::report::{Chart, Curve, Part, Sheet};
 use timeloom_time::Duration;
 
@@ -196,7 +196,8 @@ fn curve(
         .into_iter()
         .map(|seconds| {
             let interval = Duration::from_s(seconds);
-            let row: Row = corrections(platform, interval, discipline, (size.0 / 4, size.1), seed);
+            let row: NtpStepRow =
+                corrections(platform, interval, discipline, (size.0 / 4, size.1), seed);
             (seconds as f64, row.mean_ms)
         })
         .collect()

@@ -87,7 +87,7 @@ pub enum Discipline {
 
 /// Row of the table: statistics of the corrections' absolute values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Row {
+pub struct NtpStepRow {
     /// Mean of the absolute corrections, in ms.
     pub mean_ms: f64,
     /// Standard deviation of the absolute corrections, in ms.
@@ -105,7 +105,7 @@ pub fn corrections(
     discipline: Discipline,
     (runs, queries): (u32, u32),
     seed: u64,
-) -> Row {
+) -> NtpStepRow {
     let mut noise = Random::new(seed, 0);
     let mut all = Vec::new();
     for _ in 0..runs {
@@ -119,7 +119,7 @@ pub fn corrections(
     }
     let mean_ms = all.iter().sum::<f64>() / all.len() as f64;
     let squares: f64 = all.iter().map(|ms| (ms - mean_ms).powi(2)).sum();
-    Row {
+    NtpStepRow {
         mean_ms,
         deviation_ms: (squares / (all.len() as f64 - 1.0)).sqrt(),
         greatest_ms: all.iter().copied().fold(0.0, f64::max),
