@@ -26,7 +26,7 @@ use crate::{DisciplinedClock, Observer, ProgramControl, PtpError, SecondNetwork,
 
 /// Counters of a program since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct DriverCounters {
     /// Number of messages received.
     pub received: u64,
     /// Number of messages sent.
@@ -64,7 +64,7 @@ pub(crate) struct Driver {
     wake: ProgramControl,
     steering: Option<Box<dyn DisciplinedClock>>,
     pub(crate) observer: Box<dyn Observer>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: DriverCounters,
     /// Second network for statements, if the options have one.
     second: Option<SecondNetwork>,
     /// Key of the group. Outgoing messages carry its authentication code, and incoming messages
@@ -113,7 +113,7 @@ impl Driver {
             wake,
             steering,
             observer,
-            counters: Counters::default(),
+            counters: DriverCounters::default(),
             second,
             group: None,
         })

@@ -37,7 +37,7 @@ mod verifier;
 mod wake;
 
 pub use auth::{Auth, SignatureChannel};
-pub use driver::Counters;
+pub use driver::DriverCounters;
 pub use error::PtpError;
 pub use evidence::{Alarm, Evidence, EvidenceLine, LineWriter, Names, SyncLine, Violation};
 pub use feed::Feed;

@@ -2,7 +2,7 @@
 
 use timeloom_ptp::{ClockReport, Packet, Stamp};
 
-use crate::Counters;
+use crate::DriverCounters;
 use crate::keys::LoadedKeys;
 
 /// Observer of a clock. The event loop calls its methods, which must not block. By default they do
@@ -25,7 +25,7 @@ pub trait Observer: Send {
     /// Passes a notice for the operator, for example that a file was refused or a clock was set.
     fn notice(&mut self, _text: &str) {}
     /// Reports that the program ends, with its final counters.
-    fn ended(&mut self, _counters: &Counters) {}
+    fn ended(&mut self, _counters: &DriverCounters) {}
 }
 
 /// Observer that does nothing.

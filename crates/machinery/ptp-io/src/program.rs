@@ -10,7 +10,7 @@ use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
 use timeloom_wire::{ClockIdentity, ClockQuality, TimeInterval};
 
-use crate::driver::{Counters, Driver};
+use crate::driver::{Driver, DriverCounters};
 use crate::socket::{PortSocket, hardware};
 use crate::{
     Auth, DisciplinedClock, Interface, Observer, ProgramControl, PtpError, SecondNetwork, Stamping,
@@ -205,7 +205,7 @@ impl Program {
     /// # Errors
     /// Fails only on errors that end the whole program. If a port goes down, the program waits for
     /// it.
-    pub fn run(mut self) -> Result<Counters, PtpError> {
+    pub fn run(mut self) -> Result<DriverCounters, PtpError> {
         let end = self
             .duration
             .map_or(Instant::FAR_FUTURE, |length| wall_now() + length);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use timeloom_ptp::{ClockReport, Packet, Stamp};
 use timeloom_ptp_io::lab::LabChain;
-use timeloom_ptp_io::{Counters, Observer, ProgramControl, ProgramOptions, PtpError};
+use timeloom_ptp_io::{DriverCounters, Observer, ProgramControl, ProgramOptions, PtpError};
 use timeloom_sys::clock::realtime_ns;
 use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 use timeloom_wire::{EthernetFrame, Header, MessageType};
@@ -43,7 +43,7 @@ pub(super) struct Record {
 /// A running program on a thread of its own.
 pub(super) struct Node {
     wake: ProgramControl,
-    thread: JoinHandle<(bool, Result<Counters, PtpError>)>,
+    thread: JoinHandle<(bool, Result<DriverCounters, PtpError>)>,
     events: Arc<Mutex<Vec<Event>>>,
 }
 

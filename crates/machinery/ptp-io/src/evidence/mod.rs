@@ -21,7 +21,7 @@ use timeloom_sys::clock::realtime_ns;
 use timeloom_wire::{ClockIdentity, PortIdentity};
 
 use crate::keys::LoadedKeys;
-use crate::{Counters, Observer};
+use crate::{DriverCounters, Observer};
 pub use line::{Alarm, EvidenceLine, Violation};
 pub use log::LineWriter;
 pub use sync_line::SyncLine;
@@ -147,7 +147,7 @@ impl Observer for Evidence {
         });
     }
 
-    fn ended(&mut self, counters: &Counters) {
+    fn ended(&mut self, counters: &DriverCounters) {
         let counters = counters.clone();
         (self.sink)(EvidenceLine::Summary {
             t_ns: realtime_ns(),

@@ -11,7 +11,7 @@ use super::ptp4l::Ptp4l;
 use super::{LabAttack, LabNodeKind, LabOptions};
 use crate::keys::{SignRequest, make_authority, make_node, sign_ring};
 use crate::{
-    Auth, Counters, Evidence, EvidenceLine, Names, Observer, Program, ProgramControl,
+    Auth, DriverCounters, Evidence, EvidenceLine, Names, Observer, Program, ProgramControl,
     ProgramOptions, PtpError, SignatureChannel,
 };
 
@@ -19,7 +19,7 @@ use crate::{
 pub(super) enum Running {
     Ours {
         wake: ProgramControl,
-        thread: JoinHandle<Result<Counters, PtpError>>,
+        thread: JoinHandle<Result<DriverCounters, PtpError>>,
     },
     Ptp4l(Ptp4l),
 }

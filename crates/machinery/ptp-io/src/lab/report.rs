@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::ptp4l::measurements;
-use crate::{Alarm, Counters, EvidenceLine, SyncLine, SyncVerdict};
+use crate::{Alarm, DriverCounters, EvidenceLine, SyncLine, SyncVerdict};
 
 /// Result of a run.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub struct LabReport {
     /// All evidence lines of Timeloom's programs, in the order of arrival.
     pub lines: Vec<EvidenceLine>,
     /// Counters of Timeloom's programs, by the node's name.
-    pub counters: BTreeMap<String, Counters>,
+    pub counters: BTreeMap<String, DriverCounters>,
     /// Output of each ptp4l, by the node's name.
     pub logs: BTreeMap<String, String>,
     /// Path of the capture file of the slave's interface.

@@ -12,15 +12,16 @@ use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, rotate, sign_ring};
 use timeloom_ptp_io::{
-    Auth, Counters, EntryForm, Evidence, EvidenceLine, Program, ProgramControl, ProgramOptions,
-    PtpError, Role, SignatureChannel, Suite, SyncVerdict, VerificationPolicy, Violation,
+    Auth, DriverCounters, EntryForm, Evidence, EvidenceLine, Program, ProgramControl,
+    ProgramOptions, PtpError, Role, SignatureChannel, Suite, SyncVerdict, VerificationPolicy,
+    Violation,
 };
 
 /// Grandmaster and slave with keys, at the two ends of a cable.
 struct Pair {
     scratch: Scratch,
     wakes: Vec<ProgramControl>,
-    threads: Vec<JoinHandle<Result<Counters, PtpError>>>,
+    threads: Vec<JoinHandle<Result<DriverCounters, PtpError>>>,
     lines: Receiver<EvidenceLine>,
 }
 
@@ -128,7 +129,7 @@ impl Pair {
         self.wait_for(words, |line| matches!(line, EvidenceLine::Notice { node, text, .. } if node == of && text.contains(words)));
     }
 
-    fn stop(mut self) -> Vec<Counters> {
+    fn stop(mut self) -> Vec<DriverCounters> {
         self.wakes.iter().for_each(ProgramControl::stop);
         self.threads
             .drain(..)

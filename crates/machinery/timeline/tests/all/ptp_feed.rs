@@ -13,8 +13,8 @@ use crate::common::{config, realtime_ns, wait_for, wait_for_status};
 use timeloom_clock::quality::Status;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, sign_ring};
 use timeloom_ptp_io::{
-    Auth, Counters, EntryForm, Evidence, Feed, Names, Program, ProgramControl, ProgramOptions,
-    PtpError, Role, SignatureChannel, Suite, VerificationPolicy,
+    Auth, DriverCounters, EntryForm, Evidence, Feed, Names, Program, ProgramControl,
+    ProgramOptions, PtpError, Role, SignatureChannel, Suite, VerificationPolicy,
 };
 use timeloom_publish::PageReader;
 use timeloom_timeline::{Daemon, serve};
@@ -147,7 +147,7 @@ fn without_a_word_on_the_scale_and_over_a_file_nothing_is_served() {
 /// PTP program in a thread that ends with the test.
 struct Clock {
     wake: ProgramControl,
-    thread: Option<JoinHandle<Result<Counters, PtpError>>>,
+    thread: Option<JoinHandle<Result<DriverCounters, PtpError>>>,
 }
 
 impl Clock {
