@@ -192,7 +192,7 @@ struct Run<'a> {
     logs: Logs<'a>,
     devices: Vec<timeloom_plant::modbus::ModbusDevice>,
     network: Option<Network>,
-    captures: BTreeMap<String, timeloom_fabric::Capture>,
+    captures: BTreeMap<String, timeloom_fabric::PacketCapture>,
     tunnels: Option<Tunnels>,
     plants: std::collections::BTreeMap<String, Arc<timeloom_plant::PausedPlant>>,
     fabric: Fabric,

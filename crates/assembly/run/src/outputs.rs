@@ -11,10 +11,12 @@ use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionread};
-use timeloom_fabric::{Capture as Recording, CaptureOptions, CapturedFrame, Fabric, MacAddress};
+use timeloom_fabric::{
+    CaptureOptions, CapturedFrame, Fabric, MacAddress, PacketCapture as Recording,
+};
 use timeloom_guest::Clock;
 use timeloom_results::{CutLog, DiscardedBytes, LimitedWriter, LogWriter, RunDirectory};
-use timeloom_scenario::{Capture, CapturedLink, Medium, Plan, TunnelEnd};
+use timeloom_scenario::{CapturedLink, Medium, PacketCapture, Plan, TunnelEnd};
 use timeloom_sys::rights::Rights;
 use timeloom_time::{Instant, Utc};
 
@@ -268,7 +270,7 @@ pub(crate) fn captures(
 ) -> Result<BTreeMap<String, Recording>, RunError> {
     let mut recordings = BTreeMap::new();
     let macs = network::macs(whole);
-    let is_real = |capture: &&Capture| {
+    let is_real = |capture: &&PacketCapture| {
         let link = whole.link_of(capture);
         // A link that the scenario does not list belongs to a generated, and therefore simulated,
         // network.

@@ -35,7 +35,7 @@ pub struct Fabric {
     openflow: Option<OpenVSwitch>,
 }
 
-/// Interface together with its namespace, as [`crate::Capture`] needs them.
+/// Interface together with its namespace, as [`crate::PacketCapture`] needs them.
 #[derive(Debug, Clone, Copy)]
 pub struct Port<'a> {
     /// Namespace of the interface.

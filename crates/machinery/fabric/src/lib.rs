@@ -34,7 +34,7 @@
 //! route, so a program that sends multicast must select the interface.
 //!
 //! The runner builds a [`Fabric`], starts programs through [`Namespace::confine`] and records links
-//! with [`Capture`]. `timeloom doctor` calls [`probe()`].
+//! with [`PacketCapture`]. `timeloom doctor` calls [`probe()`].
 #![forbid(unsafe_code)]
 
 mod btf;
@@ -64,7 +64,7 @@ mod tcp_state;
 mod timers;
 
 pub use cable::{Plug, connect};
-pub use capture::{Capture, CaptureOptions, CaptureStatistics, CapturedFrame, Direction};
+pub use capture::{CaptureOptions, CaptureStatistics, CapturedFrame, Direction, PacketCapture};
 pub use congestion::VirtualCubic;
 pub use error::{FabricError, KernelError, SpecError};
 pub use fabric::{Fabric, Port};

@@ -18,8 +18,8 @@ use crate::KernelError;
 /// Network namespace that is referenced only by a file descriptor.
 ///
 /// The namespace exists as long as this value, a program inside, or a socket that was opened in it;
-/// a [`crate::Capture`] has such a socket. The kernel removes the namespace with all its interfaces
-/// a few milliseconds after the last reference was dropped.
+/// a [`crate::PacketCapture`] has such a socket. The kernel removes the namespace with all its
+/// interfaces a few milliseconds after the last reference was dropped.
 #[derive(Debug)]
 pub struct Namespace {
     fd: OwnedFd,

@@ -5,7 +5,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use rustix::io::Errno;
 use std::os::fd::AsRawFd;
 
-use crate::capture::{Capture, CaptureOptions};
+use crate::capture::{CaptureOptions, PacketCapture};
 use crate::congestion::VirtualCubic;
 use crate::link::{self, CableEnd};
 use crate::station::{STATION_INDEX, STATION_INTERFACE, Site};
@@ -123,13 +123,13 @@ pub fn probe() -> Vec<Feature> {
         "checksum and segmentation offload switched off",
         near.offloads_off(),
     );
-    let capture = Capture::start_with(
+    let capture = PacketCapture::start_with(
         &near.namespace,
         STATION_INTERFACE,
         CaptureOptions::default(),
         |_| (),
     );
-    let precision = |capture: Capture| {
+    let precision = |capture: PacketCapture| {
         format!(
             "opened; clock offset known to {}",
             capture.stop().clock_error

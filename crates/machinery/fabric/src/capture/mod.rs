@@ -99,19 +99,19 @@ pub struct CaptureStatistics {
 /// The capture keeps the namespace alive, so it must be stopped before the namespace can be
 /// removed.
 #[derive(Debug)]
-pub struct Capture {
+pub struct PacketCapture {
     shared: Arc<Shared>,
     /// Pipe that is closed to stop the thread.
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Capture {
+impl PacketCapture {
     /// Captures into a channel, with the default options. The channel is unbounded, so a slow
     /// receiver costs memory but loses no frames.
     ///
     /// # Errors
-    /// Fails as [`Capture::start_with`] does.
+    /// Fails as [`PacketCapture::start_with`] does.
     pub fn start(
         namespace: &Namespace,
         interface: &str,
@@ -180,7 +180,7 @@ impl Capture {
     }
 }
 
-impl Drop for Capture {
+impl Drop for PacketCapture {
     fn drop(&mut self) {
         self.end();
     }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use timeloom_fabric::{Capture, CaptureOptions, CapturedFrame, Direction, Namespace};
+use timeloom_fabric::{CaptureOptions, CapturedFrame, Direction, Namespace, PacketCapture};
 use timeloom_sys::{batch, interface, packet, wall_now};
 use timeloom_time::Duration as Length;
 
@@ -31,7 +31,7 @@ fn sum(parts: &[&[u8]]) -> u32 {
 fn an_exchange_is_seen_in_order_with_true_times() {
     let fabric = build(&line(2, None));
     let tap = fabric.link_interface("h1", "s1").unwrap();
-    let (capture, frames) = Capture::start(tap.namespace, tap.interface).unwrap();
+    let (capture, frames) = PacketCapture::start(tap.namespace, tap.interface).unwrap();
     let before = wall_now();
     ping(host(&fabric, "h1"), H2, Duration::from_secs(1)).expect("a reply");
     let after = wall_now();
@@ -84,7 +84,7 @@ fn a_frame_is_stamped_anew_at_every_hop() {
     let fabric = build(&line(3, None));
     let fabric_namespace = fabric.fabric_namespace();
     let hops = ["s1-h1", "s2-s1", "s3-s2", "s3-h2"];
-    let captures = hops.map(|hop| Capture::start(fabric_namespace, hop).unwrap());
+    let captures = hops.map(|hop| PacketCapture::start(fabric_namespace, hop).unwrap());
     ping(host(&fabric, "h1"), H2, Duration::from_secs(1)).expect("a reply");
     let times = captures.map(|(capture, frames)| {
         capture.stop();
@@ -102,7 +102,7 @@ fn tcp_looks_as_on_a_wire() {
     let fabric = build(&line(1, None));
     let listener = host(&fabric, "h2").tcp_listener((H2, 502)).unwrap();
     let tap = fabric.link_interface("h2", "s1").unwrap();
-    let (capture, frames) = Capture::start(tap.namespace, tap.interface).unwrap();
+    let (capture, frames) = PacketCapture::start(tap.namespace, tap.interface).unwrap();
     let mut client = host(&fabric, "h1")
         .run(|| TcpStream::connect((H2, 502)))
         .unwrap()
@@ -137,7 +137,7 @@ fn tcp_looks_as_on_a_wire() {
 fn datagrams_sent_in_bulk_are_frames_of_their_own() {
     let fabric = build(&line(1, Some(100_000_000)));
     let tap = fabric.link_interface("h1", "s1").unwrap();
-    let (capture, frames) = Capture::start(tap.namespace, tap.interface).unwrap();
+    let (capture, frames) = PacketCapture::start(tap.namespace, tap.interface).unwrap();
     let h1 = host(&fabric, "h1").udp_socket((H1, 0)).unwrap();
     batch::cut_into(&h1, 1000).unwrap();
     h1.send_to(&[7; 5000], (H2, 9)).unwrap();
@@ -166,7 +166,7 @@ fn frames_are_cut_and_losses_counted() {
         std::thread::sleep(Duration::from_millis(1));
         let _ = sender.send(frame);
     };
-    let capture = Capture::start_with(tap.namespace, tap.interface, options, slow).unwrap();
+    let capture = PacketCapture::start_with(tap.namespace, tap.interface, options, slow).unwrap();
     let h1 = host(&fabric, "h1").udp_socket((H1, 0)).unwrap();
     for _ in 0..500 {
         h1.send_to(&[0; 1000], (H2, 9)).unwrap();
@@ -188,7 +188,7 @@ fn frames_are_cut_and_losses_counted() {
 #[test]
 fn vlan_tags_are_kept() {
     let fabric = build(&line(1, None));
-    let (capture, frames) = Capture::start(host(&fabric, "h2"), "eth0").unwrap();
+    let (capture, frames) = PacketCapture::start(host(&fabric, "h2"), "eth0").unwrap();
     let mut frame = vec![0x01, 0x0c, 0xcd, 0x01, 0x00, 0x01];
     frame.extend(fabric.mac("h1").unwrap().0);
     frame.extend([0x81, 0x00, 0x80, 0x00, 0x88, 0xb8]);

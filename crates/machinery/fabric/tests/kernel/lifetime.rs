@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use timeloom_fabric::{Capture, Fabric, Namespace};
+use timeloom_fabric::{Fabric, Namespace, PacketCapture};
 use timeloom_testing::eventually;
 
 use crate::world::{H2, build, host, inside, line, ping};
@@ -55,7 +55,7 @@ fn drop_leaves_nothing() {
         attach(&observer, &format!("sensor{i}"), &path);
     }
     assert_eq!(present(&observer), 3);
-    let (capture, frames) = Capture::start(fabric.fabric_namespace(), "s1-h1").unwrap();
+    let (capture, frames) = PacketCapture::start(fabric.fabric_namespace(), "s1-h1").unwrap();
     ping(host(&fabric, "h1"), H2, Duration::from_secs(1)).expect("a reply");
     capture.stop();
     drop(frames);

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use timeloom_fabric::{Capture, Fabric, FabricError, Namespace, SpecError, probe};
+use timeloom_fabric::{Fabric, FabricError, Namespace, PacketCapture, SpecError, probe};
 
 use crate::world::{line, link};
 
@@ -24,7 +24,7 @@ fn a_contradiction_touches_nothing() {
 #[test]
 fn capture_on_nothing_names_it() {
     let namespace = Namespace::create("empty").expect("root");
-    let error = Capture::start(&namespace, "eth7").expect_err("there is no eth7");
+    let error = PacketCapture::start(&namespace, "eth7").expect_err("there is no eth7");
     assert!(
         error
             .to_string()

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use timeloom_fabric::{Capture, CaptureOptions, Fabric, Namespace};
+use timeloom_fabric::{CaptureOptions, Fabric, Namespace, PacketCapture};
 
 use crate::world::{H2, build, host, inside, line, ping};
 
@@ -97,7 +97,7 @@ fn measure() {
         let fabric = build(&line(switches, Some(1_000_000_000)));
         let tap = fabric.link_interface("h1", "s1").unwrap();
         let keep = CaptureOptions::default();
-        let capture = Capture::start_with(tap.namespace, tap.interface, keep, drop).unwrap();
+        let capture = PacketCapture::start_with(tap.namespace, tap.interface, keep, drop).unwrap();
         let rate = tcp_mbit_per_s(&fabric, Duration::from_secs(2));
         println!(
             "{switches} switches, 1000 Mbit/s recorded: {rate:.2} Mbit/s, {:?}",

@@ -12,7 +12,7 @@ use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
-use timeloom_fabric::{Capture, CaptureOptions, Namespace};
+use timeloom_fabric::{CaptureOptions, Namespace, PacketCapture};
 
 use crate::PtpError;
 
@@ -21,7 +21,7 @@ pub(super) fn record(
     namespace: &Namespace,
     interface: &str,
     path: &Path,
-) -> Result<Capture, PtpError> {
+) -> Result<PacketCapture, PtpError> {
     let file = File::create(path).map_err(PtpError::file(path))?;
     let mut writer =
         PcapNgWriter::new(BufWriter::new(file)).map_err(|error| failed(path, error))?;
@@ -37,7 +37,7 @@ pub(super) fn record(
     writer
         .write_pcapng_block(description)
         .map_err(|error| failed(path, error))?;
-    let capture = Capture::start_with(
+    let capture = PacketCapture::start_with(
         namespace,
         interface,
         CaptureOptions::default(),
