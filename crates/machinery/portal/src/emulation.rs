@@ -29,14 +29,14 @@ use worker::Worker;
 /// Function that receives the frames captured on watched links. Its arguments are the model's port
 /// at which the link starts, the frame's arrival at the link's end in virtual time and by the
 /// machine's clock, and the frame in wire format. It is called in the emulation's thread.
-pub type Capture = Box<dyn FnMut(PortId, Instant<Virtual>, Instant<Wall>, &[u8]) + Send>;
+pub type CaptureSink = Box<dyn FnMut(PortId, Instant<Virtual>, Instant<Wall>, &[u8]) + Send>;
 
 /// Callback that receives the instant reached by a network that runs ahead of its clock
 /// ([`EngineGroup::ahead`]).
 pub type ArrivalCallback = Box<dyn FnOnce(Instant<Virtual>) + Send>;
 
 /// Callback that receives an instant up to which all captured frames have been passed to
-/// [`Capture`], whenever that may have changed. Runs in the emulation's thread.
+/// [`CaptureSink`], whenever that may have changed. Runs in the emulation's thread.
 pub type CaptureProgressCallback = Box<dyn Fn(Instant<Virtual>) + Send>;
 
 /// Function that reads the model at a sample instant. The model has been run exactly up to that
@@ -72,7 +72,7 @@ pub struct EmulationOptions {
     /// Links whose frames are captured.
     pub watch: Vec<PortId>,
     /// Sink of the captured frames.
-    pub capture: Option<Capture>,
+    pub capture: Option<CaptureSink>,
     /// Receives the progress of the captures.
     pub passed: Option<CaptureProgressCallback>,
     /// Sampling interval in virtual time, and the function that reads the model. The first sample

@@ -41,7 +41,7 @@ mod tunnel;
 mod vnet;
 
 pub use emulation::{
-    ArrivalCallback, Capture, CaptureProgressCallback, Emulation, EmulationOptions,
+    ArrivalCallback, CaptureProgressCallback, CaptureSink, Emulation, EmulationOptions,
     EmulationReport, EngineGroup, FrameArrivalCallback, Member, PanicCallback, SampleCallback,
 };
 pub use error::PortalError;

@@ -243,7 +243,7 @@ fn outlets(engine: Engine<'_>, mouth: &Mouth) -> Outlets {
     let view = network_signals::view(engine.plan, engine.simulated, engine.here);
     let [captured, saw, noted, died] = [(); 4].map(|()| mouth.clone());
     let watches = !captures::ports(engine.plan, engine.simulated).is_empty();
-    let capture: timeloom_portal::Capture = Box::new(move |port, at, wall, frame: &[u8]| {
+    let capture: timeloom_portal::CaptureSink = Box::new(move |port, at, wall, frame: &[u8]| {
         // The channel is open: the writer ends after this thread, unless the connection to the run
         // is lost.
         let _ = captured.send(Outgoing::Captured(Captured {

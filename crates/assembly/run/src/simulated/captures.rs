@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use timeloom_net::{Owner, PortId, World};
-use timeloom_portal::{Capture, CaptureProgressCallback};
+use timeloom_portal::{CaptureProgressCallback, CaptureSink};
 use timeloom_results::RunDirectory;
 use timeloom_scenario::{NamedCable, Plan, Simulated};
 use timeloom_time::{Instant, Utc};
@@ -62,7 +62,7 @@ impl Captures {
     }
 
     /// Returns a function that captures frames at the ports of one engine.
-    pub(super) fn of_engine(&self) -> Option<Capture> {
+    pub(super) fn of_engine(&self) -> Option<CaptureSink> {
         if self.links.is_empty() {
             return None;
         }
@@ -125,7 +125,7 @@ fn file_name(
 fn watched<'a>(
     plan: &'a Plan,
     simulated: &'a Simulated,
-) -> impl Iterator<Item = (&'a timeloom_scenario::Capture, &'a NamedCable)> {
+) -> impl Iterator<Item = (&'a timeloom_scenario::CaptureSink, &'a NamedCable)> {
     let captures = plan.captures.iter();
     captures.filter_map(|capture| Some((capture, simulated.names.captured(&capture.link)?)))
 }

@@ -13,8 +13,8 @@ use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
 use timeloom_portal::{
-    Capture, CaptureProgressCallback, Emulation, EmulationOptions, EmulationReport, FollowedClock,
-    FrameArrivalCallback, Member, PanicCallback, Portals, SampleCallback, Timing,
+    CaptureProgressCallback, CaptureSink, Emulation, EmulationOptions, EmulationReport,
+    FollowedClock, FrameArrivalCallback, Member, PanicCallback, Portals, SampleCallback, Timing,
 };
 use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
@@ -40,7 +40,7 @@ pub(super) struct Engine<'a> {
 
 /// Destinations of an engine's captured frames, samples, notes and failure.
 pub(super) struct Outlets {
-    pub(super) capture: Option<Capture>,
+    pub(super) capture: Option<CaptureSink>,
     /// Receives the progress of the captures.
     pub(super) passed: Option<CaptureProgressCallback>,
     pub(super) sample: SampleCallback,

@@ -21,7 +21,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_guest::Clock;
 use timeloom_net::Owner;
-use timeloom_portal::{Capture, PanicCallback, Port};
+use timeloom_portal::{CaptureSink, PanicCallback, Port};
 use timeloom_results::Caveat;
 use timeloom_sys::schedule::{SchedulingPolicy, set_policy};
 
@@ -46,7 +46,7 @@ pub(super) struct Process {
 /// Receivers of an engine's samples and messages.
 pub(super) struct Sinks {
     pub(super) speaker: Speaker,
-    pub(super) capture: Option<Capture>,
+    pub(super) capture: Option<CaptureSink>,
     pub(super) run_recorder: RunRecorder,
     /// Called when the engine has died and is not restarted.
     pub(super) died: PanicCallback,

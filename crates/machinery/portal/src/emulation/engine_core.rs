@@ -17,7 +17,7 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 use super::group::{Exchanged, Member};
 use super::meeting::Meeting;
 use super::{
-    Capture, CaptureProgressCallback, EmulationReport, FrameArrivalCallback, SampleCallback,
+    CaptureProgressCallback, CaptureSink, EmulationReport, FrameArrivalCallback, SampleCallback,
 };
 use crate::filter::reports_groups;
 use crate::moderation::Moderation;
@@ -33,7 +33,7 @@ pub(super) struct Core {
     pub(super) by_node: HashMap<Node, usize>,
     pub(super) arriving: Option<FrameArrivalCallback>,
     pub(super) reproduces: bool,
-    pub(super) capture: Option<Capture>,
+    pub(super) capture: Option<CaptureSink>,
     pub(super) passed: Option<CaptureProgressCallback>,
     pub(super) sampler: Option<Sampler>,
     /// Instant at which the followed clock stops by itself.
