@@ -21,14 +21,14 @@ use pcap_file::{DataLink, Endianness, PcapError};
 use timeloom_time::{Duration, Instant, Utc, Virtual, Wall};
 
 /// Writes the Ethernet frames of one link.
-pub struct Capture<W: Write = File> {
+pub struct CaptureFile<W: Write = File> {
     writer: PcapNgWriter<BufWriter<W>>,
     session_start: Instant<Utc>,
     /// Instant of the last flush. Wall time limits the loss by a kill, as in the journal.
     flushed: time::Instant,
 }
 
-impl<W: Write> Capture<W> {
+impl<W: Write> CaptureFile<W> {
     /// Begins a capture of `link`. `session_start` is the civil time seen by programs at virtual
     /// zero.
     pub fn new(writer: W, link: &str, session_start: Instant<Utc>) -> io::Result<Self> {

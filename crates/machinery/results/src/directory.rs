@@ -17,7 +17,7 @@ use crate::recorder::lock_journal;
 use crate::table::Row;
 use crate::tree::{Tree, partial};
 use crate::{
-    Capture, ClockRow, EventRow, LabelRow, Outcome, Recorder, ResultsError, SignalRow, journal,
+    CaptureFile, ClockRow, EventRow, LabelRow, Outcome, Recorder, ResultsError, SignalRow, journal,
     parquet_file,
 };
 
@@ -272,9 +272,9 @@ impl RunDirectory {
         &self,
         link: &str,
         session_start: Instant<Utc>,
-    ) -> Result<Capture<fs::File>, ResultsError> {
+    ) -> Result<CaptureFile<fs::File>, ResultsError> {
         let (file, path) = self.create_new("net", link, "pcapng")?;
-        Capture::new(file, link, session_start).map_err(ResultsError::io(&path))
+        CaptureFile::new(file, link, session_start).map_err(ResultsError::io(&path))
     }
 
     /// Calls `each` for every row of a table, in the order of recording. That is the order of time,

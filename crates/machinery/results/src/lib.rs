@@ -66,7 +66,7 @@ mod tail;
 mod topology;
 mod tree;
 
-pub use capture::Capture;
+pub use capture::CaptureFile;
 pub use caveat::{Caveat, Remedy};
 pub use checks::{Check, MeasuredValue};
 pub use civil::{ParseCivilError, format_rfc3339, parse_rfc3339};
