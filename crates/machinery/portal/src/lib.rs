@@ -56,4 +56,4 @@ pub use timeloom_engine::Awake;
 pub use timing::{FollowedClock, ManualClock, Timing};
 #[doc(hidden)]
 pub use tunnel::fuzzing;
-pub use tunnel::{TunnelEnd, TunnelKey, TunnelReport, Tunnels};
+pub use tunnel::{TunnelConfig, TunnelKey, TunnelReport, Tunnels};

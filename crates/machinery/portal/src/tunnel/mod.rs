@@ -33,7 +33,7 @@ use line::{Incoming, Outgoing};
 
 /// One end of a link to another machine, as configured.
 #[derive(Debug)]
-pub struct TunnelEnd {
+pub struct TunnelConfig {
     /// Number of the link, which is the same on both machines.
     pub link: u16,
     /// Index of this end, 0 or 1.
@@ -88,7 +88,7 @@ impl Tunnels {
     pub fn start(
         socket: UdpSocket,
         key: TunnelKey,
-        ends: Vec<TunnelEnd>,
+        ends: Vec<TunnelConfig>,
         clock: Box<dyn FollowedClock>,
     ) -> Result<Self, PortalError> {
         let failed = |error| PortalError::kernel("start the tunnels", error);
@@ -152,7 +152,7 @@ impl Drop for Tunnels {
 
 /// End of a link with its queues.
 struct End {
-    what: TunnelEnd,
+    what: TunnelConfig,
     outgoing: Outgoing,
     incoming: Incoming,
     number: u64,
@@ -160,7 +160,7 @@ struct End {
 }
 
 impl End {
-    fn new(what: TunnelEnd) -> Self {
+    fn new(what: TunnelConfig) -> Self {
         Self {
             outgoing: Outgoing::new(what.rate_bits_per_s, what.queue_bytes),
             incoming: Incoming::default(),
