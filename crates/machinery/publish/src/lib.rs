@@ -78,5 +78,5 @@ pub use relation::{Bounds, Relation, Translation};
 pub use shared_counter::{SharedCounter, SharedCounterError};
 pub use system_clock::{SystemClock, SystemClockError};
 #[cfg(target_arch = "x86_64")]
-pub use tsc::{Tsc, TscError};
+pub use tsc::{TscClock, TscError};
 pub use writer::{PageWriter, TimeType, WriterError};

@@ -205,7 +205,7 @@ mod tests {
             Err(reason) => println!("not over core cycles: {reason}"),
         }
         #[cfg(target_arch = "x86_64")]
-        match crate::Tsc::trusted() {
+        match crate::TscClock::trusted() {
             Ok(tsc) => increases("the time-stamp counter", &tsc, false),
             Err(reason) => println!("not over the time-stamp counter: {reason}"),
         }

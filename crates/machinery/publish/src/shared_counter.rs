@@ -64,7 +64,7 @@ impl SharedCounter {
     #[cfg(target_arch = "x86_64")]
     fn of_processor() -> Result<Self, SharedCounterError> {
         let refused = |error: crate::TscError| SharedCounterError::Processor(error.to_string());
-        let tsc = crate::Tsc::trusted().map_err(refused)?;
+        let tsc = crate::TscClock::trusted().map_err(refused)?;
         tsc.calibrate().map(Self::from).map_err(refused)
     }
 

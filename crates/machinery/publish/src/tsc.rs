@@ -8,7 +8,7 @@ use crate::counter::CoreScale;
 /// The x86 time-stamp counter. If Linux uses it as its clock source, it has one rate in all power
 /// states of the cores, so a clock of RVEC over it is a single segment.
 #[derive(Clone, Copy, Debug)]
-pub struct Tsc {
+pub struct TscClock {
     _proof: (),
 }
 
@@ -25,7 +25,7 @@ pub enum TscError {
     Uneven,
 }
 
-impl Tsc {
+impl TscClock {
     /// Returns the counter, if the kernel uses it as its clock source now.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Tsc {
     }
 }
 
-impl CycleCounter for Tsc {
+impl CycleCounter for TscClock {
     fn width_bits(&self) -> u32 {
         64
     }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn rvec_over_the_counter_increases_and_agrees_with_the_kernel() {
-        let tsc = Tsc::trusted().expect("`scripts/exclusions` excludes this test otherwise");
+        let tsc = TscClock::trusted().expect("`scripts/exclusions` excludes this test otherwise");
         let scale = tsc.calibrate().unwrap();
         let hz = (1e9 / scale.rate.as_f64()).round() as u64;
         let mut clock = CoreClock::new(&tsc, Frequency::from_hz(hz).unwrap());

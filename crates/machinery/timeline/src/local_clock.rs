@@ -50,7 +50,7 @@ impl LocalClock {
     /// Returns the best counter of this machine.
     pub fn of_this_machine() -> Self {
         #[cfg(target_arch = "x86_64")]
-        if let Ok(scale) = timeloom_publish::Tsc::trusted().and_then(|tsc| tsc.calibrate()) {
+        if let Ok(scale) = timeloom_publish::TscClock::trusted().and_then(|tsc| tsc.calibrate()) {
             return Self::with(PageCounter::Tsc, scale);
         }
         Self::monotonic()

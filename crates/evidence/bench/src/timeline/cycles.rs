@@ -1,7 +1,7 @@
 //! The processor's counter on which the pages of timelines are based.
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use timeloom_publish::Tsc as Cycles;
+pub(super) use timeloom_publish::TscClock as Cycles;
 
 /// Type without values: on other architectures there is no such counter, and pages are based on
 /// CLOCK_MONOTONIC.

@@ -8,12 +8,12 @@ use timeloom_clock::oscillator::OscillatorSpec;
 use timeloom_clock::quality::{Status, TimelineId};
 use timeloom_clock::timeline::{Config, Estimator, EstimatorAction, LocalNow};
 use timeloom_publish::PageCounter;
-use timeloom_publish::{PageReader, PageWriter, SystemClock, SystemClockError, Tsc};
+use timeloom_publish::{PageReader, PageWriter, SystemClock, SystemClockError, TscClock};
 use timeloom_time::Duration;
 
 #[test]
 fn the_system_clock_lies_in_every_interval_of_a_timeline_over_it() {
-    let tsc = Tsc::trusted().expect("`scripts/exclusions` excludes this test otherwise");
+    let tsc = TscClock::trusted().expect("`scripts/exclusions` excludes this test otherwise");
     let scale = tsc.calibrate().unwrap();
     let id = TimelineId(3);
     let writer = PageWriter::in_memory(id, PageCounter::Tsc, Some(scale)).unwrap();
