@@ -1,6 +1,6 @@
 //! Types of the table of system calls: [`Call`] is one row.
 
-use crate::{Handler, Service, When};
+use crate::{Handler, SupervisorService, When};
 
 /// System call and its treatment: one row of [`crate::CALLS`].
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ pub enum Treatment {
     /// The call traps; the image handles it inside the process.
     Trap,
     /// The filter passes the call to the supervisor, which handles it by this service.
-    Ask(Service),
+    Ask(SupervisorService),
     /// The filter refuses the call with ENOSYS. Every known caller has a fallback.
     Refuse,
 }

@@ -12,9 +12,9 @@
 //! This crate has no code that handles a call. The image is linked with this crate, so the crate is
 //! `no_std`, allocates nothing and has no code that can panic at run time.
 //!
-//! To add a call: add its row in `table.rs`. If that names a new [`Handler`] or [`Service`], add
-//! the arms that the compiler then requires in the image (`shim/src/trap.rs`) and in the
-//! supervisor.
+//! To add a call: add its row in `table.rs`. If that names a new [`Handler`] or
+//! [`SupervisorService`], add the arms that the compiler then requires in the image
+//! (`shim/src/trap.rs`) and in the supervisor.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,7 @@ pub use named::{
     IOCTLS, Ioctl, SOCKET_OPTIONS, SocketOption, TCP_CONGESTION, TCP_KEEPIDLE, TERMINAL_INPUT,
     TerminalWait,
 };
-pub use service::Service;
+pub use service::SupervisorService;
 pub use table::{CALLS, NEWEST};
 pub use when::When;
 

@@ -2,7 +2,7 @@
 
 /// Part of the supervisor that handles a call of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
+pub enum SupervisorService {
     /// Follows an exec and prepares the new program before its first instruction.
     Exec,
     /// Prepares a program that was executed under a debugger, when the debugger first resumes it.
@@ -61,7 +61,7 @@ pub enum Service {
     Image,
 }
 
-impl Service {
+impl SupervisorService {
     /// Returns true if the service is still needed after the program was released from its session.
     /// Programs started by an exec need the image. `sigaltstack` needs it because a call in a
     /// signal handler would have no effect: the return from the handler restores the previous

@@ -4,11 +4,11 @@
 //! its treatment; the part of the image or of the supervisor that handles it; and the description
 //! in `docs/coverage.md`. [`Call`] documents each column.
 
-use crate::{Call, Extra, Handler, Numbers, Service, Treatment, When};
+use crate::{Call, Extra, Handler, Numbers, SupervisorService, Treatment, When};
 
 use Extra::{Reads, Signals, Stamps, Timeouts};
 use Handler as Image;
-use Service as Super;
+use SupervisorService as Super;
 use When::{
     AdvisedRange, Always, DeviceTime, EitherGiven, FixedRange, FutexWait, Given, IntervalTimer,
     KeptAction, MayCancel, MovedRange, NewTime, NewTimeOrAny, NotOfProcessor, NotZero,
@@ -288,7 +288,7 @@ const fn ask(
     name: &'static str,
     numbers: Numbers,
     when: When,
-    service: Service,
+    service: SupervisorService,
     outcome: &'static str,
 ) -> Call {
     plain(name, numbers, Some(Treatment::Ask(service)), when, outcome)

@@ -1,7 +1,7 @@
 //! Requests of guests to the supervisor: each system call that the filter sends to the supervisor,
 //! with typed arguments. The arguments are decoded only here.
 
-use timeloom_calls::{ImageCall, Service, TERMINAL_INPUT, Treatment, rows};
+use timeloom_calls::{ImageCall, SupervisorService, TERMINAL_INPUT, Treatment, rows};
 
 use crate::linux::remote::{Alleged, Plain};
 use crate::supervise::clock_calls::ClockCall;
@@ -79,82 +79,84 @@ impl Question {
             })
         };
         match service {
-            Service::Exec => Self::Exec,
-            Service::Trace => Self::Trace(args),
-            Service::TimerfdCreate => Self::Timer(TimerCall::DescriptorCreate {
+            SupervisorService::Exec => Self::Exec,
+            SupervisorService::Trace => Self::Trace(args),
+            SupervisorService::TimerfdCreate => Self::Timer(TimerCall::DescriptorCreate {
                 clock: first as i32,
                 flags: second as i32,
             }),
-            Service::TimerfdSettime => Self::Timer(TimerCall::DescriptorSet {
+            SupervisorService::TimerfdSettime => Self::Timer(TimerCall::DescriptorSet {
                 descriptor: first as i32,
                 set: set_timer(),
             }),
-            Service::TimerfdGettime => Self::Timer(TimerCall::DescriptorGet {
+            SupervisorService::TimerfdGettime => Self::Timer(TimerCall::DescriptorGet {
                 descriptor: first as i32,
                 current: Alleged::at(second),
             }),
-            Service::TimerCreate => Self::Timer(TimerCall::Create {
+            SupervisorService::TimerCreate => Self::Timer(TimerCall::Create {
                 clock: first as i32,
                 event: Alleged::at(second),
                 id: Alleged::at(third),
             }),
-            Service::TimerSettime => on_posix(PosixCall::Set(set_timer())),
-            Service::TimerGettime => on_posix(PosixCall::Get(Alleged::at(second))),
-            Service::TimerGetoverrun => on_posix(PosixCall::Overrun),
-            Service::TimerDelete => on_posix(PosixCall::Delete),
-            Service::Setitimer => Self::Timer(TimerCall::SetInterval {
+            SupervisorService::TimerSettime => on_posix(PosixCall::Set(set_timer())),
+            SupervisorService::TimerGettime => on_posix(PosixCall::Get(Alleged::at(second))),
+            SupervisorService::TimerGetoverrun => on_posix(PosixCall::Overrun),
+            SupervisorService::TimerDelete => on_posix(PosixCall::Delete),
+            SupervisorService::Setitimer => Self::Timer(TimerCall::SetInterval {
                 new: Alleged::at(second),
                 old: Alleged::at(third),
             }),
-            Service::Getitimer => Self::Timer(TimerCall::GetInterval {
+            SupervisorService::Getitimer => Self::Timer(TimerCall::GetInterval {
                 current: Alleged::at(second),
             }),
-            Service::Alarm => Self::Timer(TimerCall::Alarm {
+            SupervisorService::Alarm => Self::Timer(TimerCall::Alarm {
                 seconds: first as u32,
             }),
-            Service::ClockSettime => Self::Clock(ClockCall::ClockSettime {
+            SupervisorService::ClockSettime => Self::Clock(ClockCall::ClockSettime {
                 clock: first as i32,
                 time: Alleged::at(second),
             }),
-            Service::Settimeofday => Self::Clock(ClockCall::Settimeofday {
+            SupervisorService::Settimeofday => Self::Clock(ClockCall::Settimeofday {
                 time: Alleged::at(first),
                 zone: Alleged::at(second),
             }),
-            Service::Adjtimex => Self::Clock(ClockCall::Adjtimex {
+            SupervisorService::Adjtimex => Self::Clock(ClockCall::Adjtimex {
                 timex: Alleged::at(first),
             }),
-            Service::ClockAdjtime => Self::Clock(ClockCall::ClockAdjtime {
+            SupervisorService::ClockAdjtime => Self::Clock(ClockCall::ClockAdjtime {
                 clock: first as i32,
                 timex: Alleged::at(second),
             }),
-            Service::IoUring => Self::IoUring,
-            Service::RealTime => Self::RealTime(RealTime::Call { name: row.name }),
-            Service::Device if TERMINAL_INPUT.contains(&(second as u32)) => {
+            SupervisorService::IoUring => Self::IoUring,
+            SupervisorService::RealTime => Self::RealTime(RealTime::Call { name: row.name }),
+            SupervisorService::Device if TERMINAL_INPUT.contains(&(second as u32)) => {
                 Self::TerminalInput(second as u32)
             }
-            Service::Device => Self::RealTime(RealTime::Device {
+            SupervisorService::Device => Self::RealTime(RealTime::Device {
                 command: second as u32,
                 argument: Alleged::at(third),
             }),
-            Service::SocketOption => Self::RealTime(RealTime::SocketOption {
+            SupervisorService::SocketOption => Self::RealTime(RealTime::SocketOption {
                 socket: first as i32,
                 place: (second as u32, third as u32),
                 value: Alleged::at(fourth),
                 length: fifth,
             }),
-            Service::CpuLimit => Self::RealTime(RealTime::CpuLimit {
+            SupervisorService::CpuLimit => Self::RealTime(RealTime::CpuLimit {
                 limit: Alleged::at(second),
             }),
-            Service::CpuLimitOf => Self::RealTime(RealTime::CpuLimit {
+            SupervisorService::CpuLimitOf => Self::RealTime(RealTime::CpuLimit {
                 limit: Alleged::at(third),
             }),
-            Service::Schedule => Self::RealTime(RealTime::Schedule {
+            SupervisorService::Schedule => Self::RealTime(RealTime::Schedule {
                 attributes: Alleged::at(second),
             }),
-            Service::TimeNamespace if call == libc::SYS_unshare => Self::TimeNamespace(None),
-            Service::TimeNamespace => Self::TimeNamespace(Some(first as i32)),
-            Service::SignalStack => Self::SignalStack(Alleged::at(first)),
-            Service::Image => Self::Image(ImageCall::decode(args)),
+            SupervisorService::TimeNamespace if call == libc::SYS_unshare => {
+                Self::TimeNamespace(None)
+            }
+            SupervisorService::TimeNamespace => Self::TimeNamespace(Some(first as i32)),
+            SupervisorService::SignalStack => Self::SignalStack(Alleged::at(first)),
+            SupervisorService::Image => Self::Image(ImageCall::decode(args)),
         }
     }
 }
