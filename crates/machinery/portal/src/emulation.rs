@@ -21,7 +21,7 @@ use crate::moderation::Moderation;
 use crate::poll::{Alarm, Poll};
 use crate::{PortReport, PortalError, Portals, Timing};
 use engine_core::{Core, Sampler, lock};
-pub use group::{EngineGroup, Member};
+pub use group::{EngineGroup, GroupMember};
 use meeting::Meeting;
 use timeloom_sys::wall_now;
 use worker::Worker;
@@ -84,7 +84,7 @@ pub struct EmulationOptions {
     pub peers: Option<PeeringPortal>,
     /// Place in the group of engines whose next event is announced to the clock. Engines with peers
     /// must wait for them ([`PeeringPortal::wait_for_others`]).
-    pub group: Option<Member>,
+    pub group: Option<GroupMember>,
     /// Longest wait at the start until all other engines have answered. `None` starts without
     /// waiting.
     pub patience: Option<Duration>,

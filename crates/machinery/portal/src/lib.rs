@@ -42,7 +42,7 @@ mod vnet;
 
 pub use emulation::{
     ArrivalCallback, CaptureProgressCallback, CaptureSink, Emulation, EmulationOptions,
-    EmulationReport, EngineGroup, FrameArrivalCallback, Member, PanicCallback, SampleCallback,
+    EmulationReport, EngineGroup, FrameArrivalCallback, GroupMember, PanicCallback, SampleCallback,
 };
 pub use error::PortalError;
 pub use filter::{Filter, Rule};

@@ -14,7 +14,8 @@ use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
 use timeloom_portal::{
     CaptureProgressCallback, CaptureSink, Emulation, EmulationOptions, EmulationReport,
-    FollowedClock, FrameArrivalCallback, Member, PanicCallback, Portals, SampleCallback, Timing,
+    FollowedClock, FrameArrivalCallback, GroupMember, PanicCallback, Portals, SampleCallback,
+    Timing,
 };
 use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
@@ -54,7 +55,7 @@ pub(super) struct Outlets {
 pub(super) struct Pacing {
     pub(super) clock: Box<dyn FollowedClock>,
     /// Place among the engines whose next event must be known, for skipping or for granting time.
-    pub(super) member: Option<Member>,
+    pub(super) member: Option<GroupMember>,
     /// True time at virtual zero.
     pub(super) civil_start: Instant<Utc>,
 }

@@ -14,7 +14,7 @@ use timeloom_net::{Node, Owner, World};
 use timeloom_sys::clock::{thread_time, wall_now};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
-use super::group::{Exchanged, Member};
+use super::group::{Exchanged, GroupMember};
 use super::meeting::Meeting;
 use super::{
     CaptureProgressCallback, CaptureSink, EmulationReport, FrameArrivalCallback, SampleCallback,
@@ -56,7 +56,7 @@ pub(super) struct Core {
     /// Connection to the engines of the other parts of the network.
     pub(super) peers: Option<Meeting>,
     /// Place in the group of engines whose next event must be known.
-    pub(super) member: Option<Member>,
+    pub(super) member: Option<GroupMember>,
     /// Panic of the model while another thread ran it; the engine's thread dies of it.
     pub(super) fault: Option<Box<dyn Any + Send>>,
 }
@@ -137,7 +137,7 @@ impl Core {
             return Ok(());
         };
         let pace = self.paced.pace();
-        let floor = self.member.as_ref().map(Member::floor);
+        let floor = self.member.as_ref().map(GroupMember::floor);
         let safe = peers.receive(&mut self.paced.engine, pace, now, floor)?;
         self.stop = self.stop.min(safe);
         self.paced.set_stop(self.stop);

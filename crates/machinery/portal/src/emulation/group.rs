@@ -26,7 +26,7 @@ use crate::FollowedClock;
 pub struct EngineGroup(Arc<Shared>);
 
 /// Place of an engine in its group. Dropping it takes the engine out of the group.
-pub struct Member {
+pub struct GroupMember {
     shared: Arc<Shared>,
     here: usize,
 }
@@ -90,10 +90,10 @@ impl EngineGroup {
     ///
     /// # Panics
     /// Panics if the group has no such engine.
-    pub fn member(&self, here: Owner) -> Member {
+    pub fn member(&self, here: Owner) -> GroupMember {
         let here = usize::from(here);
         assert!(here < self.0.lock().engines.len(), "no engine {here}");
-        Member {
+        GroupMember {
             shared: Arc::clone(&self.0),
             here,
         }
@@ -104,7 +104,7 @@ impl EngineGroup {
         self.0.lock().rests
     }
 
-    /// Announces the next event of a group that still rests, after [`Member::refresh`].
+    /// Announces the next event of a group that still rests, after [`GroupMember::refresh`].
     pub(super) fn announce(&self) {
         let state = self.0.lock();
         if state.rests {
@@ -113,7 +113,7 @@ impl EngineGroup {
     }
 }
 
-impl Member {
+impl GroupMember {
     /// Returns the instant before which no engine of the group sends anything that it has not sent
     /// yet.
     pub(super) fn floor(&self) -> Instant<Virtual> {
@@ -121,7 +121,7 @@ impl Member {
     }
 
     /// Records that the engine falls asleep until its event at `next` or until input arrives. Its
-    /// state must not change before [`Member::awake`].
+    /// state must not change before [`GroupMember::awake`].
     pub(super) fn asleep(
         &self,
         next: Option<Instant<Virtual>>,
@@ -159,7 +159,7 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for GroupMember {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.engines[self.here].is_gone = true;
