@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use timeloom_net::{Node, World};
 use timeloom_ptp::security::{
-    KeyError, KeyRing, Limits, Member, MemoryLedger, SecretKey, Security,
+    KeyError, KeyRing, Limits, MemoryLedger, RingMember, SecretKey, Security,
 };
 use timeloom_ptp::{RandomSource, SplitMix64};
 use timeloom_time::{Instant, Utc};
@@ -50,7 +50,7 @@ impl SigningConfig {
             let ports = u8::try_from(ports).unwrap_or(u8::MAX);
             let secret = SecretKey::with_ports(self.suite, &bytes, ports);
             secret.keep(Box::<MemoryLedger>::default());
-            let member = Member {
+            let member = RingMember {
                 clock: PtpNode::identity_at(world, *node),
                 index: index as u16,
                 epoch: EPOCH,

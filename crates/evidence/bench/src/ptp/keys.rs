@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use timeloom_ptp::SplitMix64;
 use timeloom_ptp::security::{
-    Hop, KeyRing, Limits, Member, MemoryLedger, Role, SecretKey, Security, Statement, SyncFacts,
-    SyncName, VerificationPolicy, VerifyJob,
+    Hop, KeyRing, Limits, MemoryLedger, RingMember, Role, SecretKey, Security, Statement,
+    SyncFacts, SyncName, VerificationPolicy, VerifyJob,
 };
 use timeloom_wire::message::FollowUp;
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -36,7 +36,7 @@ impl Keys {
         let mut ring = KeyRing::default();
         for node in 0..=HOPS + 1 {
             let secret = secret(suite, node);
-            let member = Member {
+            let member = RingMember {
                 clock: clock(node),
                 index: node.into(),
                 epoch: 1,

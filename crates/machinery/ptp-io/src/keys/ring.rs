@@ -4,7 +4,7 @@ use std::path::Path;
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
-use timeloom_ptp::security::{KeyError, KeyRing, Member, PublicKey};
+use timeloom_ptp::security::{KeyError, KeyRing, PublicKey, RingMember};
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::Suite;
 
@@ -90,7 +90,7 @@ impl MemberFile {
     }
 
     /// Decodes the key and its proof, and checks their form.
-    pub(super) fn member(&self) -> Result<(Member, Vec<u8>), PtpError> {
+    pub(super) fn member(&self) -> Result<(RingMember, Vec<u8>), PtpError> {
         let (clock, suite) = (self.identity()?, self.suite()?);
         let bad =
             |what: &str| PtpError::usage(format!("{} (epoch {}): {what}", self.name, self.epoch));
@@ -99,7 +99,7 @@ impl MemberFile {
             .ok_or_else(|| bad("the public key is not a valid one"))?;
         let proof = from_hex(&self.proof)
             .ok_or_else(|| bad("the proof of possession is not hexadecimal"))?;
-        let member = Member {
+        let member = RingMember {
             clock,
             index: self.index,
             epoch: self.epoch,

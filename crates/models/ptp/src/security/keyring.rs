@@ -9,7 +9,7 @@ use super::PublicKey;
 
 /// Key of one clock in one epoch.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct RingMember {
     /// Identity of the clock.
     pub clock: ClockIdentity,
     /// Index of the clock in the key file, which compact entries contain.
@@ -50,14 +50,14 @@ impl std::fmt::Display for KeyError {
 /// Public keys of the clocks in a domain. Each owner has proved possession of the secret key.
 #[derive(Clone, Debug, Default)]
 pub struct KeyRing {
-    members: HashMap<(ClockIdentity, u8), Member>,
+    members: HashMap<(ClockIdentity, u8), RingMember>,
     by_index: HashMap<u16, ClockIdentity>,
     epochs: Vec<u8>,
 }
 
 impl KeyRing {
     /// Adds `member` after checking its proof of possession. The key's epoch becomes valid.
-    pub fn insert(&mut self, member: Member, proof: &[u8]) -> Result<(), KeyError> {
+    pub fn insert(&mut self, member: RingMember, proof: &[u8]) -> Result<(), KeyError> {
         if !member.key.verify_possession(proof) {
             return Err(KeyError::Proof);
         }
@@ -99,7 +99,7 @@ impl KeyRing {
     }
 
     /// Returns the key of `clock` in `epoch`; `None` if there is none.
-    pub fn member(&self, clock: ClockIdentity, epoch: u8) -> Option<&Member> {
+    pub fn member(&self, clock: ClockIdentity, epoch: u8) -> Option<&RingMember> {
         self.members.get(&(clock, epoch))
     }
 

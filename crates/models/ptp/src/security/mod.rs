@@ -55,7 +55,7 @@ pub use delay_watch::DelayWatch;
 pub use extend::Hop;
 pub use failure::{Reason, Suspect, VerificationFailure};
 pub use group::{GroupError, GroupKey};
-pub use keyring::{KeyError, KeyRing, Member};
+pub use keyring::{KeyError, KeyRing, RingMember};
 pub use keys::{PublicKey, SecretKey};
 pub use once::{
     Ledger, MAX_PORTS, MemoryLedger, OncePublic, OnceSecret, Stream, SyncName, port_of,

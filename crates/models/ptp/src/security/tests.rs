@@ -20,9 +20,9 @@ fn secret(suite: Suite, node: u8) -> SecretKey {
     SecretKey::from_random(suite, &[node + 1; 32])
 }
 
-fn member(suite: Suite, node: u8) -> Member {
+fn member(suite: Suite, node: u8) -> RingMember {
     let key = secret(suite, node).public();
-    Member {
+    RingMember {
         clock: clock(node),
         index: node.into(),
         epoch: 1,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use timeloom_ptp::security::{
-    KeyRing, Limits, Member, MemoryLedger, SecretKey, Security, VerificationPolicy,
+    KeyRing, Limits, MemoryLedger, RingMember, SecretKey, Security, VerificationPolicy,
 };
 use timeloom_wire::ClockIdentity;
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -34,7 +34,7 @@ pub fn ring(suite: Suite, count: usize, without: &[usize]) -> KeyRing {
     let mut ring = KeyRing::default();
     for node in (0..count).filter(|node| !without.contains(node)) {
         let secret = secret(suite, node, 1);
-        let member = Member {
+        let member = RingMember {
             clock: identity(node),
             index: node as u16,
             epoch: 1,
