@@ -10,7 +10,7 @@ use timeloom_clock::quality::{Requirement, Status};
 use timeloom_clock::timeline::UnmetRequirement;
 use timeloom_time::Duration;
 use timeloom_timeline_protocol::{
-    Answer, ClientError, Connection, Event, PlainRequirement, RequestKind,
+    Answer, BindingEvent, ClientError, Connection, PlainRequirement, RequestKind,
 };
 
 use crate::error::BindError;
@@ -265,10 +265,10 @@ fn refused(answer: Answer) -> BindError {
     }
 }
 
-fn change(event: Event) -> Change {
+fn change(event: BindingEvent) -> Change {
     match event {
-        Event::Restored { .. } => Change::Restored,
-        Event::Violated { shortfall, .. } => Change::Violated {
+        BindingEvent::Restored { .. } => Change::Restored,
+        BindingEvent::Violated { shortfall, .. } => Change::Violated {
             status: shortfall.status,
             sides: shortfall
                 .below_ns

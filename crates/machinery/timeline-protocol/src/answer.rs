@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use timeloom_clock::timeline::UnmetRequirement;
 
-use crate::{BindingState, Event, StampText, TimelineName, TimelineReport};
+use crate::{BindingEvent, BindingState, StampText, TimelineName, TimelineReport};
 
 /// Message from the daemon to a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,7 +12,7 @@ pub enum DaemonMessage {
     /// Reply to a request.
     Reply(Reply),
     /// Event of a subscribed binding.
-    Event(Event),
+    Event(BindingEvent),
 }
 
 /// Answer with the number of its request.

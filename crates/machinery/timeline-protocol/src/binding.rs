@@ -24,7 +24,7 @@ pub struct BindingState {
 /// event is sent only when this changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event {
+pub enum BindingEvent {
     /// The requirement is not met any more, or not met at the time of the subscription.
     Violated {
         /// Number of the binding.

@@ -35,7 +35,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        Answer, DaemonMessage, Event, PlainRequirement, Reply, Request, RequestKind, StampText,
+        Answer, BindingEvent, DaemonMessage, PlainRequirement, Reply, Request, RequestKind,
+        StampText,
     };
 
     fn json<T: Serialize>(message: &T) -> String {
@@ -61,7 +62,7 @@ mod tests {
         let open = r#"{"ask":"open","id":18446744073709551615}"#;
         let open = decode::<Request>(open.as_bytes()).unwrap();
         assert_eq!((open.id, open.ask), (u64::MAX, RequestKind::Open));
-        let violated = DaemonMessage::Event(Event::Violated {
+        let violated = DaemonMessage::Event(BindingEvent::Violated {
             binding: 3,
             shortfall: Shortfall::Void(Status::SourceLost).into(),
         });

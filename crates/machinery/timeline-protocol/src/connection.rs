@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::packet;
 use crate::{
-    Answer, DaemonMessage, Event, MOST_BYTES, Page, RefusalCode, Reply, Request, RequestKind,
-    decode, encode,
+    Answer, BindingEvent, DaemonMessage, MOST_BYTES, Page, RefusalCode, Reply, Request,
+    RequestKind, decode, encode,
 };
 use crate::{Directory, TimelineName};
 
@@ -19,7 +19,7 @@ pub struct Connection {
     socket: OwnedFd,
     last_id: u64,
     /// Events that arrived while the client waited for a reply.
-    events: VecDeque<Event>,
+    events: VecDeque<BindingEvent>,
 }
 
 /// Reason why a request has no answer.
@@ -107,7 +107,7 @@ impl Connection {
     ///
     /// # Errors
     /// Fails when the connection ends.
-    pub fn next_event(&mut self, patience: Duration) -> Result<Option<Event>, ClientError> {
+    pub fn next_event(&mut self, patience: Duration) -> Result<Option<BindingEvent>, ClientError> {
         let deadline = Instant::now() + patience;
         loop {
             if let Some(event) = self.events.pop_front() {

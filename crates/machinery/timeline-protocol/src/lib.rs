@@ -3,9 +3,9 @@
 //! There is a `SOCK_SEQPACKET` Unix socket per timeline (its path: [`Directory`]). Every packet is
 //! one JSON object of at most [`MOST_BYTES`]. A client sends [`Request`]s, each with a number that
 //! the client chooses. The daemon answers each with one [`Reply`] that has the same number, and
-//! sends [`Event`]s for bindings to which the client has subscribed. When the connection ends for
-//! any reason, the client's bindings end with it. `docs/timeline-protocol.md` describes this crate
-//! in prose.
+//! sends [`BindingEvent`]s for bindings to which the client has subscribed. When the connection
+//! ends for any reason, the client's bindings end with it. `docs/timeline-protocol.md` describes
+//! this crate in prose.
 //!
 //! A PTP slave reports its Sync messages to a timeline's daemon by another socket ([`FedSync`]).
 //!
@@ -29,7 +29,7 @@ mod request;
 mod stamp;
 
 pub use answer::{Answer, DaemonMessage, Page, RefusalCode, Reply, TimelineScale};
-pub use binding::{BindingState, Event, ShortfallText};
+pub use binding::{BindingEvent, BindingState, ShortfallText};
 pub use codec::{MOST_BYTES, NoMessage, VERSION, decode, encode};
 pub use connection::{ClientError, Connection};
 pub use directory::Directory;

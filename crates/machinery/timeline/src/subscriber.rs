@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use timeloom_clock::quality::Shortfall;
 use timeloom_clock::timeline::BindingId;
-use timeloom_timeline_protocol::{DaemonMessage, Event, encode, packet};
+use timeloom_timeline_protocol::{BindingEvent, DaemonMessage, encode, packet};
 
 /// Binding as seen by its client: the connection, the shortfall, and the subscription.
 pub(crate) struct Subscriber {
@@ -19,8 +19,8 @@ impl Subscriber {
     /// disconnected, because it must not assume that its requirement is still met.
     pub(crate) fn send(&self, binding: BindingId) {
         let event = match self.shortfall {
-            None => Event::Restored { binding: binding.0 },
-            Some(shortfall) => Event::Violated {
+            None => BindingEvent::Restored { binding: binding.0 },
+            Some(shortfall) => BindingEvent::Violated {
                 binding: binding.0,
                 shortfall: shortfall.into(),
             },

@@ -7,7 +7,7 @@ use timeloom_clock::quality::Status;
 use timeloom_publish::PageReader;
 use timeloom_timeline::{DaemonError, serve};
 use timeloom_timeline_protocol::{
-    Answer, Event, PlainRequirement, RefusalCode, RequestKind, TimelineScale, decode,
+    Answer, BindingEvent, PlainRequirement, RefusalCode, RequestKind, TimelineScale, decode,
 };
 use timeloom_timeline_protocol::{ClientError, Connection, Directory, TimelineName};
 use timeloom_traces::Traces;
@@ -113,7 +113,7 @@ fn bindings_report_changes_and_end_with_their_client() {
         .ask(RequestKind::Subscribe { binding: loose })
         .unwrap();
     let first = connection.next_event(Duration::from_secs(120)).unwrap();
-    assert_eq!(first, Some(Event::Restored { binding: loose }));
+    assert_eq!(first, Some(BindingEvent::Restored { binding: loose }));
     // No accuracy can be better than the clock's resolution. The answer states the best possible
     // one.
     let impossible = connection.ask(RequestKind::Bind(need(0))).unwrap();
@@ -179,16 +179,22 @@ fn a_disturbance_voids_the_timeline_and_tells_bindings() {
     connection.ask(RequestKind::Subscribe { binding }).unwrap();
     let next =
         |connection: &mut Connection| connection.next_event(Duration::from_secs(120)).unwrap();
-    assert_eq!(next(&mut connection), Some(Event::Restored { binding }));
+    assert_eq!(
+        next(&mut connection),
+        Some(BindingEvent::Restored { binding })
+    );
     timeline.disturb(timeloom_clock::timeline::Disturbance::SystemClockSet);
     match next(&mut connection) {
-        Some(Event::Violated { shortfall, .. }) => {
+        Some(BindingEvent::Violated { shortfall, .. }) => {
             assert_eq!(shortfall.status, Status::Disrupted);
         }
         other => panic!("{other:?}"),
     }
     // The timeline begins again: an answer of the new era restores the binding.
-    assert_eq!(next(&mut connection), Some(Event::Restored { binding }));
+    assert_eq!(
+        next(&mut connection),
+        Some(BindingEvent::Restored { binding })
+    );
     let report = timeline.report().unwrap();
     assert_eq!(report.disturbances, 1);
     assert_eq!(
