@@ -11,7 +11,7 @@ use timeloom_ptp::security::{Security, VerificationFailure};
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp::{PROFILES, Profile};
 use timeloom_ptp_net::{
-    ClockOptions, Event, NodeOptions, PtpNode, Rogue, RogueAttack, Role, SigningConfig,
+    ClockEvent, ClockOptions, NodeOptions, PtpNode, Rogue, RogueAttack, Role, SigningConfig,
     VerificationPolicy,
 };
 use timeloom_scenario::{Plan, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpRogue, PtpSecurity};
@@ -48,7 +48,7 @@ impl PtpClocks {
             });
         };
         let profile = profile_of(&network.ptp);
-        let (told, all) = mpsc::channel::<(Arc<str>, Event)>();
+        let (told, all) = mpsc::channel::<(Arc<str>, ClockEvent)>();
         let roles = nodes
             .iter()
             .map(|(name, node)| (*node, network.clocks[name].role));
@@ -89,14 +89,14 @@ impl PtpClocks {
             let mut said = HashSet::new();
             for (name, event) in all {
                 match event {
-                    Event::Measured(one, violations) => {
+                    ClockEvent::Measured(one, violations) => {
                         sample(&name, one.at, "ptp.offset", one.offset_ns * 1e-9, "s");
                         let ahead_s = one.ahead_ns as f64 * 1e-9;
                         sample(&name, one.at, "clock.offset", ahead_s, "s");
                         let violations = violations as f64;
                         sample(&name, one.at, "ptp.violations", violations, "1");
                     }
-                    Event::Violation(one) => {
+                    ClockEvent::Violation(one) => {
                         let count = one.count as f64;
                         sample(&name, one.at, "ptp.violations", count, "1");
                         if let Some(ahead_ns) = one.ahead_ns {

@@ -29,5 +29,5 @@ pub use clock::{ClockOptions, NodeClock};
 pub use keys::{Policy, SigningConfig};
 pub use node::{NodeOptions, Observer, PtpNode};
 pub use rogue::{Rogue, RogueAttack};
-pub use tally::{ClockCounters, Event, SyncMeasurement, Violation};
+pub use tally::{ClockCounters, ClockEvent, SyncMeasurement, Violation};
 pub use timeloom_ptp::{Role, Transport};

@@ -18,7 +18,7 @@ use timeloom_wire::{ClockIdentity, ClockQuality, Header, MacAddress, MessageType
 use crate::clock::{ClockOptions, NodeClock};
 use crate::envelope::{self, Sender};
 use crate::rogue::{Rogue, RogueState};
-use crate::tally::{ClockCounters, Event, Truths};
+use crate::tally::{ClockCounters, ClockEvent, Truths};
 
 /// Settings of a PTP clock at a node.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl NodeOptions {
 }
 
 /// Callback for every Sync that a slave has measured, and for every violation.
-pub type Observer = Box<dyn FnMut(&Event) + Send>;
+pub type Observer = Box<dyn FnMut(&ClockEvent) + Send>;
 
 /// A PTP clock at a node of a simulated network.
 pub struct PtpNode {

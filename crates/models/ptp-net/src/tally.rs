@@ -46,7 +46,7 @@ pub struct Violation {
 
 /// Event for an observer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Event {
+pub enum ClockEvent {
     /// A slave measured a Sync; the number is that of the violations that it has noticed so far.
     Measured(SyncMeasurement, u64),
     /// A clock noticed a violation.
@@ -113,7 +113,7 @@ impl ClockCounters {
         now: Instant<Virtual>,
         report: &ClockReport,
         truths: &Truths,
-    ) -> Option<Event> {
+    ) -> Option<ClockEvent> {
         match report {
             ClockReport::Offset {
                 sequence,
@@ -132,7 +132,7 @@ impl ClockCounters {
                 };
                 self.measured += 1;
                 self.last = Some(measured);
-                return Some(Event::Measured(measured, self.violations()));
+                return Some(ClockEvent::Measured(measured, self.violations()));
             }
             ClockReport::Relayed { residence, .. } => {
                 self.relayed += 1;
@@ -145,7 +145,7 @@ impl ClockCounters {
             ClockReport::Failure { failure, .. } => {
                 let reason = failure.reason.to_string();
                 *self.failures.entry(reason).or_default() += 1;
-                return Some(Event::Violation(Violation {
+                return Some(ClockEvent::Violation(Violation {
                     at: now,
                     failure: *failure,
                     count: self.violations(),

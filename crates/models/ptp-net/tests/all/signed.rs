@@ -12,7 +12,7 @@ use timeloom_ptp::Profile;
 use timeloom_ptp::security::VerificationFailure;
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp_net::{
-    ClockOptions, Event, NodeOptions, PtpNode, Rogue, RogueAttack, Role, SigningConfig,
+    ClockEvent, ClockOptions, NodeOptions, PtpNode, Rogue, RogueAttack, Role, SigningConfig,
     VerificationPolicy,
 };
 use timeloom_time::{Duration, Instant};
@@ -117,13 +117,13 @@ fn run(suite: Option<Suite>, policy: VerificationPolicy, attack: Option<RogueAtt
         .tampered;
     let seen = seen.lock().unwrap();
     let noticed = seen.iter().filter_map(|event| match event {
-        Event::Violation(one) => Some((one.at, one.failure)),
-        Event::Measured(..) => None,
+        ClockEvent::Violation(one) => Some((one.at, one.failure)),
+        ClockEvent::Measured(..) => None,
     });
     let (late, early): (Vec<_>, Vec<_>) = noticed.partition(|(at, _)| *at >= begins);
     let measured = seen.iter().filter(|event| match event {
-        Event::Measured(one, _) => one.at > begins + Duration::from_ms(500),
-        Event::Violation(_) => false,
+        ClockEvent::Measured(one, _) => one.at > begins + Duration::from_ms(500),
+        ClockEvent::Violation(_) => false,
     });
     Outcome {
         worst_ns,

@@ -14,7 +14,7 @@ use timeloom_net::{
 };
 use timeloom_ptp::{PortState, Profile};
 use timeloom_ptp_net::{
-    ClockOptions, Event, NodeOptions, PtpNode, Role, SyncMeasurement, Transport,
+    ClockEvent, ClockOptions, NodeOptions, PtpNode, Role, SyncMeasurement, Transport,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -141,7 +141,7 @@ impl Case {
         PtpNode::at_mut(&mut world, slave)
             .unwrap()
             .observe(Box::new(move |event| {
-                if let Event::Measured(measured, _) = event {
+                if let ClockEvent::Measured(measured, _) = event {
                     sink.lock().unwrap().push(*measured)
                 }
             }));
