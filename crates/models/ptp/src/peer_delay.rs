@@ -10,7 +10,8 @@ use timeloom_wire::{Flags, Header, Message, MessageType, PortIdentity, TimeInter
 use crate::action::Departure;
 use crate::outbox::Outbox;
 use crate::security::{
-    self, DelayWatch, PeerFacts, Reason, Security, Suspect, VerificationFailure, VerificationPolicy,
+    self, DelayWatch, PeerFacts, Security, Suspect, VerificationFailure, VerificationPolicy,
+    ViolationKind,
 };
 use crate::stamp::{on_the_wire, scaled};
 use crate::syntonise::Syntoniser;
@@ -295,7 +296,7 @@ impl PeerDelay {
             request.tries = MAX_TRIES + 1;
             out.dropped(self.own.port, DropReason::Flood);
             if first {
-                self.fail(header, Reason::Flood, out);
+                self.fail(header, ViolationKind::Flood, out);
             }
             return;
         }
@@ -345,16 +346,16 @@ impl PeerDelay {
                 out,
             );
         } else if let Some(reason) = reason {
-            let reason = if reason == Reason::Unsigned {
+            let reason = if reason == ViolationKind::Unsigned {
                 reason
             } else {
-                Reason::Pdelay
+                ViolationKind::Pdelay
             };
             self.fail(header, reason, out);
         }
     }
 
-    fn fail(&self, header: &Header, reason: Reason, out: &mut Outbox) {
+    fn fail(&self, header: &Header, reason: ViolationKind, out: &mut Outbox) {
         // The neighbour is the clock at the other end of this link, whatever source the message
         // claims.
         let after = self.neighbour.map(|n| n.port.clock);
@@ -393,7 +394,7 @@ impl PeerDelay {
         let turnaround = TimeInterval::from_ns(t3.saturating_sub(t2));
         let delay = TimeInterval((there_and_back - turnaround - corrections).0 / 2);
         if watched.is_some() && self.watch.sample(delay, response.arrived).is_some() {
-            self.fail(header, Reason::Delayed, out);
+            self.fail(header, ViolationKind::Delayed, out);
             return;
         }
         if self.neighbour.is_none_or(|n| n.port != header.source) {

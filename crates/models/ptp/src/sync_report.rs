@@ -6,7 +6,7 @@
 use timeloom_wire::tlv::Signer;
 use timeloom_wire::{ClockIdentity, PortIdentity, SyncRecord, TimeInterval};
 
-use crate::security::{Reason, Suspect};
+use crate::security::{Suspect, ViolationKind};
 
 /// Report about one Sync, with all data that became known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct SyncReport {
     /// Signed contributions of the hops, from the grandmaster on.
     pub hops: Vec<HopRecord>,
     /// Violations in connection with this Sync, each with its place.
-    pub failures: Vec<(Reason, Suspect)>,
+    pub failures: Vec<(ViolationKind, Suspect)>,
 }
 
 /// Contribution of one hop, and the trust in it.

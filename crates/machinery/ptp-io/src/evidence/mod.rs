@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use timeloom_ptp::ClockReport;
-use timeloom_ptp::security::{Reason, Suspect, VerificationFailure};
+use timeloom_ptp::security::{Suspect, VerificationFailure, ViolationKind};
 use timeloom_sys::clock::realtime_ns;
 use timeloom_wire::{ClockIdentity, PortIdentity};
 
@@ -42,7 +42,7 @@ impl Names {
         format!("{}-{}", self.of(port.clock), port.port)
     }
 
-    fn violation(&self, reason: Reason, suspect: &Suspect) -> Violation {
+    fn violation(&self, reason: ViolationKind, suspect: &Suspect) -> Violation {
         Violation {
             reason: reason.to_string(),
             after: suspect.after.map(|clock| self.of(clock)),

@@ -7,7 +7,9 @@ use timeloom_wire::{Flags, Header, Message};
 
 use super::{OrdinaryClock, PortState, master};
 use crate::best_master::{Dataset, Preference};
-use crate::security::{self, Admission, DUE, Freshness, Reason, Suspect, VerificationFailure};
+use crate::security::{
+    self, Admission, DUE, Freshness, Suspect, VerificationFailure, ViolationKind,
+};
 use crate::{ClockReport, DropReason, Local};
 
 impl OrdinaryClock {
@@ -46,7 +48,7 @@ impl OrdinaryClock {
                 if admission != Admission::Granted {
                     self.out.dropped(self.port.port, DropReason::Flood);
                     if admission == Admission::Alarm {
-                        self.announce_fails(header, Reason::Flood);
+                        self.announce_fails(header, ViolationKind::Flood);
                     }
                     return;
                 }
@@ -61,7 +63,7 @@ impl OrdinaryClock {
                         window.remember(sequence);
                         Ok(())
                     }
-                    Freshness::Used | Freshness::TooOld => Err(Reason::Replay),
+                    Freshness::Used | Freshness::TooOld => Err(ViolationKind::Replay),
                 }
             });
             if let Err(reason) = fresh {
@@ -83,7 +85,7 @@ impl OrdinaryClock {
         }
     }
 
-    fn announce_fails(&mut self, header: &Header, reason: Reason) {
+    fn announce_fails(&mut self, header: &Header, reason: ViolationKind) {
         self.out.alarm(VerificationFailure {
             observer: self.config.clock,
             source: header.source,

@@ -16,8 +16,8 @@ use timeloom_wire::{Flags, Message, PortIdentity, TimeInterval};
 use super::OrdinaryConfig;
 use crate::outbox::Outbox;
 use crate::security::{
-    Admission, Budget, DUE, Freshness, Reason, ReplayWindow, Suspect, SyncFacts, Verdict,
-    VerificationFailure, VerificationPolicy, VerifyJob,
+    Admission, Budget, DUE, Freshness, ReplayWindow, Suspect, SyncFacts, Verdict,
+    VerificationFailure, VerificationPolicy, VerifyJob, ViolationKind,
 };
 use crate::{ClockReport, DriverAction, DropReason, Local, Neighbour, Packet, Stamp};
 use matching::{Arrived, MAX_FOLLOW_UPS, Matching, Waiting};
@@ -106,7 +106,7 @@ impl Slave {
             Ok(false) => out.dropped(1, DropReason::Flood),
             // The record's sender cannot be identified on the second network.
             Err(reason) => {
-                if reason == Reason::Flood {
+                if reason == ViolationKind::Flood {
                     out.dropped(1, DropReason::Flood);
                 }
                 out.alarm(VerificationFailure {
@@ -189,7 +189,13 @@ impl Slave {
                 };
                 let two_step = header.flags.has(Flags::TWO_STEP);
                 if config.security.is_some() && self.matching.is_copy(sequence, &facts) {
-                    return self.fail(sequence, Reason::DuplicateSync, upstream, config, out);
+                    return self.fail(
+                        sequence,
+                        ViolationKind::DuplicateSync,
+                        upstream,
+                        config,
+                        out,
+                    );
                 }
                 let arrived = Arrived {
                     sequence,
@@ -204,7 +210,7 @@ impl Slave {
                 }
                 self.matching.add_sync(arrived);
                 if !two_step {
-                    return self.fail(sequence, Reason::Unsigned, upstream, config, out);
+                    return self.fail(sequence, ViolationKind::Unsigned, upstream, config, out);
                 }
                 self.pair(sequence, upstream, config, out);
             }
@@ -266,7 +272,7 @@ impl Slave {
             refused => {
                 out.dropped(1, DropReason::Flood);
                 if refused == Admission::Alarm {
-                    self.fail(sequence, Reason::Flood, upstream, config, out);
+                    self.fail(sequence, ViolationKind::Flood, upstream, config, out);
                 }
                 return;
             }
@@ -324,7 +330,7 @@ impl Slave {
                     after: None,
                     before: config.clock,
                 };
-                self.report(sequence, Reason::SpoofedSync, suspect, config, out);
+                self.report(sequence, ViolationKind::SpoofedSync, suspect, config, out);
             }
         }
         self.matching.use_all(sequence);
@@ -346,7 +352,7 @@ impl Slave {
         match freshness {
             Freshness::Newer | Freshness::Overtaken => window.remember(sequence48),
             Freshness::Used | Freshness::TooOld => {
-                self.fail(sequence, Reason::Replay, upstream, config, out);
+                self.fail(sequence, ViolationKind::Replay, upstream, config, out);
             }
         }
         // An overtaken message is authentic: its number is stored, but it is too late to be used.
@@ -356,7 +362,7 @@ impl Slave {
     fn fail(
         &mut self,
         sequence: u16,
-        reason: Reason,
+        reason: ViolationKind,
         upstream: Option<&Neighbour>,
         config: &OrdinaryConfig,
         out: &mut Outbox,
@@ -364,7 +370,7 @@ impl Slave {
         // The upstream neighbour may only have forwarded the fault of a clock further upstream,
         // unless the neighbour should have detected the fault.
         let after = match reason {
-            Reason::DuplicateSync | Reason::Delayed | Reason::Flood => None,
+            ViolationKind::DuplicateSync | ViolationKind::Delayed | ViolationKind::Flood => None,
             _ => upstream.map(|n| n.port.clock),
         };
         let suspect = Suspect {
@@ -377,7 +383,7 @@ impl Slave {
     fn report(
         &mut self,
         sequence: u16,
-        reason: Reason,
+        reason: ViolationKind,
         suspect: Suspect,
         config: &OrdinaryConfig,
         out: &mut Outbox,
@@ -431,7 +437,7 @@ impl Slave {
             self.samples.clear();
             self.jobs.clear();
         } else if steered.jumped {
-            self.fail(sample.sequence, Reason::Delayed, None, config, out);
+            self.fail(sample.sequence, ViolationKind::Delayed, None, config, out);
         }
         steered.stepped
     }

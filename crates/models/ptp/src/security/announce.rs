@@ -6,7 +6,7 @@ use timeloom_wire::{Header, Timestamp};
 
 use super::peer::{key_of, single};
 use super::text;
-use super::{KeyRing, Reason, Security};
+use super::{KeyRing, Security, ViolationKind};
 
 /// Returns the text to sign: all fields except those that clocks on the path change
 /// (`stepsRemoved`, PATH_TRACE and the inaccuracy of the power profile).
@@ -57,17 +57,17 @@ pub fn verify_announce(
     header: &Header,
     body: &Announce,
     tlvs: &Tlvs<'_>,
-) -> Result<u64, Reason> {
+) -> Result<u64, ViolationKind> {
     let tlv = single(tlvs, SubType::Announce)?;
     let key = key_of(ring, header.source.clock, &tlv)?;
     let authorised = ring
         .member(header.source.clock, tlv.head.key_epoch)
         .is_some_and(|member| member.grandmaster);
     if !authorised || body.grandmaster != header.source.clock {
-        return Err(Reason::NotAuthorised);
+        return Err(ViolationKind::NotAuthorised);
     }
     if !key.verify(&announce_text(&tlv.head, header, body), tlv.signature()) {
-        return Err(Reason::Announce);
+        return Err(ViolationKind::Announce);
     }
     Ok(text::sequence48(tlv.head.sequence_high, header.sequence_id))
 }

@@ -6,7 +6,7 @@ use timeloom_wire::{ClockIdentity, Header, Message, TimeInterval};
 
 use super::once::{SyncName, key_port};
 use super::text::{self, Hash, Origin};
-use super::{KeyRing, ORGANIZATION, Reason, SyncFacts};
+use super::{KeyRing, ORGANIZATION, SyncFacts, ViolationKind};
 
 /// Part of one signer: identity, signed text, and signature.
 pub(super) struct Link<'a> {
@@ -31,18 +31,18 @@ pub(super) struct Chain<'a> {
 impl<'a> Chain<'a> {
     /// Parses a Follow_Up. The signed TLV must be the last one, because no signature covers later
     /// TLVs.
-    pub(super) fn parse(message: &Message<'a>, ring: &KeyRing) -> Result<Self, Reason> {
+    pub(super) fn parse(message: &Message<'a>, ring: &KeyRing) -> Result<Self, ViolationKind> {
         let Body::FollowUp(body) = message.body else {
-            return Err(Reason::Malformed);
+            return Err(ViolationKind::Malformed);
         };
         let bytes = message.tlvs.as_bytes();
         let mut at = 0;
         for tlv in message.tlvs.iter() {
             let end = at + 4 + tlv.value.len();
             if let Some(signed) = SignedTlv::parse(tlv, ORGANIZATION) {
-                let tlv = signed.map_err(|_| Reason::Malformed)?;
+                let tlv = signed.map_err(|_| ViolationKind::Malformed)?;
                 if end != bytes.len() || tlv.head.sub_type != SubType::FollowUp {
-                    return Err(Reason::Malformed);
+                    return Err(ViolationKind::Malformed);
                 }
                 let hops = tlv
                     .entries()
@@ -57,7 +57,7 @@ impl<'a> Chain<'a> {
             }
             at = end;
         }
-        Err(Reason::Unsigned)
+        Err(ViolationKind::Unsigned)
     }
 
     pub(super) fn sequence48(&self) -> u64 {

@@ -9,7 +9,7 @@ use timeloom_wire::{ClockIdentity, EmitError, Header, Message, TimeInterval};
 use super::chain::{Chain, sequence_of};
 use super::once::{SyncName, marked_port};
 use super::text;
-use super::{ORGANIZATION, Reason, Security, SyncFacts};
+use super::{ORGANIZATION, Security, SyncFacts, ViolationKind};
 use crate::outbox::MAX_MESSAGE;
 
 /// Contribution of a transparent clock (hop) to one Sync.
@@ -30,8 +30,13 @@ pub struct Hop {
 impl Security {
     /// Returns the Follow_Up to send, with the contribution, an entry and a signature added. Fails
     /// if the received Follow_Up has no chain of signatures that can be continued.
-    pub fn extend(&self, message: &[u8], sync: &SyncFacts, hop: &Hop) -> Result<Vec<u8>, Reason> {
-        let parsed = Message::parse(message).map_err(|_| Reason::Malformed)?;
+    pub fn extend(
+        &self,
+        message: &[u8],
+        sync: &SyncFacts,
+        hop: &Hop,
+    ) -> Result<Vec<u8>, ViolationKind> {
+        let parsed = Message::parse(message).map_err(|_| ViolationKind::Malformed)?;
         let chain = Chain::parse(&parsed, &self.ring)?;
         let head = chain.tlv.head;
         // A clock does not sign a chain with faults that are visible without checking a signature.
@@ -41,13 +46,13 @@ impl Security {
             .map_or(Some(chain.header.source.clock), |(clock, ..)| *clock);
         let mixed = chain.allows_excess();
         if last != Some(hop.previous) && !mixed {
-            return Err(Reason::Path);
+            return Err(ViolationKind::Path);
         }
         if head.suite != self.secret.suite() {
-            return Err(Reason::Suite);
+            return Err(ViolationKind::Suite);
         }
         if head.key_epoch != self.epoch {
-            return Err(Reason::Epoch);
+            return Err(ViolationKind::Epoch);
         }
         let ticket = chain
             .is_once()
@@ -60,14 +65,14 @@ impl Security {
         } else {
             hop.next
         };
-        let previous = last.ok_or(Reason::UnknownSigner)?;
+        let previous = last.ok_or(ViolationKind::UnknownSigner)?;
         let own = text::hop(&running, self.clock, &entry, previous, next);
         let signed = match ticket {
             Some(ticket) => ticket.sign_onto(Some(chain.tlv.signature()), &own),
             None if head.suite.is_aggregate() => self.secret.sign_onto(chain.tlv.signature(), &own),
             None => Some(self.secret.sign(&own)),
         };
-        let signed = signed.ok_or(Reason::Malformed)?;
+        let signed = signed.ok_or(ViolationKind::Malformed)?;
         let correction = chain.header.correction + hop.contribution;
         let keep = MESSAGE_FRONT + chain.before.len();
         self.assemble(
@@ -87,7 +92,7 @@ impl Security {
                 to.put(&signed)
             },
         )
-        .ok_or(Reason::TooLong)
+        .ok_or(ViolationKind::TooLong)
     }
 
     /// Returns true if [`Security::extend`] takes only microseconds because its expensive part is

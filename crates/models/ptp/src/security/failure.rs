@@ -14,7 +14,7 @@ pub struct VerificationFailure {
     /// `sequenceId` of the message.
     pub sequence: u16,
     /// Kind of violation.
-    pub reason: Reason,
+    pub reason: ViolationKind,
     /// Place of the violation, as far as it is known.
     pub suspect: Suspect,
 }
@@ -37,7 +37,7 @@ impl Suspect {
 
 /// Kind of violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum ViolationKind {
     /// A clock that must sign sent a message without a signed TLV.
     Unsigned,
     /// The signed TLV is not the last TLV, or is malformed.
@@ -83,7 +83,7 @@ pub enum Reason {
     Flood,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for ViolationKind {
     /// Formats the reason in one or two words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -53,7 +53,7 @@ mod verify;
 pub use announce::{sign_announce, verify_announce};
 pub use delay_watch::DelayWatch;
 pub use extend::Hop;
-pub use failure::{Reason, Suspect, VerificationFailure};
+pub use failure::{Suspect, VerificationFailure, ViolationKind};
 pub use group::{GroupError, GroupKey};
 pub use keyring::{KeyError, KeyRing, RingMember};
 pub use keys::{PublicKey, SecretKey};

@@ -4,7 +4,7 @@ use timeloom_wire::tlv::{SignedTlv, SubType, TlvWriter, Tlvs};
 use timeloom_wire::{ClockIdentity, Header, PortIdentity, TimeInterval, Timestamp};
 
 use super::text;
-use super::{KeyRing, ORGANIZATION, Reason, Security};
+use super::{KeyRing, ORGANIZATION, Security, ViolationKind};
 
 /// Data that a responder signs: both ports, the request's nonce, the responder's two timestamps,
 /// and the corrections of both messages.
@@ -58,24 +58,27 @@ pub fn verify_peer(
     header: &Header,
     facts: &PeerFacts,
     tlvs: &Tlvs<'_>,
-) -> Result<(), Reason> {
+) -> Result<(), ViolationKind> {
     let tlv = single(tlvs, SubType::Pdelay)?;
     let key = key_of(ring, header.source.clock, &tlv)?;
     if key.verify(&peer_text(&tlv.head, header, facts), tlv.signature()) {
         Ok(())
     } else {
-        Err(Reason::Pdelay)
+        Err(ViolationKind::Pdelay)
     }
 }
 
-pub(super) fn single<'a>(tlvs: &Tlvs<'a>, sub_type: SubType) -> Result<SignedTlv<'a>, Reason> {
+pub(super) fn single<'a>(
+    tlvs: &Tlvs<'a>,
+    sub_type: SubType,
+) -> Result<SignedTlv<'a>, ViolationKind> {
     let tlv = tlvs
         .iter()
         .find_map(|tlv| SignedTlv::parse(tlv, ORGANIZATION))
-        .ok_or(Reason::Unsigned)?;
+        .ok_or(ViolationKind::Unsigned)?;
     match tlv {
         Ok(tlv) if tlv.head.sub_type == sub_type => Ok(tlv),
-        _ => Err(Reason::Malformed),
+        _ => Err(ViolationKind::Malformed),
     }
 }
 
@@ -83,16 +86,16 @@ pub(super) fn key_of<'r>(
     ring: &'r KeyRing,
     clock: ClockIdentity,
     tlv: &SignedTlv<'_>,
-) -> Result<&'r super::PublicKey, Reason> {
+) -> Result<&'r super::PublicKey, ViolationKind> {
     if !ring.is_valid(tlv.head.key_epoch) {
-        return Err(Reason::Epoch);
+        return Err(ViolationKind::Epoch);
     }
     let member = ring
         .member(clock, tlv.head.key_epoch)
-        .ok_or(Reason::UnknownSigner)?;
+        .ok_or(ViolationKind::UnknownSigner)?;
     if member.key.suite() == tlv.head.suite {
         Ok(&member.key)
     } else {
-        Err(Reason::Suite)
+        Err(ViolationKind::Suite)
     }
 }

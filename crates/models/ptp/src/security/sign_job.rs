@@ -5,7 +5,7 @@
 
 use timeloom_wire::{ClockIdentity, Header, TimeInterval, VlanTag};
 
-use super::{Hop, Reason, Security, Suspect, SyncFacts, VerificationFailure};
+use super::{Hop, Security, Suspect, SyncFacts, VerificationFailure, ViolationKind};
 
 /// One Follow_Up to be signed for one egress port.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl SignJob {
             Ok(signed) => (Some(signed), None),
             Err(reason) => {
                 let failure = failure(&self.message, reason, hop.previous, security.clock);
-                let message = if reason == Reason::TooLong {
+                let message = if reason == ViolationKind::TooLong {
                     security.mark_incomplete(&self.message, hop.contribution)
                 } else {
                     anew()
@@ -79,7 +79,7 @@ impl SignJob {
 
 fn failure(
     message: &[u8],
-    reason: Reason,
+    reason: ViolationKind,
     previous: ClockIdentity,
     observer: ClockIdentity,
 ) -> Option<VerificationFailure> {

@@ -111,7 +111,7 @@ impl Lab {
         previous: u8,
         next: u8,
         ns: i64,
-    ) -> Result<Vec<u8>, Reason> {
+    ) -> Result<Vec<u8>, ViolationKind> {
         let contribution = TimeInterval::from_ns(ns);
         let hop = Hop {
             ingress: 1,
@@ -160,7 +160,7 @@ fn a_clock_that_taps_the_smaller_chain_cannot_leave_its_predecessor_out() {
         // Node 3 has seen the message that the grandmaster sent to node 1, and extends it.
         let shorter = lab.hop(3, &lab.grandmaster(1, 5), 0, 4, 1_500);
         let failure = lab.verify(4, &shorter).unwrap_err();
-        assert_eq!(failure.reason, Reason::Signature);
+        assert_eq!(failure.reason, ViolationKind::Signature);
         if suite == Suite::Ed25519 {
             assert_eq!(
                 failure.suspect,
@@ -193,7 +193,7 @@ fn a_hop_within_bounds_may_lie_about_itself_and_beyond_them_is_named() {
         };
         assert!(lie(400_000).is_ok(), "this is what cryptography cannot see");
         let failure = lie(2_000_000_000).unwrap_err();
-        assert_eq!(failure.reason, Reason::Contribution);
+        assert_eq!(failure.reason, ViolationKind::Contribution);
         if suite == Suite::Ed25519 {
             assert!(failure.suspect.names(clock(1)));
         }
@@ -209,7 +209,7 @@ fn a_clock_cannot_sign_for_two() {
         lab.verify(3, &lab.hop(2, &twice, 1, 3, 1))
             .unwrap_err()
             .reason,
-        Reason::Path
+        ViolationKind::Path
     );
 }
 
@@ -236,7 +236,10 @@ fn keys_without_possession_and_retired_epochs_are_refused() {
         let message = lab.chain(3);
         assert!(lab.verify(3, &message).is_ok());
         Arc::make_mut(&mut lab.ring).retire(1);
-        assert_eq!(lab.verify(3, &message).unwrap_err().reason, Reason::Epoch);
+        assert_eq!(
+            lab.verify(3, &message).unwrap_err().reason,
+            ViolationKind::Epoch
+        );
     }
     assert!(PublicKey::from_bytes(Suite::Ed25519, &[0; 32]).is_none());
     assert!(PublicKey::from_bytes(Suite::Bls, &[0xc0; 96]).is_none());
@@ -259,7 +262,10 @@ fn sizes_over_sixteen_hops_are_those_of_the_design() {
 fn a_path_too_long_for_a_frame_is_marked_and_goes_on() {
     let lab = Lab::new(Suite::Ed25519, 19);
     let full = lab.chain(17);
-    assert_eq!(lab.try_hop(17, &full, 16, 18, 500), Err(Reason::TooLong));
+    assert_eq!(
+        lab.try_hop(17, &full, 16, 18, 500),
+        Err(ViolationKind::TooLong)
+    );
     let marked = lab
         .security(17)
         .mark_incomplete(&full, TimeInterval::from_ns(500))
@@ -267,7 +273,7 @@ fn a_path_too_long_for_a_frame_is_marked_and_goes_on() {
     assert_eq!(marked.len(), full.len());
     assert_eq!(
         lab.verify(18, &marked).unwrap_err().reason,
-        Reason::Incomplete
+        ViolationKind::Incomplete
     );
 }
 
@@ -439,7 +445,7 @@ fn a_chain_that_was_started_anew_has_no_signature_of_a_key_that_serves_once() {
     let message = next.extend(&restarted, &lab.sync, &hop).unwrap();
     assert_eq!(marks(&message), [0, 0x82, 0x82]);
     let failure = lab.verify(4, &message).unwrap_err();
-    assert_eq!(failure.reason, Reason::Restarted);
+    assert_eq!(failure.reason, ViolationKind::Restarted);
     assert_eq!(
         failure.suspect,
         Suspect {

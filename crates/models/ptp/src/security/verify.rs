@@ -10,7 +10,8 @@ use super::hops::hops_of;
 use super::keys::{Part, verify_aggregate, verify_batch};
 use super::once::SyncName;
 use super::{
-    KeyRing, Limits, PublicKey, Reason, Suspect, SyncFacts, VerificationFailure, VerificationPolicy,
+    KeyRing, Limits, PublicKey, Suspect, SyncFacts, VerificationFailure, VerificationPolicy,
+    ViolationKind,
 };
 use crate::HopRecord;
 
@@ -109,7 +110,7 @@ impl VerifyJob {
             },
         };
         let message =
-            message.ok_or_else(|| unknown(Reason::Malformed, PortIdentity::default(), 0))?;
+            message.ok_or_else(|| unknown(ViolationKind::Malformed, PortIdentity::default(), 0))?;
         let (source, sequence) = (message.header.source, message.header.sequence_id);
         let chain = Chain::parse(message, &self.ring)
             .map_err(|reason| unknown(reason, source, sequence))?;
@@ -122,7 +123,7 @@ impl VerifyJob {
                     after: None,
                     before: self.me,
                 },
-                ..unknown(Reason::Correction, source, sequence)
+                ..unknown(ViolationKind::Correction, source, sequence)
             });
         }
         let accepted = |sync: &SyncFacts| fits(sync) && self.holds(&chain, sync);
@@ -136,7 +137,7 @@ impl VerifyJob {
                 hops: chain.tlv.hops,
             });
         }
-        let reason = cheap.err().unwrap_or(Reason::Signature);
+        let reason = cheap.err().unwrap_or(ViolationKind::Signature);
         Err(VerificationFailure {
             suspect: self.at_this_link(self.locate(&chain)),
             ..unknown(reason, source, sequence)
@@ -160,29 +161,29 @@ impl VerifyJob {
         }
     }
 
-    fn cheap(&self, chain: &Chain<'_>) -> Result<(), Reason> {
+    fn cheap(&self, chain: &Chain<'_>) -> Result<(), ViolationKind> {
         let (head, source) = (&chain.tlv.head, chain.header.source.clock);
         if !self.ring.is_valid(head.key_epoch) {
-            return Err(Reason::Epoch);
+            return Err(ViolationKind::Epoch);
         }
         let member = self
             .ring
             .member(source, head.key_epoch)
-            .ok_or(Reason::UnknownSigner)?;
+            .ok_or(ViolationKind::UnknownSigner)?;
         if !member.grandmaster {
-            return Err(Reason::NotAuthorised);
+            return Err(ViolationKind::NotAuthorised);
         }
         if member.key.suite() != head.suite {
-            return Err(Reason::Suite);
+            return Err(ViolationKind::Suite);
         }
         if head.flags.has(SignedFlags::RESTARTED) {
-            return Err(Reason::Restarted);
+            return Err(ViolationKind::Restarted);
         }
         if head.flags.has(SignedFlags::INCOMPLETE) {
-            return Err(Reason::Incomplete);
+            return Err(ViolationKind::Incomplete);
         }
         if chain.tlv.hops > self.limits.max_hops {
-            return Err(Reason::TooLong);
+            return Err(ViolationKind::TooLong);
         }
         self.path(chain)?;
         let range = self.limits.min_contribution..=self.limits.max_contribution;
@@ -191,17 +192,17 @@ impl VerifyJob {
             .iter()
             .all(|(_, entry, _)| range.contains(&entry.contribution))
         {
-            return Err(Reason::Contribution);
+            return Err(ViolationKind::Contribution);
         }
         self.correction(chain)
     }
 
-    fn path(&self, chain: &Chain<'_>) -> Result<(), Reason> {
+    fn path(&self, chain: &Chain<'_>) -> Result<(), ViolationKind> {
         let mut seen = vec![chain.header.source.clock, self.me];
         for (clock, ..) in &chain.hops {
-            let clock = clock.ok_or(Reason::UnknownSigner)?;
+            let clock = clock.ok_or(ViolationKind::UnknownSigner)?;
             if seen.contains(&clock) {
-                return Err(Reason::Path);
+                return Err(ViolationKind::Path);
             }
             seen.push(clock);
         }
@@ -214,7 +215,7 @@ impl VerifyJob {
             && self.upstream != last
             && !matches!(self.policy, VerificationPolicy::Mixed { .. })
         {
-            return Err(Reason::Path);
+            return Err(ViolationKind::Path);
         }
         Ok(())
     }
@@ -222,16 +223,16 @@ impl VerifyJob {
     /// Checks the correction of the Follow_Up. With the strict policy it must be the sum of the
     /// contributions, which the grandmaster's signature covers. With the mixed policy, the
     /// remainder must be within the budget.
-    fn correction(&self, chain: &Chain<'_>) -> Result<(), Reason> {
+    fn correction(&self, chain: &Chain<'_>) -> Result<(), ViolationKind> {
         let most = match self.policy {
             VerificationPolicy::Mixed { budget } => budget,
-            _ if chain.allows_excess() => return Err(Reason::Correction),
+            _ if chain.allows_excess() => return Err(ViolationKind::Correction),
             // A remainder below one nanosecond is the grandmaster's own, and is signed.
             _ => TimeInterval(0xffff),
         };
         match (TimeInterval::ZERO..=most).contains(&chain.excess()) {
             true => Ok(()),
-            false => Err(Reason::Correction),
+            false => Err(ViolationKind::Correction),
         }
     }
 

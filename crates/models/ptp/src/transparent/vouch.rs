@@ -7,8 +7,8 @@ use timeloom_wire::{Header, Message, PortIdentity};
 use super::TransparentClock;
 use super::witness::{Pending, Purpose};
 use crate::security::{
-    Admission, Freshness, Hop, Reason, Role, Security, SigningResult, Statement, Suspect,
-    SyncFacts, SyncName, Verdict, VerificationFailure, VerifyJob, sequence_of, view_of,
+    Admission, Freshness, Hop, Role, Security, SigningResult, Statement, Suspect, SyncFacts,
+    SyncName, Verdict, VerificationFailure, VerifyJob, ViolationKind, sequence_of, view_of,
 };
 use crate::{ClockReport, DriverAction, DropReason, Local, Packet};
 
@@ -31,7 +31,7 @@ impl TransparentClock {
         self.out.dropped(ingress, DropReason::Flood);
         if admission == Admission::Alarm {
             let here = self.upstream(ingress);
-            self.fail(source, sequence, Reason::Flood, here);
+            self.fail(source, sequence, ViolationKind::Flood, here);
         }
         false
     }
@@ -57,7 +57,12 @@ impl TransparentClock {
         let is_replay = self.witness.is_replay(stream, sequence48, &packet.bytes);
         if is_replay {
             let suspect = self.upstream(ingress);
-            self.fail(source, message.header.sequence_id, Reason::Replay, suspect);
+            self.fail(
+                source,
+                message.header.sequence_id,
+                ViolationKind::Replay,
+                suspect,
+            );
         }
         is_replay
     }
@@ -108,7 +113,7 @@ impl TransparentClock {
             .filter(|facts_| facts_.origin != facts[0].origin)
             .count();
         if slots.len() > 1 + distinct {
-            self.fail(source, sequence, Reason::DuplicateSync, unlocated);
+            self.fail(source, sequence, ViolationKind::DuplicateSync, unlocated);
         }
         let holds = distinct > 0 || security.watch;
         let advances = sequence_of(message)
@@ -182,14 +187,14 @@ impl TransparentClock {
         };
         // Two verifications with the same number can be in progress at once.
         if matches!(freshness, Freshness::Used | Freshness::TooOld) {
-            return self.fail(source, sequence, Reason::Replay, here);
+            return self.fail(source, sequence, ViolationKind::Replay, here);
         }
         if pending.several {
             let unlocated = Suspect {
                 after: None,
                 ..here
             };
-            self.fail(source, sequence, Reason::SpoofedSync, unlocated);
+            self.fail(source, sequence, ViolationKind::SpoofedSync, unlocated);
         }
         if let Some(slot) = pending.slots.get(accepted.sync) {
             self.release(*slot, &packet, true);
@@ -221,7 +226,7 @@ impl TransparentClock {
             return;
         }
         let watches = self.config.security.as_ref().is_some_and(|s| s.watch);
-        if watches && failure.reason != Reason::Restarted {
+        if watches && failure.reason != ViolationKind::Restarted {
             self.relays.set_broken(*first);
         }
         self.release(*first, &packet, false);
@@ -246,7 +251,7 @@ impl TransparentClock {
         &mut self,
         source: PortIdentity,
         sequence: u16,
-        reason: Reason,
+        reason: ViolationKind,
         suspect: Suspect,
     ) {
         let observer = self.config.clock;

@@ -9,7 +9,7 @@ use crate::world::keys::identity;
 use crate::world::path::{
     GRANDMASTER, Path, drops, failures, offsets, renumbered, sync_of, template,
 };
-use timeloom_ptp::security::{Limits, Reason, VerificationFailure};
+use timeloom_ptp::security::{Limits, VerificationFailure, ViolationKind};
 use timeloom_ptp::{DropReason, PortState};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType};
@@ -25,7 +25,7 @@ const PER_S: u64 = Limits {
 fn alarms(noticed: &[(usize, VerificationFailure)], node: usize) -> Vec<VerificationFailure> {
     let of = noticed
         .iter()
-        .filter(|(of, f)| *of == node && f.reason == Reason::Flood);
+        .filter(|(of, f)| *of == node && f.reason == ViolationKind::Flood);
     of.map(|(_, failure)| *failure).collect()
 }
 
@@ -106,7 +106,9 @@ fn announces() {
     }
     world.run_for(4.0);
     let noticed = failures(&world);
-    let looked_at = noticed.iter().filter(|(_, f)| f.reason == Reason::Announce);
+    let looked_at = noticed
+        .iter()
+        .filter(|(_, f)| f.reason == ViolationKind::Announce);
     let looked_at = looked_at.count() as u64;
     assert!(
         (50..=5 * PER_S + 4 * 48).contains(&looked_at),
@@ -150,7 +152,9 @@ fn peer_delay() {
     assert!(noticed.iter().all(|(node, f)| *node == NODE
         && f.suspect.names(identity(NODE))
         && f.suspect.names(identity(NODE - 1))));
-    let looked_at = noticed.iter().filter(|(_, f)| f.reason == Reason::Pdelay);
+    let looked_at = noticed
+        .iter()
+        .filter(|(_, f)| f.reason == ViolationKind::Pdelay);
     assert!(looked_at.count() <= 16 * alarms.len());
     assert!(drops(&world, NODE, DropReason::Flood) > 2_500);
     assert!(offsets(&world, path.slave()).len() >= used + 7);
@@ -184,7 +188,7 @@ fn statements() {
     let noticed = failures(&world);
     let looked_at = noticed
         .iter()
-        .filter(|(_, f)| f.reason == Reason::Signature);
+        .filter(|(_, f)| f.reason == ViolationKind::Signature);
     let looked_at = looked_at.count() as u64;
     assert!(
         (50..=5 * PER_S + 4 * 80).contains(&looked_at),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::world::keys::{identity, ring, security};
 use crate::world::path::{GRANDMASTER, Path, failures, offsets, renumbered, sync_of, template};
 use timeloom_ptp::security::{
-    Limits, Reason, SyncFacts, VerificationFailure, VerificationPolicy, VerifyJob, sign_announce,
+    Limits, SyncFacts, VerificationFailure, VerificationPolicy, VerifyJob, ViolationKind,
+    sign_announce,
 };
 use timeloom_ptp::{ClockReport, Packet, PortState};
 use timeloom_wire::message::{Announce, Body};
@@ -53,10 +54,10 @@ fn better_announce(node: usize, sequence: u16, bare: bool) -> Packet {
 fn a_second_grandmaster_is_not_followed_without_authority() {
     // Node 2 has a key, but may not be grandmaster; node 77 has neither key nor permission.
     for (node, bare, reason) in [
-        (2, false, Reason::NotAuthorised),
-        (2, true, Reason::Unsigned),
-        (77, false, Reason::UnknownSigner),
-        (77, true, Reason::Unsigned),
+        (2, false, ViolationKind::NotAuthorised),
+        (2, true, ViolationKind::Unsigned),
+        (77, false, ViolationKind::UnknownSigner),
+        (77, true, ViolationKind::Unsigned),
     ] {
         let path = signed(21, 3);
         let mut world = path.build();
@@ -118,7 +119,7 @@ fn a_replayed_announce_keeps_no_master_alive() {
     assert!(
         failures(&world)
             .iter()
-            .all(|(_, f)| f.reason == Reason::Replay)
+            .all(|(_, f)| f.reason == ViolationKind::Replay)
     );
     assert!(!failures(&world).is_empty());
 }
@@ -141,9 +142,13 @@ fn a_flood_of_bad_signatures_is_bounded_and_good_time_goes_on() {
     let failures = failures(&world);
     let looked_at = failures
         .iter()
-        .filter(|(_, f)| f.reason != Reason::Flood)
+        .filter(|(_, f)| f.reason != ViolationKind::Flood)
         .count();
-    assert!(failures.iter().any(|(_, f)| f.reason == Reason::Flood));
+    assert!(
+        failures
+            .iter()
+            .any(|(_, f)| f.reason == ViolationKind::Flood)
+    );
     assert!(
         looked_at <= 7 * Limits::default().failures_per_s as usize,
         "{looked_at} verifications"
@@ -171,7 +176,7 @@ fn a_delay_that_begins_is_noticed_and_not_followed() {
     let noticed = failures(&world);
     assert!(noticed.len() >= 35, "{}", noticed.len());
     assert!(noticed.iter().all(|(node, f)| *node == slave
-        && f.reason == Reason::Delayed
+        && f.reason == ViolationKind::Delayed
         && f.suspect.after.is_none()));
     assert!(
         world.error_ns(slave, GRANDMASTER).abs() < 2_000,
@@ -203,7 +208,8 @@ fn an_unsteered_clock_accepts_syncs_again_after_a_silence() {
     world.run_for(5.0);
     assert!(offsets(&world, slave).len() > silent + 20);
     let rejected = failures(&world).split_off(failed);
-    let delayed = |(_, failure): &&(usize, VerificationFailure)| failure.reason == Reason::Delayed;
+    let delayed =
+        |(_, failure): &&(usize, VerificationFailure)| failure.reason == ViolationKind::Delayed;
     assert_eq!(rejected.iter().find(delayed), None);
 }
 
@@ -223,7 +229,7 @@ fn a_link_that_becomes_longer_on_purpose_is_named() {
     let on_link: Vec<_> = failures(&world)
         .into_iter()
         .filter(|(node, f)| {
-            f.reason == Reason::Delayed
+            f.reason == ViolationKind::Delayed
                 && matches!(node, 2 | 3)
                 && f.suspect.names(identity(2))
                 && f.suspect.names(identity(3))

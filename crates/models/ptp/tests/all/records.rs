@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::world::path::Path;
 use crate::world::{Flight, World};
-use timeloom_ptp::security::Reason;
+use timeloom_ptp::security::ViolationKind;
 use timeloom_ptp::{ClockReport, HopVerdict, SyncReport};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType, SyncVerdict, TimeInterval};
@@ -122,7 +122,7 @@ fn a_spoilt_sync_is_told_as_rejected_with_the_link_where_it_was_spoilt() {
     assert!(rejected.len() >= 8, "{records:?}");
     for sync in rejected {
         assert_eq!(sync.failures.len(), 1, "{sync:?}");
-        assert_eq!(sync.failures[0].0, Reason::Correction);
+        assert_eq!(sync.failures[0].0, ViolationKind::Correction);
         assert_eq!(sync.record.offset, None);
         assert_eq!(sync.hops.len(), 3);
     }

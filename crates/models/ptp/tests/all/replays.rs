@@ -10,7 +10,7 @@ use crate::world::path::{
     GRANDMASTER, Path, drops, failures, offsets, renumbered, sync_of, template,
 };
 use crate::world::{Flight, World};
-use timeloom_ptp::security::Reason;
+use timeloom_ptp::security::ViolationKind;
 use timeloom_ptp::{DropReason, OrdinaryClock, OrdinaryConfig, Packet, PortState};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType, VlanTag};
@@ -101,7 +101,9 @@ fn replayed_after_the_wrap(mut path: Path) {
         path.suite
     );
     assert!(
-        named.clone().any(|(_, f)| f.reason == Reason::Replay),
+        named
+            .clone()
+            .any(|(_, f)| f.reason == ViolationKind::Replay),
         "{noticed:?}"
     );
     assert_eq!(
@@ -146,7 +148,11 @@ fn forty_eight_bits_do_not_wrap_the_grandmaster_falls_silent() {
     assert_eq!(offsets(&world, path.slave()).len(), used);
     let noticed = failures(&world);
     assert!(noticed.len() > 8, "{}", noticed.len());
-    assert!(noticed.iter().all(|(_, f)| f.reason == Reason::Replay));
+    assert!(
+        noticed
+            .iter()
+            .all(|(_, f)| f.reason == ViolationKind::Replay)
+    );
     let slave = world.nodes[path.slave()].as_ordinary();
     assert_eq!(
         slave.state(),
@@ -176,7 +182,9 @@ fn a_forger_cannot_push_the_window_ahead_of_the_grandmaster() {
         let noticed = failures(&world);
         assert!(noticed.len() >= 20, "{node}: {}", noticed.len());
         assert!(
-            noticed.iter().all(|(_, f)| f.reason != Reason::Replay),
+            noticed
+                .iter()
+                .all(|(_, f)| f.reason != ViolationKind::Replay),
             "{node}: what is genuine is not taken for a replay"
         );
         assert!(
@@ -266,7 +274,11 @@ fn statements_of_the_past_do_not_make_an_old_sync_new() {
     let noticed = failures(&world);
     assert!(noticed.len() >= 3, "{noticed:?}");
     let of = |(node, f): &(usize, timeloom_ptp::security::VerificationFailure)| {
-        *node == slave && matches!(f.reason, Reason::Replay | Reason::DuplicateSync)
+        *node == slave
+            && matches!(
+                f.reason,
+                ViolationKind::Replay | ViolationKind::DuplicateSync
+            )
     };
     assert!(noticed.iter().all(of), "{noticed:?}");
     let used = offsets(&world, slave).len() - before;

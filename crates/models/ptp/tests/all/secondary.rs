@@ -2,7 +2,7 @@
 
 use crate::world::path::{GRANDMASTER, Path, offsets};
 use crate::world::{Flight, World};
-use timeloom_ptp::security::{Reason, VerificationFailure};
+use timeloom_ptp::security::{VerificationFailure, ViolationKind};
 use timeloom_ptp::{ClockReport, PortState};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType, TimeInterval, message};
@@ -65,7 +65,7 @@ fn a_missing_statement_means_holdover_and_names_its_clock() {
     assert!(all.len() >= 35, "{}", all.len());
     assert!(
         all.iter()
-            .all(|f| f.reason == Reason::Missing && f.suspect.names(world.identity(ROGUE)))
+            .all(|f| f.reason == ViolationKind::Missing && f.suspect.names(world.identity(ROGUE)))
     );
 }
 
@@ -93,7 +93,12 @@ fn statements_before_a_slave_followed_do_not_count_as_missing() {
     world.second_attack = Box::new(|_, _| None);
     world.run_for(2.0);
     let all = failures(&world);
-    assert!(!all.is_empty() && all.iter().all(|failure| failure.reason == Reason::Missing));
+    assert!(
+        !all.is_empty()
+            && all
+                .iter()
+                .all(|failure| failure.reason == ViolationKind::Missing)
+    );
 }
 
 #[test]
@@ -107,7 +112,7 @@ fn loss_on_the_second_network_costs_samples_only() {
     assert!(
         failures(&world)
             .iter()
-            .all(|failure| failure.reason == Reason::Missing)
+            .all(|failure| failure.reason == ViolationKind::Missing)
     );
     assert!(world.error_ns(slave, GRANDMASTER).abs() < 300);
 }
@@ -172,7 +177,7 @@ fn a_sync_whose_correction_was_altered_is_not_used() {
         assert!(all.len() >= 28, "{ns}: {}", all.len());
         assert!(
             all.iter()
-                .all(|f| f.reason == Reason::Correction && f.suspect.after.is_none()),
+                .all(|f| f.reason == ViolationKind::Correction && f.suspect.after.is_none()),
             "{ns} {:?}",
             all[0]
         );
@@ -197,13 +202,13 @@ fn a_forged_statement_is_not_believed() {
     let all = failures(&world);
     assert!(
         all.iter()
-            .filter(|failure| failure.reason == Reason::Signature)
+            .filter(|failure| failure.reason == ViolationKind::Signature)
             .count()
             >= 28
     );
     assert!(
         all.iter()
-            .filter(|failure| failure.reason == Reason::Missing)
+            .filter(|failure| failure.reason == ViolationKind::Missing)
             .count()
             >= 28
     );

@@ -8,7 +8,8 @@ use timeloom_wire::{ClockIdentity, PortIdentity};
 use super::super::OrdinaryConfig;
 use super::matching::{Arrived, Waiting};
 use crate::security::{
-    Admission, Budget, Collector, Limits, Outcome, Reason, Received, Security, Statement, Suspect,
+    Admission, Budget, Collector, Limits, Outcome, Received, Security, Statement, Suspect,
+    ViolationKind,
 };
 use crate::{HopRecord, Local, Neighbour};
 
@@ -20,7 +21,7 @@ pub(super) enum Resolved {
         waiting: Waiting,
         syncs: Vec<Arrived>,
     },
-    Failed(u16, Reason, Suspect),
+    Failed(u16, ViolationKind, Suspect),
     /// Statements are missing, but may have been sent before this clock followed the master.
     TooEarly,
 }
@@ -89,8 +90,8 @@ impl PendingFollowUps {
         true
     }
 
-    /// Handles a received record. Fails with the violation, which is [`Reason::Flood`] for the
-    /// first record of a second that was not checked. Returns `Ok(false)` for further unchecked
+    /// Handles a received record. Fails with the violation, which is [`ViolationKind::Flood`] for
+    /// the first record of a second that was not checked. Returns `Ok(false)` for further unchecked
     /// records.
     ///
     /// The second network does not identify the sender of a record, so the Sync that the record
@@ -102,18 +103,18 @@ impl PendingFollowUps {
         security: &Security,
         source: Option<PortIdentity>,
         is_due: impl Fn(u16) -> bool,
-    ) -> Result<bool, Reason> {
+    ) -> Result<bool, ViolationKind> {
         let claim = Statement::claim(record)?;
         if Some(claim.source) != source {
             return Ok(true); // no message waits for it
         }
         if !security.ring.knows(claim.clock) {
-            return Err(Reason::UnknownSigner);
+            return Err(ViolationKind::UnknownSigner);
         }
         let key = is_due(claim.sequence).then_some((claim.clock, claim.sequence));
         match self.budget.admit(now, key) {
             Admission::Granted => {}
-            Admission::Alarm => return Err(Reason::Flood),
+            Admission::Alarm => return Err(ViolationKind::Flood),
             Admission::Refused => return Ok(false),
         }
         self.collector
@@ -151,7 +152,7 @@ impl PendingFollowUps {
                     resolved.push(Resolved::TooEarly);
                 }
                 Outcome::Missing(suspect) if now >= deadline => {
-                    resolved.push(Resolved::Failed(sequence, Reason::Missing, suspect));
+                    resolved.push(Resolved::Failed(sequence, ViolationKind::Missing, suspect));
                 }
                 Outcome::Missing(_) => self.waiting.push_back((deadline, waiting, syncs)),
                 Outcome::Failed(reason, suspect) => {

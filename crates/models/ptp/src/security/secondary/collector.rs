@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use timeloom_wire::{ClockIdentity, PortIdentity, TimeInterval, Timestamp};
 
-use super::super::{Limits, Reason, Suspect, SyncFacts, hop_stated};
+use super::super::{Limits, Suspect, SyncFacts, ViolationKind, hop_stated};
 use super::statement::{Role, Statement, view_of};
 use crate::HopRecord;
 
@@ -21,7 +21,7 @@ pub(crate) enum Outcome {
     /// place.
     Missing(Suspect),
     /// The statements do not agree.
-    Failed(Reason, Suspect),
+    Failed(ViolationKind, Suspect),
 }
 
 /// A Follow_Up that the slave received, with its Syncs.
@@ -106,11 +106,11 @@ impl Collector {
                 Some(view) => statement.view == view,
             };
             if !agrees {
-                return Outcome::Failed(Reason::Signature, here);
+                return Outcome::Failed(ViolationKind::Signature, here);
             }
             view = Some(statement.view);
             if statement.correction_out != expected_out {
-                return Outcome::Failed(Reason::Correction, here);
+                return Outcome::Failed(ViolationKind::Correction, here);
             }
             match statement.role {
                 Role::Hop {
@@ -120,7 +120,7 @@ impl Collector {
                 } => {
                     if !(limits.min_contribution..=limits.max_contribution).contains(&contribution)
                     {
-                        return Outcome::Failed(Reason::Contribution, here);
+                        return Outcome::Failed(ViolationKind::Contribution, here);
                     }
                     expected_out = statement.correction_out - contribution;
                     (below, above) = (above, previous);
@@ -132,7 +132,7 @@ impl Collector {
                     if statement.clock != received.source.clock
                         || precise_origin != received.precise_origin
                     {
-                        return Outcome::Failed(Reason::Signature, here);
+                        return Outcome::Failed(ViolationKind::Signature, here);
                     }
                     let sync = views
                         .iter()
@@ -145,14 +145,14 @@ impl Collector {
                             after: None,
                             before: received.me,
                         };
-                        return Outcome::Failed(Reason::Correction, path);
+                        return Outcome::Failed(ViolationKind::Correction, path);
                     }
                     return Outcome::Accepted { sync, sequence48 };
                 }
             }
         }
         Outcome::Failed(
-            Reason::TooLong,
+            ViolationKind::TooLong,
             Suspect {
                 after: None,
                 before: received.me,

@@ -5,7 +5,7 @@ use timeloom_wire::{
     ClockIdentity, EmitError, ParseError, PortIdentity, Reader, TimeInterval, Timestamp, Writer,
 };
 
-use super::super::{KeyRing, Reason, Security, text};
+use super::super::{KeyRing, Security, ViolationKind, text};
 
 /// Role of the clock that makes the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,34 +165,34 @@ impl Statement {
     }
 
     /// Parses a record without verifying its signature.
-    pub(crate) fn claim(record: &[u8]) -> Result<Self, Reason> {
-        let claim = Self::parse(&mut Reader::new(record)).map_err(|_| Reason::Malformed)?;
+    pub(crate) fn claim(record: &[u8]) -> Result<Self, ViolationKind> {
+        let claim = Self::parse(&mut Reader::new(record)).map_err(|_| ViolationKind::Malformed)?;
         Ok(claim.0)
     }
 
     /// Parses a record and verifies its signature.
-    pub fn verify(record: &[u8], ring: &KeyRing) -> Result<Self, Reason> {
+    pub fn verify(record: &[u8], ring: &KeyRing) -> Result<Self, ViolationKind> {
         let mut from = Reader::new(record);
-        let (statement, suite) = Self::parse(&mut from).map_err(|_| Reason::Malformed)?;
+        let (statement, suite) = Self::parse(&mut from).map_err(|_| ViolationKind::Malformed)?;
         let signature = from.rest();
         let said = &record[..record.len() - signature.len()];
         if !ring.is_valid(statement.epoch) {
-            return Err(Reason::Epoch);
+            return Err(ViolationKind::Epoch);
         }
         let member = ring
             .member(statement.clock, statement.epoch)
-            .ok_or(Reason::UnknownSigner)?;
+            .ok_or(ViolationKind::UnknownSigner)?;
         if member.key.suite() != suite {
-            return Err(Reason::Suite);
+            return Err(ViolationKind::Suite);
         }
         if matches!(statement.role, Role::Origin { .. }) && !member.grandmaster {
-            return Err(Reason::NotAuthorised);
+            return Err(ViolationKind::NotAuthorised);
         }
         let holds = member.key.verify(&[b"PSIG1-ST", said].concat(), signature);
         if holds {
             Ok(statement)
         } else {
-            Err(Reason::Signature)
+            Err(ViolationKind::Signature)
         }
     }
 }
