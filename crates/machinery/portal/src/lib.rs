@@ -48,7 +48,7 @@ pub use error::PortalError;
 pub use filter::{Filter, Rule};
 pub use interface::{Address, Inet};
 pub use packet::{PacketOptions, PacketPort};
-pub use port::{Port, Received, TxStatus};
+pub use port::{Port, ReceiveResult, TxStatus};
 pub use portals::{PortReport, Portals};
 pub use segment::segments;
 pub use tap::Tap;

@@ -19,7 +19,7 @@ use timeloom_net::{Frame, Offload};
 use timeloom_sys::interface::index_of;
 use timeloom_sys::packet::{self, FrameSelection, Group};
 
-use crate::{Port, PortalError, Received, TxStatus, segments, vnet};
+use crate::{Port, PortalError, ReceiveResult, TxStatus, segments, vnet};
 
 /// Settings of a packet socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,12 +122,12 @@ impl Port for PacketPort {
         self.socket.as_fd()
     }
 
-    fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<Received> {
+    fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<ReceiveResult> {
         match vnet::receive(&self.socket, self.header, buffer) {
             // The error is reported once when the interface goes down. The interface may come up
             // again.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NETDOWN) => {
-                Ok(Received::Nothing)
+                Ok(ReceiveResult::Nothing)
             }
             other => other,
         }

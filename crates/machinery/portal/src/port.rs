@@ -16,7 +16,7 @@ pub trait Port: Send {
     ///
     /// # Errors
     /// Fails if the port cannot be used any more, because its interface was removed.
-    fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<Received>;
+    fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<ReceiveResult>;
 
     /// Sends a frame, or holds it until [`Port::flush`].
     ///
@@ -45,7 +45,7 @@ pub trait Port: Send {
 
 /// Result of a receive call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum ReceiveResult {
     /// A frame of this many bytes, with its offloads.
     Frame(usize, Offload),
     /// Data that is not a valid frame.

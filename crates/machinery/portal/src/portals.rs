@@ -10,7 +10,7 @@ use timeloom_time::{Duration, Instant, Wall};
 
 use crate::join::Joiner;
 use crate::repair::Repair;
-use crate::{Filter, Port, PortalError, Received, TxStatus};
+use crate::{Filter, Port, PortalError, ReceiveResult, TxStatus};
 
 /// Statistics of a portal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,9 +68,9 @@ impl Attachment {
     pub(crate) fn miss(&mut self, buffer: &mut Vec<u8>) {
         for _ in 0..MISSED {
             match self.port.receive(buffer) {
-                Ok(Received::Frame(..) | Received::Malformed) => self.report.missed += 1,
+                Ok(ReceiveResult::Frame(..) | ReceiveResult::Malformed) => self.report.missed += 1,
                 // The worker detects by itself that an interface was removed.
-                Ok(Received::Nothing) | Err(_) => return,
+                Ok(ReceiveResult::Nothing) | Err(_) => return,
             }
         }
     }

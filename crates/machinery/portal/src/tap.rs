@@ -14,7 +14,7 @@ use timeloom_net::{Frame, Offload};
 use timeloom_sys::tap;
 
 use crate::interface::{self, Address};
-use crate::{Port, PortalError, Received, TxStatus, segments, vnet};
+use crate::{Port, PortalError, ReceiveResult, TxStatus, segments, vnet};
 
 /// TAP device in a namespace.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ impl Port for Tap {
         self.file.as_fd()
     }
 
-    fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<Received> {
+    fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<ReceiveResult> {
         vnet::receive(&self.file, self.header, buffer)
     }
 

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use rustix::io::{Errno, readv};
 use timeloom_net::{Checksum, LARGE, Offload, Train, TrainProtocol};
 
-use crate::Received;
+use crate::ReceiveResult;
 use crate::segment::is_v6;
 
 /// Length in bytes of the header without the count of merged buffers.
@@ -45,12 +45,12 @@ pub(crate) fn read(header: &[u8; LENGTH]) -> Option<Offload> {
 }
 
 /// Reads one frame from a device that writes this header, of `length` bytes, before each frame (0:
-/// no header). If there is nothing to read, the result is [`Received::Nothing`].
+/// no header). If there is nothing to read, the result is [`ReceiveResult::Nothing`].
 pub(crate) fn receive(
     device: impl AsFd,
     length: usize,
     buffer: &mut Vec<u8>,
-) -> io::Result<Received> {
+) -> io::Result<ReceiveResult> {
     if buffer.len() < LARGE {
         buffer.resize(LARGE, 0);
     }
@@ -61,12 +61,12 @@ pub(crate) fn receive(
     ];
     let read_bytes = match readv(device, &mut parts) {
         Ok(bytes) => bytes,
-        Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(ReceiveResult::Nothing),
         Err(errno) => return Err(errno.into()),
     };
     match (read_bytes.checked_sub(length), read(&header)) {
-        (Some(used), Some(offload)) => Ok(Received::Frame(used, offload)),
-        _ => Ok(Received::Malformed),
+        (Some(used), Some(offload)) => Ok(ReceiveResult::Frame(used, offload)),
+        _ => Ok(ReceiveResult::Malformed),
     }
 }
 

@@ -16,7 +16,7 @@ use timeloom_net::{Frame, LARGE, Offload, World};
 use timeloom_peering::Gateway;
 use timeloom_peering::exact::PacketBatch;
 use timeloom_peering::message::Messages;
-use timeloom_portal::{PacketOptions, PacketPort, Port, Received, TxStatus};
+use timeloom_portal::{PacketOptions, PacketPort, Port, ReceiveResult, TxStatus};
 use timeloom_time::{Duration, Instant, Wall};
 
 use super::free::{Came, Counted};
@@ -106,9 +106,9 @@ impl<P: Port> Gateway for Frames<P> {
     ) -> io::Result<()> {
         for _ in 0..BUDGET {
             let length = match self.port.receive(&mut self.buffer)? {
-                Received::Frame(length, _) => length,
-                Received::Malformed => continue,
-                Received::Nothing => break,
+                ReceiveResult::Frame(length, _) => length,
+                ReceiveResult::Malformed => continue,
+                ReceiveResult::Nothing => break,
             };
             let Some(payload) = self.buffer[..length].strip_prefix(&ETHERNET) else {
                 continue;

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use libloading::Library;
 use timeloom_fabric::Namespace;
 use timeloom_net::{Frame, LARGE, Offload};
-use timeloom_portal::{Port, Received, TxStatus};
+use timeloom_portal::{Port, ReceiveResult, TxStatus};
 
 use crate::error::BenchError;
 
@@ -177,7 +177,7 @@ impl Port for PcapPort {
         unsafe { BorrowedFd::borrow_raw((self.functions.get_selectable_fd)(self.handle)) }
     }
 
-    fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<Received> {
+    fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<ReceiveResult> {
         let (mut header, mut bytes) = (ptr::null_mut(), ptr::null());
         // SAFETY: two valid locations for pointers.
         match unsafe { (self.functions.next_ex)(self.handle, &raw mut header, &raw mut bytes) } {
@@ -187,12 +187,12 @@ impl Port for PcapPort {
                 let frame =
                     unsafe { std::slice::from_raw_parts(bytes, (*header).captured as usize) };
                 let Some(room) = buffer.get_mut(..frame.len()) else {
-                    return Ok(Received::Malformed);
+                    return Ok(ReceiveResult::Malformed);
                 };
                 room.copy_from_slice(frame);
-                Ok(Received::Frame(frame.len(), Offload::default()))
+                Ok(ReceiveResult::Frame(frame.len(), Offload::default()))
             }
-            0 => Ok(Received::Nothing),
+            0 => Ok(ReceiveResult::Nothing),
             _ => Err(io::Error::other(self.error())),
         }
     }
@@ -253,12 +253,12 @@ mod tests {
             poll(&mut wanted, None).expect("a descriptor");
             match ports[1].receive(&mut buffer).expect("open") {
                 // A kernel may send frames of its own when an interface comes up.
-                Received::Frame(length, _) if buffer[..length] != sent => {}
-                Received::Frame(..) => break,
-                other => assert_eq!(other, Received::Nothing),
+                ReceiveResult::Frame(length, _) if buffer[..length] != sent => {}
+                ReceiveResult::Frame(..) => break,
+                other => assert_eq!(other, ReceiveResult::Nothing),
             }
         }
-        while let Received::Frame(length, _) = ports[0].receive(&mut buffer).expect("open") {
+        while let ReceiveResult::Frame(length, _) = ports[0].receive(&mut buffer).expect("open") {
             assert_ne!(buffer[..length], sent, "what we send does not come back");
         }
         assert_eq!(ports[1].dropped_before(), 0);

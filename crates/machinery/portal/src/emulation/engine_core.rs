@@ -23,7 +23,7 @@ use crate::filter::reports_groups;
 use crate::moderation::Moderation;
 use crate::poll::Poll;
 use crate::portals::Attachment;
-use crate::{PortReport, Received, Timing, segments};
+use crate::{PortReport, ReceiveResult, Timing, segments};
 
 /// Engine with its portals.
 pub(super) struct Core {
@@ -290,12 +290,12 @@ impl Core {
             for _ in 0..FRAMES {
                 let received = attachment.port.receive(&mut self.buffer);
                 let (used, offload) = match received {
-                    Ok(Received::Frame(used, offload)) => (used, offload),
-                    Ok(Received::Malformed) => {
+                    Ok(ReceiveResult::Frame(used, offload)) => (used, offload),
+                    Ok(ReceiveResult::Malformed) => {
                         attachment.report.malformed += 1;
                         continue;
                     }
-                    Ok(Received::Nothing) => break,
+                    Ok(ReceiveResult::Nothing) => break,
                     Err(_) => {
                         // The interface is gone; the other portals continue.
                         attachment.report.gone = true;

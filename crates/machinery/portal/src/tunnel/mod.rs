@@ -26,7 +26,7 @@ use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::poll::{Alarm, Poll};
-use crate::{FollowedClock, PacketPort, Port, PortalError, Received, TxStatus};
+use crate::{FollowedClock, PacketPort, Port, PortalError, ReceiveResult, TxStatus};
 pub use datagram::TunnelKey;
 use datagram::{Datagram, open};
 use line::{Incoming, Outgoing};
@@ -264,11 +264,11 @@ impl Worker {
         for end in &mut self.ends {
             for _ in 0..MOST_AT_ONCE {
                 match end.what.port.receive(&mut self.buffer) {
-                    Ok(Received::Frame(length, _)) => {
+                    Ok(ReceiveResult::Frame(length, _)) => {
                         end.outgoing.offer(&self.buffer[..length], now);
                     }
-                    Ok(Received::Malformed) => {}
-                    Ok(Received::Nothing) | Err(_) => break,
+                    Ok(ReceiveResult::Malformed) => {}
+                    Ok(ReceiveResult::Nothing) | Err(_) => break,
                 }
             }
         }
