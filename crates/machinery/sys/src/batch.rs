@@ -45,7 +45,7 @@ const CONTROL_LEN: usize = 128;
 
 /// Datagram or frame of a [`ReceiveBatch`].
 #[derive(Clone, Copy, Debug)]
-pub struct Received<'a> {
+pub struct ReceivedDatagram<'a> {
     /// Bytes received, truncated to the size of the buffer.
     pub bytes: &'a [u8],
     /// Original length of the packet; equal to the length of `bytes` unless [`RecvFlags::TRUNC`]
@@ -56,7 +56,7 @@ pub struct Received<'a> {
     control: &'a [u8],
 }
 
-impl Received<'_> {
+impl ReceivedDatagram<'_> {
     /// Returns the packet's control messages.
     pub fn messages(&self) -> impl Iterator<Item = ControlMessage> + '_ {
         control::messages(self.control)
@@ -146,10 +146,10 @@ impl<const N: usize> ReceiveBatch<N> {
     }
 
     /// Returns the packets of the last receive call, in the order of arrival.
-    pub fn received(&self) -> impl Iterator<Item = Received<'_>> {
+    pub fn received(&self) -> impl Iterator<Item = ReceivedDatagram<'_>> {
         let rooms = self.storage.chunks_exact(self.room);
         let filled = rooms.zip(self.envelopes.iter()).take(self.filled);
-        filled.map(|(room, envelope)| Received {
+        filled.map(|(room, envelope)| ReceivedDatagram {
             bytes: &room[..envelope.length.min(room.len())],
             length: envelope.length,
             is_outgoing: self.frames && envelope.address.sll_pkttype == libc::PACKET_OUTGOING,

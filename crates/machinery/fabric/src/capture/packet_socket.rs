@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::RecvFlags;
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
-use timeloom_sys::batch::{self, Received};
+use timeloom_sys::batch::{self, ReceivedDatagram};
 use timeloom_sys::control::ControlMessage;
 use timeloom_sys::packet::{self, Filter, FrameSelection};
 use timeloom_sys::{interface, stamps};
@@ -88,7 +88,7 @@ impl Batch {
 }
 
 impl RawFrame {
-    fn open(received: &Received<'_>, snap_len: usize) -> Self {
+    fn open(received: &ReceivedDatagram<'_>, snap_len: usize) -> Self {
         let mut frame = Self {
             realtime_ns: None,
             direction: if received.is_outgoing {
