@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use timeloom_publish::fuzzing::mend_region;
 use timeloom_publish::{
-    MOST_TIMELINES, PAGE_SIZE, Refusal, Region, RegionReader, Relation, RelationWriter,
+    CounterRelation, MOST_TIMELINES, PAGE_SIZE, Refusal, Region, RegionReader, RelationWriter,
 };
 
 use crate::split;
@@ -23,7 +23,7 @@ pub(crate) fn region(input: &[u8]) {
     let [own, low, width, measured_at, growth_0_64] = core::array::from_fn(|index| {
         u64::from_le_bytes(head[8 * index..][..8].try_into().expect("eight"))
     });
-    let relation = |generation| Relation {
+    let relation = |generation| CounterRelation {
         low: low as i64,
         high: (low as i64).saturating_add_unsigned(width),
         measured_at,
@@ -38,7 +38,7 @@ pub(crate) fn region(input: &[u8]) {
     }
 }
 
-fn read(bytes: &[u8], own: u64, relation: &dyn Fn(u64) -> Relation) -> Result<(), Refusal> {
+fn read(bytes: &[u8], own: u64, relation: &dyn Fn(u64) -> CounterRelation) -> Result<(), Refusal> {
     let file = memory(bytes);
     let region = Region::open(&file)?;
     assert!(region.timelines().len() <= MOST_TIMELINES.min(bytes.len() / PAGE_SIZE - 1));

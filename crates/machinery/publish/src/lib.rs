@@ -74,7 +74,7 @@ pub use region::{
     MOST_TIMELINES, REGION_MAGIC, REGION_VERSION, Region, RegionDirectory, RegionEntry,
     RegionReader, RegionWriter, RelationWriter, Slot, SlotWriter,
 };
-pub use relation::{Bounds, Relation, Translation};
+pub use relation::{Bounds, CounterRelation, Translation};
 pub use shared_counter::{SharedCounter, SharedCounterError};
 pub use system_clock::{SystemClock, SystemClockError};
 #[cfg(target_arch = "x86_64")]

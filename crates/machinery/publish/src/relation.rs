@@ -5,14 +5,14 @@
 //! offset that the emulator chose and does not disclose. Two kinds of events bound the difference
 //! host minus guest. A value that the host read *before* the guest saw that value gives a lower
 //! bound. A value that the host read *after* an action of the guest gives an upper bound. A
-//! [`Relation`] is therefore an interval, and a reader adds its width to its own interval
+//! [`CounterRelation`] is therefore an interval, and a reader adds its width to its own interval
 //! ([`crate::RegionReader`]).
 //!
 //! The types here are state machines: they read no counter.
 
 /// Difference of the host's counter minus the guest's, in ticks: a value in `[low, high]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Relation {
+pub struct CounterRelation {
     /// Lower bound at the measurement.
     pub low: i64,
     /// Upper bound at the measurement.
@@ -35,7 +35,7 @@ pub struct Translation {
     pub width: u64,
 }
 
-impl Relation {
+impl CounterRelation {
     /// Converts the value `own` of the guest's counter to the host's counter. Defined for all
     /// values.
     #[inline(always)]
@@ -144,10 +144,10 @@ impl Bounds {
         slack: u64,
         drift_ppb: u32,
         generation: u64,
-    ) -> Option<Relation> {
+    ) -> Option<CounterRelation> {
         let known = self.low != i64::MIN && self.high != i64::MAX;
         let slack = i64::try_from(slack).ok()?;
-        let relation = Relation {
+        let relation = CounterRelation {
             low: self.low.saturating_sub(slack),
             high: self.high.saturating_add(slack),
             measured_at: own,

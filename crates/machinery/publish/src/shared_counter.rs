@@ -8,7 +8,8 @@
 //! the session does not emulate the counter, a guest's counter continues while the session is
 //! paused, so that no translation exists.
 //!
-//! The offset of the guest's own counter is the subject of [`crate::Relation`], not of this module.
+//! The offset of the guest's own counter is the subject of [`crate::CounterRelation`], not of this
+//! module.
 
 use timeloom_time::{Instant, Rate};
 

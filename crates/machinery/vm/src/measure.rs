@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use timeloom_publish::{Bounds, PageCounter, Region, Relation, now_ticks};
+use timeloom_publish::{Bounds, CounterRelation, PageCounter, Region, now_ticks};
 
 /// Relation of the guest's counter to the host's, as known from all measurements.
 #[derive(Debug, Default)]
 pub(crate) struct CounterEstimate {
-    relation: Option<Relation>,
+    relation: Option<CounterRelation>,
 }
 
 /// Heartbeat whose answer has not been evaluated yet.
@@ -55,7 +55,7 @@ impl Beat {
 
     /// Ends a heartbeat after its answer has arrived. Returns the relation that follows from this
     /// heartbeat alone, or `None` if it gives none.
-    pub(crate) fn end(mut self, answer: &Answer, region: &Region) -> Option<Relation> {
+    pub(crate) fn end(mut self, answer: &Answer, region: &Region) -> Option<CounterRelation> {
         self.bounds.guest_first(self.sent, answer.received);
         self.bounds.host_first(answer.sent, answer.came);
         let (slack, drift_ppb) = region.allowances();
@@ -109,7 +109,7 @@ impl CounterEstimate {
     /// [`CLOSE`] times `slack`, in ticks of the counter.
     pub(crate) fn is_close(&self, slack: u64) -> bool {
         let enough = slack.saturating_mul(CLOSE);
-        let width = |known: &Relation| known.high.abs_diff(known.low);
+        let width = |known: &CounterRelation| known.high.abs_diff(known.low);
         self.relation
             .as_ref()
             .map(width)
@@ -117,8 +117,8 @@ impl CounterEstimate {
     }
 
     /// Adds a measurement. Returns the relation that is valid from now on.
-    pub(crate) fn take(&mut self, new: Relation) -> Relation {
-        let same = |old: &Relation| old.generation == new.generation;
+    pub(crate) fn take(&mut self, new: CounterRelation) -> CounterRelation {
+        let same = |old: &CounterRelation| old.generation == new.generation;
         let known = match self.relation.filter(same) {
             None => new,
             // If they contradict each other, each was valid when it was measured, so the counter
@@ -161,8 +161,8 @@ const LONGEST_WATCH: Duration = Duration::from_millis(8);
 mod tests {
     use super::*;
 
-    fn relation(width: i64) -> Relation {
-        Relation {
+    fn relation(width: i64) -> CounterRelation {
+        CounterRelation {
             low: 1_000,
             high: 1_000 + width,
             measured_at: 0,
@@ -188,7 +188,7 @@ mod tests {
         measured.take(relation(9_000));
         assert_eq!(pace.next(measured.is_close(slack)), BEAT);
         // After a restart the relation is inaccurate again.
-        measured.take(Relation {
+        measured.take(CounterRelation {
             generation: 2,
             ..relation(1_000_000)
         });

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicBool, fence};
 
 use crate::latch::Latch;
 use crate::reader::ReadingInputs;
-use crate::{PageReader, Reading, Relation};
+use crate::{CounterRelation, PageReader, Reading};
 
 /// Number of words of a composed line. The words of the line itself come first.
 const WORDS: usize = ReadingInputs::WORDS + 3;
@@ -110,7 +110,7 @@ impl OwnLine {
     /// is not good at that instant. `tick_8_56` is the maximum length of a tick, in nanoseconds.
     pub(super) fn of(
         line: &ReadingInputs,
-        relation: &Relation,
+        relation: &CounterRelation,
         own: u64,
         tick_8_56: u64,
     ) -> Option<Self> {
@@ -183,7 +183,7 @@ mod tests {
             (before, good_for) in (0_u64..1 << 34, 1_u64 << 34..1 << 40),
             (own, later) in (1_u64 << 50..1 << 60, 0_u64..1 << 36),
         ) {
-            let relation = Relation {
+            let relation = CounterRelation {
                 low,
                 high: low + width,
                 measured_at: own - measured_ago,

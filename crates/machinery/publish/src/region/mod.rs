@@ -4,8 +4,9 @@
 //! The first page is a directory; a page for each timeline follows, of the usual layout of
 //! timelines. The total size is a power of two, as PCI requires. Its [counter
 //! domain](RegionDirectory) states whose counter the pages use. The guest's own counter has an
-//! offset to that one ([`crate::Relation`]), and when the offset changes (the machine was stopped,
-//! restored or migrated) the generation changes, which a reader checks after reading its counter.
+//! offset to that one ([`crate::CounterRelation`]), and when the offset changes (the machine was
+//! stopped, restored or migrated) the generation changes, which a reader checks after reading its
+//! counter.
 //!
 //! [`RegionWriter`] is the host's side, [`RegionReader`] the guest's, which validates everything: a
 //! host is untrusted input for its guest. [`RelationWriter`] is used in the guest by the program

@@ -13,7 +13,7 @@ use super::relation_page::RelationReader;
 use crate::counter::{PageCounter, now_ticks};
 use crate::domain::Domain;
 use crate::memory::{Mapping, is_fixed, length_of};
-use crate::{GivenClock, PAGE_SIZE, PageReader, Reading, Refusal, RegionEntry, Relation};
+use crate::{CounterRelation, GivenClock, PAGE_SIZE, PageReader, Reading, Refusal, RegionEntry};
 
 /// Region whose directory was checked and found valid.
 #[derive(Debug)]
@@ -294,7 +294,7 @@ impl RegionReader {
         }
     }
 
-    fn relation_now(&self) -> Option<(u32, Relation)> {
+    fn relation_now(&self) -> Option<(u32, CounterRelation)> {
         let (published, relation) = self.relation.load()?;
         (relation.generation == self.generation()).then_some((published, relation))
     }

@@ -7,7 +7,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 
 use super::layout::{REGION_VERSION, RELATION_MAGIC, RELATION_WORDS, RelationPage};
 use crate::memory::{Mapping, is_fixed, length_of, machine};
-use crate::{PAGE_SIZE, Refusal, Relation};
+use crate::{CounterRelation, PAGE_SIZE, Refusal};
 
 /// Owner of the page. The page is a sealed memfd, whose descriptor is passed to the programs that
 /// read the region's timelines.
@@ -39,7 +39,7 @@ impl RelationWriter {
     }
 
     /// Publishes the present relation; `None` if it is unknown.
-    pub fn publish(&self, relation: Option<&Relation>) {
+    pub fn publish(&self, relation: Option<&CounterRelation>) {
         self.memory.get().latch.publish(words_of(relation));
     }
 
@@ -91,10 +91,10 @@ impl RelationReader {
 
     /// Returns the sequence of the publication in force and its relation; `None` if no relation is
     /// known.
-    pub(super) fn load(&self) -> Option<(u32, Relation)> {
+    pub(super) fn load(&self) -> Option<(u32, CounterRelation)> {
         self.0.get().latch.read(|words, sequence| {
             let word = |index: usize| words[index].load(Relaxed);
-            let relation = Relation {
+            let relation = CounterRelation {
                 low: word(0) as i64,
                 high: word(1) as i64,
                 measured_at: word(2),
@@ -109,7 +109,7 @@ impl RelationReader {
 /// Index of the word that is 1 if a relation is known.
 const KNOWN: usize = 5;
 
-fn words_of(relation: Option<&Relation>) -> [u64; RELATION_WORDS] {
+fn words_of(relation: Option<&CounterRelation>) -> [u64; RELATION_WORDS] {
     let mut words = [0; RELATION_WORDS];
     if let Some(relation) = relation {
         words[..=KNOWN].copy_from_slice(&[

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use proptest::prelude::*;
 use timeloom_clock::quality::Status;
 use timeloom_publish::{
-    Bounds, CoreScale, PAGE_SIZE, PageCounter, PageReader, PageWriter, Refusal, Region,
-    RegionEntry, RegionReader, RegionWriter, Relation, RelationWriter, now_ticks,
+    Bounds, CoreScale, CounterRelation, PAGE_SIZE, PageCounter, PageReader, PageWriter, Refusal,
+    Region, RegionEntry, RegionReader, RegionWriter, RelationWriter, now_ticks,
 };
 use timeloom_time::{Instant, Rate};
 
@@ -46,8 +46,8 @@ fn machine_with(has_clock: bool) -> Machine {
     }
 }
 
-fn relation(region: &Region, width: i64) -> Relation {
-    Relation {
+fn relation(region: &Region, width: i64) -> CounterRelation {
+    CounterRelation {
         low: BEHIND as i64 - width / 2,
         high: BEHIND as i64 + width - width / 2,
         measured_at: now_ticks(PageCounter::Tsc) - BEHIND,

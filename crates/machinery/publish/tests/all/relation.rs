@@ -1,7 +1,7 @@
 //! Tests that the relation of a guest's counter to its host's always contains the true difference.
 
 use proptest::prelude::*;
-use timeloom_publish::{Bounds, Relation};
+use timeloom_publish::{Bounds, CounterRelation};
 
 #[test]
 fn an_exchange_bounds_from_both_sides() {
@@ -19,7 +19,7 @@ fn an_exchange_bounds_from_both_sides() {
 
 #[test]
 fn a_counter_that_was_moved_contradicts() {
-    let relation = |low, high, measured_at| Relation {
+    let relation = |low, high, measured_at| CounterRelation {
         low,
         high,
         measured_at,
