@@ -45,7 +45,7 @@ pub use granter::end_grants;
 pub use grants::{GrantTotals, GranterCheck, Grants};
 use obey::obey;
 pub use protocol::{
-    Entry, GrantedState, HoldText, HostRequest, HostText, ProcessText, Request, Response,
+    EnterCommand, GrantedState, HoldText, HostRequest, HostText, ProcessText, Request, Response,
     StatusText,
 };
 use protocol::{Lines, send};

@@ -46,11 +46,11 @@ pub use clock::{
     HostOptions, HostReading, HostTimeState, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
 };
 pub use control::{
-    ControlError, Controlled, EnteredCommand, Entry, GrantTotals, GrantedState, GranterCheck,
-    Grants, HoldError, HoldText, HostRequest, HostRights, HostTarget, HostText, ProcessText,
-    Request, Response, RunUntilError, SessionHold, StatusConnection, StatusText, Stepped,
-    SteppedSession, Welcome, When, WordError, connect, end_grants, enter, hold, parse_factor,
-    parse_instant, parse_span, run_hosts_until, run_until, serve,
+    ControlError, Controlled, EnterCommand, EnteredCommand, GrantTotals, GrantedState,
+    GranterCheck, Grants, HoldError, HoldText, HostRequest, HostRights, HostTarget, HostText,
+    ProcessText, Request, Response, RunUntilError, SessionHold, StatusConnection, StatusText,
+    Stepped, SteppedSession, Welcome, When, WordError, connect, end_grants, enter, hold,
+    parse_factor, parse_instant, parse_span, run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;
 pub use enter::guest::{Guest, ProgramEnd};

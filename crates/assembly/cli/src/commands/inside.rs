@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use timeloom_exit::Failure;
-use timeloom_guest::{Entry, enter};
+use timeloom_guest::{EnterCommand, enter};
 
 use super::identity::Identity;
 use super::terminal::Terminal;
@@ -62,7 +62,7 @@ pub(crate) fn run(
         word.map_err(|word| Failure::usage(format!("`{}` is not UTF-8", word.to_string_lossy())))
     };
     let is_interactive = stdin().is_terminal() && stdout().is_terminal();
-    let entry = Entry {
+    let entry = EnterCommand {
         host,
         command: command.iter().map(text).collect::<Result<_, _>>()?,
         directory: text(&directory.into_os_string())?,

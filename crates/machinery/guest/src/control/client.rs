@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use timeloom_sys::{local, own};
 
-use crate::control::protocol::{Entry, MOST_BYTES, Request, Response, StatusText};
+use crate::control::protocol::{EnterCommand, MOST_BYTES, Request, Response, StatusText};
 use crate::linux::descriptor::send_descriptor;
 use crate::names::{is_served, list_sessions, session_sockets, socket_path};
 
@@ -71,7 +71,7 @@ fn choose(name: Option<&str>) -> Result<String, ControlError> {
 /// Fails like [`connect`], and if the command cannot be started.
 pub fn enter(
     name: Option<&str>,
-    entry: Entry,
+    entry: EnterCommand,
     streams: [BorrowedFd<'_>; 3],
 ) -> Result<EnteredCommand, ControlError> {
     let chosen = choose(name)?;

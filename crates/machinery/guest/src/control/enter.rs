@@ -22,7 +22,7 @@ use crate::control::controlled::{Controlled, HostRights, Welcome};
 use crate::control::error::Refusal;
 use crate::control::granter::has_hung_up;
 use crate::control::obey::obey;
-use crate::control::protocol::{Entry, Lines, Request, Response, send};
+use crate::control::protocol::{EnterCommand, Lines, Request, Response, send};
 use crate::enter::guest::Guest;
 use crate::enter::spec::{CommandSpec, Output, Variables};
 use crate::error::GuestError;
@@ -35,7 +35,7 @@ pub(crate) fn serve<C: Controlled>(
     controlled: &Weak<C>,
     mut stream: UnixStream,
     lines: Lines,
-    entry: &Entry,
+    entry: &EnterCommand,
 ) {
     drop(lines);
     let started = start(controlled, &mut stream, entry);
@@ -58,7 +58,7 @@ pub(crate) fn serve<C: Controlled>(
 fn start<C: Controlled>(
     controlled: &Weak<C>,
     stream: &mut UnixStream,
-    entry: &Entry,
+    entry: &EnterCommand,
 ) -> Result<(Guest, String), Refusal> {
     let held = controlled.upgrade().ok_or(Refusal::Ended)?;
     let Some(command) = entry.command.first() else {
@@ -125,7 +125,11 @@ fn start<C: Controlled>(
 /// Returns the privileges of the command. Only the supervisor's user and root can access the
 /// socket, so the privileges that the client states take precedence over those of the host's
 /// programs.
-fn rights_of(entry: &Entry, hosts: HostRights, host: &str) -> Result<Option<Rights>, GuestError> {
+fn rights_of(
+    entry: &EnterCommand,
+    hosts: HostRights,
+    host: &str,
+) -> Result<Option<Rights>, GuestError> {
     if entry.user.is_none() && entry.capabilities.is_empty() {
         return match hosts {
             HostRights::Supervisors => Ok(None),

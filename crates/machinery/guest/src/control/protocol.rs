@@ -96,12 +96,12 @@ pub enum Request {
         engine: String,
     },
     /// Start a command on a host. The client sends its standard streams as descriptors next.
-    Enter(Entry),
+    Enter(EnterCommand),
 }
 
 /// Command that a client starts in a running session.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Entry {
+pub struct EnterCommand {
     /// Name of the host; `None` for a session whose only host has no name.
     pub host: Option<String>,
     /// Program and its arguments.
