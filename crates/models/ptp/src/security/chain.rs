@@ -1,7 +1,7 @@
 //! Parsed chain of signatures in a received Follow_Up.
 
 use timeloom_wire::message::{Body, FollowUp};
-use timeloom_wire::tlv::{Entry, SignedFlags, SignedTlv, SubType, Suite};
+use timeloom_wire::tlv::{SignedEntry, SignedFlags, SignedTlv, SubType, Suite};
 use timeloom_wire::{ClockIdentity, Header, Message, TimeInterval};
 
 use super::once::{SyncName, key_port};
@@ -25,7 +25,7 @@ pub(super) struct Chain<'a> {
     pub(super) tlv: SignedTlv<'a>,
     /// Hops with their entries and signatures. The clock is `None` if the key ring does not contain
     /// the entry's index.
-    pub(super) hops: Vec<(Option<ClockIdentity>, Entry, &'a [u8])>,
+    pub(super) hops: Vec<(Option<ClockIdentity>, SignedEntry, &'a [u8])>,
 }
 
 impl<'a> Chain<'a> {

@@ -2,7 +2,7 @@
 
 use timeloom_wire::message::{Body, patch_correction, patch_length};
 use timeloom_wire::tlv::{
-    Entry, EntryForm, SignedFlags, SignedHead, SignedTlv, SubType, Suite, TlvWriter,
+    EntryForm, SignedEntry, SignedFlags, SignedHead, SignedTlv, SubType, Suite, TlvWriter,
 };
 use timeloom_wire::{ClockIdentity, EmitError, Header, Message, TimeInterval};
 
@@ -122,7 +122,7 @@ impl Security {
             0
         };
         let head = self.head(SubType::FollowUp, 0, SignedFlags::RESTARTED | compact);
-        let accused = Entry {
+        let accused = SignedEntry {
             signer: match self.form {
                 EntryForm::Full => timeloom_wire::tlv::Signer::Identity(hop.previous),
                 _ => timeloom_wire::tlv::Signer::Index(
@@ -172,13 +172,13 @@ impl Security {
         Some(marked)
     }
 
-    fn entry(&self, head: &SignedHead, hop: &Hop, prepared: bool) -> Entry {
+    fn entry(&self, head: &SignedHead, hop: &Hop, prepared: bool) -> SignedEntry {
         let form = head.form();
         let port = |number: u16| match form {
             EntryForm::Full => u8::try_from(number).unwrap_or(u8::MAX),
             _ => 0,
         };
-        Entry {
+        SignedEntry {
             signer: self.signer(form),
             ingress_port: port(hop.ingress),
             egress_port: match head.suite {

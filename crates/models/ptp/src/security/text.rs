@@ -5,7 +5,7 @@
 
 use sha2::{Digest, Sha256};
 use timeloom_wire::message::FollowUp;
-use timeloom_wire::tlv::{Entry, SignedFlags, SignedHead};
+use timeloom_wire::tlv::{SignedEntry, SignedFlags, SignedHead};
 use timeloom_wire::{ClockIdentity, Header, PortIdentity, TimeInterval, Timestamp};
 
 pub(super) type Hash = [u8; 32];
@@ -90,7 +90,7 @@ pub(super) fn grandmaster(origin: &Origin<'_>, next: ClockIdentity) -> Vec<u8> {
 pub(super) fn hop(
     before: &Hash,
     own: ClockIdentity,
-    entry: &Entry,
+    entry: &SignedEntry,
     previous: ClockIdentity,
     next: ClockIdentity,
 ) -> Vec<u8> {

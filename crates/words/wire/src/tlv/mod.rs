@@ -22,7 +22,7 @@ pub use organization::OrganizationExtension;
 pub use path_trace::PathTrace;
 pub use power::{C37_238_ORGANIZATION, PowerProfile, PowerProfileVersion};
 pub use signed::{SignedFlags, SignedHead, SignedTlv, SubType, Suite};
-pub use signed_entry::{Entry, EntryForm, INDEX_BESIDE_PORT, Signer};
+pub use signed_entry::{EntryForm, INDEX_BESIDE_PORT, SignedEntry, Signer};
 pub use text::PtpText;
 pub use unicast::{UnicastCancel, UnicastGrant, UnicastRequest};
 

@@ -20,7 +20,7 @@
 //! The texts that are signed are not transmitted; `timeloom-ptp` builds them from the message.
 
 use super::text::malformed;
-use super::{Entry, EntryForm, Tlv, TlvType};
+use super::{EntryForm, SignedEntry, Tlv, TlvType};
 use crate::{EmitError, ParseError, Reader, Writer};
 
 /// Type of the message that the TLV signs.
@@ -219,7 +219,7 @@ impl<'a> SignedTlv<'a> {
 
     /// Iterates over the hops in the order of signing, each with its signature; for BLS that
     /// signature is empty.
-    pub fn entries(&self) -> impl Iterator<Item = (Entry, &'a [u8])> + use<'a> {
+    pub fn entries(&self) -> impl Iterator<Item = (SignedEntry, &'a [u8])> + use<'a> {
         let form = self.head.form();
         let (skip, signature) = if self.head.suite.is_aggregate() {
             (0, 0)
@@ -228,7 +228,7 @@ impl<'a> SignedTlv<'a> {
         };
         let mut from = Reader::new(&self.body[skip..]);
         (0..self.hops).map_while(move |_| {
-            let entry = Entry::parse(form, &mut from).ok()?;
+            let entry = SignedEntry::parse(form, &mut from).ok()?;
             Some((entry, from.take(signature).ok()?))
         })
     }

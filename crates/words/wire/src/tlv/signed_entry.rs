@@ -45,7 +45,7 @@ impl core::fmt::Display for Signer {
 
 /// One hop of the path: the signing clock, its ports, and its contribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct SignedEntry {
     /// The signer.
     pub signer: Signer,
     /// Port by which the Sync arrived; 0 in compact entries.
@@ -57,7 +57,7 @@ pub struct Entry {
     pub contribution: TimeInterval,
 }
 
-impl Entry {
+impl SignedEntry {
     pub(super) fn parse(form: EntryForm, from: &mut Reader<'_>) -> Result<Self, ParseError> {
         Ok(match form {
             EntryForm::Full => Self {

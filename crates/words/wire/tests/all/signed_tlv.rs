@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 use timeloom_wire::tlv::{
-    Entry, EntryForm, SignedFlags, SignedHead, SignedTlv, Signer, SubType, Suite, TlvWriter, Tlvs,
+    EntryForm, SignedEntry, SignedFlags, SignedHead, SignedTlv, Signer, SubType, Suite, TlvWriter,
+    Tlvs,
 };
 use timeloom_wire::{ClockIdentity, ParseError, TimeInterval};
 
@@ -22,15 +23,15 @@ fn head(suite: Suite, form: EntryForm) -> SignedHead {
     }
 }
 
-fn entry(form: EntryForm, n: u64, contribution: i64) -> Entry {
+fn entry(form: EntryForm, n: u64, contribution: i64) -> SignedEntry {
     match form {
-        EntryForm::Full => Entry {
+        EntryForm::Full => SignedEntry {
             signer: Signer::Identity(ClockIdentity(n.to_be_bytes())),
             ingress_port: 1,
             egress_port: n as u8,
             contribution: TimeInterval(contribution),
         },
-        EntryForm::Compact | EntryForm::CompactWithPort => Entry {
+        EntryForm::Compact | EntryForm::CompactWithPort => SignedEntry {
             signer: Signer::Index(n as u16),
             ingress_port: 0,
             egress_port: if form == EntryForm::Compact {
@@ -43,7 +44,12 @@ fn entry(form: EntryForm, n: u64, contribution: i64) -> Entry {
     }
 }
 
-fn build<'a>(suite: Suite, form: EntryForm, entries: &[Entry], buffer: &'a mut [u8]) -> Tlvs<'a> {
+fn build<'a>(
+    suite: Suite,
+    form: EntryForm,
+    entries: &[SignedEntry],
+    buffer: &'a mut [u8],
+) -> Tlvs<'a> {
     let mut writer = TlvWriter::new(buffer);
     writer
         .push(SignedTlv::KIND, |to| {
@@ -100,7 +106,7 @@ fn a_port_and_the_index_beside_it_are_never_shortened() {
         (1024, 1, false),
         (1, 64, false),
     ] {
-        let entry = Entry {
+        let entry = SignedEntry {
             signer: Signer::Index(index),
             egress_port: port,
             ..entry(EntryForm::Compact, 1, 0)
@@ -114,7 +120,7 @@ fn a_port_and_the_index_beside_it_are_never_shortened() {
 
 #[test]
 fn a_contribution_is_never_shortened() {
-    let too_big = Entry {
+    let too_big = SignedEntry {
         contribution: TimeInterval(1 << 47),
         ..entry(EntryForm::Compact, 1, 0)
     };
