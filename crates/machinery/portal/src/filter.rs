@@ -18,12 +18,12 @@ pub struct Rule {
 
 /// List of rules. The first rule that matches a frame decides. A frame that matches no rule passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct FrameFilter {
     /// The rules in order.
     pub rules: Vec<Rule>,
 }
 
-impl Filter {
+impl FrameFilter {
     /// Returns true if the frame passes. `frame` must have at least the frame's headers.
     pub fn passes(&self, frame: &[u8]) -> bool {
         let fits = |rule: &&Rule| rule.fits(frame);
@@ -114,7 +114,7 @@ mod tests {
             protocol: Some(17),
             ..Rule::default()
         };
-        let filter = Filter {
+        let filter = FrameFilter {
             rules: vec![pass_dns, block_udp],
         };
         assert!(filter.passes(&udp(53, 4_000)));

@@ -45,7 +45,7 @@ pub use emulation::{
     EmulationReport, EngineGroup, FrameArrivalCallback, GroupMember, PanicCallback, SampleCallback,
 };
 pub use error::PortalError;
-pub use filter::{Filter, Rule};
+pub use filter::{FrameFilter, Rule};
 pub use interface::{Address, Inet};
 pub use packet::{PacketOptions, PacketPort};
 pub use port::{Port, ReceiveResult, TxStatus};

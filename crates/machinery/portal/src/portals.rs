@@ -10,7 +10,7 @@ use timeloom_time::{Duration, Instant, Wall};
 
 use crate::join::Joiner;
 use crate::repair::Repair;
-use crate::{Filter, Port, PortalError, ReceiveResult, TxStatus};
+use crate::{FrameFilter, Port, PortalError, ReceiveResult, TxStatus};
 
 /// Statistics of a portal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,8 +50,8 @@ pub struct PortReport {
 pub(crate) struct Attachment {
     pub(crate) node: Node,
     pub(crate) port: Box<dyn Port>,
-    pub(crate) inward: Filter,
-    outward: Filter,
+    pub(crate) inward: FrameFilter,
+    outward: FrameFilter,
     joiner: Joiner,
     pub(crate) joins: bool,
     pub(crate) report: PortReport,
@@ -183,7 +183,7 @@ impl Portals {
         node: Node,
         name: &str,
         port: Box<dyn Port>,
-        [inward, outward]: [Filter; 2],
+        [inward, outward]: [FrameFilter; 2],
     ) -> Result<(), PortalError> {
         if self.0.iter().any(|other| other.node == node) {
             return Err(PortalError::PortUsedTwice(name.to_owned()));

@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_engine::Random;
 use timeloom_net::{Impairment, LinkConfig, QueueConfig};
-use timeloom_portal::{EmulationOptions, Filter, PortReport, Rule};
+use timeloom_portal::{EmulationOptions, FrameFilter, PortReport, Rule};
 use timeloom_time::{Duration, Instant};
 
 use crate::world::{Setup, Testbed, build};
@@ -141,7 +141,7 @@ fn datagrams_of_every_size_come_back() {
 
 #[test]
 fn filters_hold_back_matching_frames() {
-    let block = Filter {
+    let block = FrameFilter {
         rules: vec![Rule {
             port: Some(7_777),
             ..Rule::default()
@@ -150,7 +150,7 @@ fn filters_hold_back_matching_frames() {
     let testbed = build(
         LinkConfig::new(1_000_000_000, Duration::ZERO),
         Setup {
-            filters: [block, Filter::default()],
+            filters: [block, FrameFilter::default()],
             ..Setup::default()
         },
     );

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use timeloom_fabric::{Fabric, Namespace, NetworkSpec, StationSpec};
 use timeloom_net::{LinkConfig, NetworkBuilder, Node, World};
 use timeloom_portal::{
-    Address, Emulation, EmulationOptions, Filter, ManualClock, Portals, Tap, Timing,
+    Address, Emulation, EmulationOptions, FrameFilter, ManualClock, Portals, Tap, Timing,
 };
 use timeloom_time::{Duration, Rate};
 
@@ -23,7 +23,7 @@ pub(crate) struct Testbed {
 pub(crate) struct Setup {
     pub(crate) rate: Option<Rate>,
     pub(crate) steps: bool,
-    pub(crate) filters: [Filter; 2],
+    pub(crate) filters: [FrameFilter; 2],
     pub(crate) options: EmulationOptions,
     /// True if both ports of the link between the router and `b` are watched.
     pub(crate) watch: bool,
