@@ -137,7 +137,7 @@ pub fn join(socket: impl AsFd, interface: u32, group: Group) -> io::Result<()> {
 
 /// Frames that a packet socket accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filter {
+pub enum PacketFilter {
     /// No frames from now on. Frames already queued can still be read.
     None,
     /// Frames with this Ethertype, after the kernel has removed a VLAN tag.
@@ -148,11 +148,11 @@ pub enum Filter {
 ///
 /// # Errors
 /// No cause of failure is known.
-pub fn filter(socket: impl AsFd, filter: Filter) -> io::Result<()> {
+pub fn filter(socket: impl AsFd, filter: PacketFilter) -> io::Result<()> {
     let keep = |bytes| step(libc::BPF_RET | libc::BPF_K, 0, 0, bytes);
     match filter {
-        Filter::None => attach(socket, &mut [keep(0)]),
-        Filter::Ethertype(ethertype) => {
+        PacketFilter::None => attach(socket, &mut [keep(0)]),
+        PacketFilter::Ethertype(ethertype) => {
             let load = step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 12);
             let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
             let equal = step(equal, 0, 1, ethertype.into());

@@ -7,7 +7,7 @@ use rustix::net::RecvFlags;
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use timeloom_sys::batch::{self, ReceivedDatagram};
 use timeloom_sys::control::ControlMessage;
-use timeloom_sys::packet::{self, Filter, FrameSelection};
+use timeloom_sys::packet::{self, FrameSelection, PacketFilter};
 use timeloom_sys::{interface, stamps};
 
 use super::{Direction, stamping};
@@ -48,7 +48,7 @@ impl PacketSocket {
 
     /// Stops the reception of further frames. Frames that are queued can still be read.
     pub(super) fn close_the_door(&self) -> io::Result<()> {
-        packet::filter(&self.fd, Filter::None)
+        packet::filter(&self.fd, PacketFilter::None)
     }
 
     /// Fills `batch` with the queued frames, without blocking.

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use timeloom_ptp::Packet;
-use timeloom_sys::packet::{self, Filter, FrameSelection, Group};
+use timeloom_sys::packet::{self, FrameSelection, Group, PacketFilter};
 use timeloom_sys::stamps;
 use timeloom_wire::{ETHERTYPE_PTP, EthernetFrame, MacAddress, VlanTag};
 
@@ -23,7 +23,7 @@ pub(super) fn open(interface: &Interface, stamping: Stamping) -> io::Result<(Own
     // The socket is bound to a protocol only after everything is set. Otherwise it would receive
     // frames of all interfaces.
     let event = packet::open()?;
-    packet::filter(&event, Filter::Ethertype(ETHERTYPE_PTP))?;
+    packet::filter(&event, PacketFilter::Ethertype(ETHERTYPE_PTP))?;
     packet::keep_tags(&event)?;
     packet::ignore_outgoing(&event)?;
     stamps::both_ways(&event, stamping.by())?;
