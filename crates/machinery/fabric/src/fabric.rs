@@ -37,7 +37,7 @@ pub struct Fabric {
 
 /// Interface together with its namespace, as [`crate::PacketCapture`] needs them.
 #[derive(Debug, Clone, Copy)]
-pub struct Port<'a> {
+pub struct StationPort<'a> {
     /// Namespace of the interface.
     pub namespace: &'a Namespace,
     /// Name of the interface in the namespace.
@@ -141,10 +141,10 @@ impl Fabric {
     /// Returns the interface of `node` towards `peer`: `eth0` for a station, or the port of a
     /// switch. A port is called `NODE-PEER` if that has at most 15 characters, and has a stable
     /// short name otherwise.
-    pub fn port(&self, node: &str, peer: &str) -> Option<Port<'_>> {
+    pub fn port(&self, node: &str, peer: &str) -> Option<StationPort<'_>> {
         let interface = self.ports.get(&(node.to_owned(), peer.to_owned()))?;
         let namespace = self.stations.get(node).unwrap_or(&self.fabric);
-        Some(Port {
+        Some(StationPort {
             namespace,
             interface,
         })
@@ -153,7 +153,7 @@ impl Fabric {
     /// Returns the end at which the link between `a` and `b` is captured. This is the end in the
     /// fabric namespace, which programs cannot access. If both ends or none are in that namespace,
     /// it is the end of `a`.
-    pub fn link_interface(&self, a: &str, b: &str) -> Option<Port<'_>> {
+    pub fn link_interface(&self, a: &str, b: &str) -> Option<StationPort<'_>> {
         let only_b_is_a_switch = self.stations.contains_key(a) && !self.stations.contains_key(b);
         if only_b_is_a_switch {
             self.port(b, a)

@@ -67,7 +67,7 @@ pub use cable::{Plug, connect};
 pub use capture::{CaptureOptions, CaptureStatistics, CapturedFrame, Direction, PacketCapture};
 pub use congestion::VirtualCubic;
 pub use error::{FabricError, KernelError, SpecError};
-pub use fabric::{Fabric, Port};
+pub use fabric::{Fabric, StationPort};
 pub use ipv6::give_ipv6;
 pub use loss_detection::{LossDetection, LossState};
 pub use machine_port::MACHINE_INTERFACE;
