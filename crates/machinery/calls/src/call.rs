@@ -1,6 +1,6 @@
 //! Types of the table of system calls: [`Call`] is one row.
 
-use crate::{Handler, SupervisorService, When};
+use crate::{CallCondition, Handler, SupervisorService};
 
 /// System call and its treatment: one row of [`crate::CALLS`].
 #[derive(Clone, Copy, Debug)]
@@ -14,14 +14,14 @@ pub struct Call {
     pub treatment: Option<Treatment>,
     /// Condition on the arguments under which the call is treated. Otherwise the kernel executes
     /// it.
-    pub when: When,
+    pub when: CallCondition,
     /// Part of the image that handles the call if a filter traps it. The image is Timeloom's code
     /// inside each guest process.
     pub handler: Option<Handler>,
     /// Condition that replaces `when` in sessions that emulate the time-stamp counter.
-    pub emulating_tsc: Option<When>,
+    pub emulating_tsc: Option<CallCondition>,
     /// Condition that replaces `when` in sessions that show virtual dates of files.
-    pub file_times: Option<When>,
+    pub file_times: Option<CallCondition>,
     /// Requests after which the call always traps in the requesting process and its descendants.
     pub on_demand: &'static [Extra],
     /// Description of the call in the last column of `docs/coverage.md`.

@@ -1,7 +1,7 @@
 //! Compile-time checks of the table.
 
 use crate::lookup::is_same;
-use crate::{CALLS, Call, Extra, Handler, When};
+use crate::{CALLS, Call, CallCondition, Extra, Handler};
 
 const _: () = {
     let mut index = 0;
@@ -49,7 +49,9 @@ const fn clash(one: &Call, other: &Call) -> bool {
 
 /// Returns true if no call meets the conditions of both rows.
 const fn are_disjoint(one: &Call, other: &Call) -> bool {
-    let (When::OneOf(argument, values), When::OneOf(same, others)) = (one.when, other.when) else {
+    let (CallCondition::OneOf(argument, values), CallCondition::OneOf(same, others)) =
+        (one.when, other.when)
+    else {
         return false;
     };
     let mut index = 0;

@@ -42,7 +42,7 @@ pub use named::{
 };
 pub use service::SupervisorService;
 pub use table::{CALLS, NEWEST};
-pub use when::When;
+pub use when::CallCondition;
 
 /// `si_errno` of a SIGSYS raised by Timeloom's filters. A SIGSYS raised by the program's own
 /// filters has another value.

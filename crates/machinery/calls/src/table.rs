@@ -4,17 +4,17 @@
 //! its treatment; the part of the image or of the supervisor that handles it; and the description
 //! in `docs/coverage.md`. [`Call`] documents each column.
 
-use crate::{Call, Extra, Handler, Numbers, SupervisorService, Treatment, When};
+use crate::{Call, CallCondition, Extra, Handler, Numbers, SupervisorService, Treatment};
 
-use Extra::{Reads, Signals, Stamps, Timeouts};
-use Handler as Image;
-use SupervisorService as Super;
-use When::{
+use CallCondition::{
     AdvisedRange, Always, DeviceTime, EitherGiven, FixedRange, FutexWait, Given, IntervalTimer,
     KeptAction, MayCancel, MovedRange, NewTime, NewTimeOrAny, NotOfProcessor, NotZero,
     NotZeroOrGiven, Null, OneOf, OwnPosixTimer, Positive, PosixTimer, Range, SeccompOrTsc,
     SocketTime,
 };
+use Extra::{Reads, Signals, Stamps, Timeouts};
+use Handler as Image;
+use SupervisorService as Super;
 
 /// Every call that at least one filter of Timeloom treats.
 #[rustfmt::skip] // One call a line.
@@ -267,7 +267,7 @@ const OF_IMAGE: Numbers = at(crate::IMAGE_CALL as u32, crate::IMAGE_CALL as u32)
 const fn trap(
     name: &'static str,
     numbers: Numbers,
-    when: When,
+    when: CallCondition,
     handler: Handler,
     outcome: &'static str,
 ) -> Call {
@@ -287,7 +287,7 @@ const fn pass(name: &'static str, numbers: Numbers, handler: Handler) -> Call {
 const fn ask(
     name: &'static str,
     numbers: Numbers,
-    when: When,
+    when: CallCondition,
     service: SupervisorService,
     outcome: &'static str,
 ) -> Call {
@@ -302,7 +302,7 @@ const fn plain(
     name: &'static str,
     numbers: Numbers,
     treatment: Option<Treatment>,
-    when: When,
+    when: CallCondition,
     outcome: &'static str,
 ) -> Call {
     Call {
@@ -327,14 +327,14 @@ impl Call {
         }
     }
 
-    const fn emulating(self, when: When) -> Self {
+    const fn emulating(self, when: CallCondition) -> Self {
         Self {
             emulating_tsc: Some(when),
             ..self
         }
     }
 
-    const fn file_times(self, when: When) -> Self {
+    const fn file_times(self, when: CallCondition) -> Self {
         Self {
             file_times: Some(when),
             ..self

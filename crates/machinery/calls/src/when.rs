@@ -5,7 +5,7 @@
 ///
 /// The supervisor compiles these conditions into the seccomp filter (`guest/src/filter/`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum CallCondition {
     /// No condition: every such call is treated.
     Always,
     /// The pointer argument with this number is not null.
@@ -67,7 +67,7 @@ pub enum When {
     NewTimeOrAny(u32),
 }
 
-impl When {
+impl CallCondition {
     /// Returns true if the image handles those calls to which the row's treatment does not apply.
     pub const fn traps_otherwise(self) -> bool {
         matches!(

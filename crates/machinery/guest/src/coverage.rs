@@ -1,7 +1,7 @@
 //! Generator of `docs/coverage.md`: the treatment of each system call that carries time, from the
 //! table from which the filter is made.
 
-use timeloom_calls::{Extra, IOCTLS, SOCKET_OPTIONS, When, calls};
+use timeloom_calls::{CallCondition, Extra, IOCTLS, SOCKET_OPTIONS, calls};
 
 /// Returns the text of `docs/coverage.md`, in Markdown.
 pub fn coverage() -> String {
@@ -65,35 +65,41 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     list.join(", ")
 }
 
-fn condition(when: When) -> &'static str {
+fn condition(when: CallCondition) -> &'static str {
     match when {
-        When::Always => "always",
-        When::Given(_) => "with a timeout (or mask, or action)",
-        When::EitherGiven(..) => "with a timeout or a signal mask",
-        When::Positive(_) => "with a timeout",
-        When::NotZero(_) | When::NotZeroOrGiven(..) => "when it may wait",
-        When::Null(_) => "when set to now",
-        When::FutexWait => "waits with a timeout",
-        When::IntervalTimer | When::MayCancel | When::PosixTimer => "always",
-        When::NotOfProcessor | When::OwnPosixTimer => {
+        CallCondition::Always => "always",
+        CallCondition::Given(_) => "with a timeout (or mask, or action)",
+        CallCondition::EitherGiven(..) => "with a timeout or a signal mask",
+        CallCondition::Positive(_) => "with a timeout",
+        CallCondition::NotZero(_) | CallCondition::NotZeroOrGiven(..) => "when it may wait",
+        CallCondition::Null(_) => "when set to now",
+        CallCondition::FutexWait => "waits with a timeout",
+        CallCondition::IntervalTimer | CallCondition::MayCancel | CallCondition::PosixTimer => {
+            "always"
+        }
+        CallCondition::NotOfProcessor | CallCondition::OwnPosixTimer => {
             "but on processor time, where the kernel's timer serves"
         }
-        When::OneOf(..) => "with such a command",
-        When::DeviceTime => {
+        CallCondition::OneOf(..) => "with such a command",
+        CallCondition::DeviceTime => {
             "`PTP_SYS_OFFSET`, `_EXTENDED`, `_PRECISE`, `…2`, `…_CYCLES`, `SIOCGSTAMP`, \
              `SIOCGSTAMPNS`, and those below"
         }
-        When::KeptAction => "when it is set, or of SIGSYS",
-        When::SeccompOrTsc => "about seccomp or the time-stamp counter",
-        When::Range(..) => "where it may reach the clock page or the image",
-        When::FixedRange => "with `MAP_FIXED`, where it may reach the clock page or the image",
-        When::MovedRange => "from or to where the clock page or the image may be",
-        When::AdvisedRange(_) => {
+        CallCondition::KeptAction => "when it is set, or of SIGSYS",
+        CallCondition::SeccompOrTsc => "about seccomp or the time-stamp counter",
+        CallCondition::Range(..) => "where it may reach the clock page or the image",
+        CallCondition::FixedRange => {
+            "with `MAP_FIXED`, where it may reach the clock page or the image"
+        }
+        CallCondition::MovedRange => "from or to where the clock page or the image may be",
+        CallCondition::AdvisedRange(_) => {
             "`MADV_DONTFORK` and `MADV_GUARD_INSTALL` where the clock page or the image may be"
         }
-        When::NewTime(_) => "with `CLONE_NEWTIME`",
-        When::NewTimeOrAny(_) => "into another time namespace",
-        When::SocketTime => "`SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_TIMESTAMP*`, and those below",
+        CallCondition::NewTime(_) => "with `CLONE_NEWTIME`",
+        CallCondition::NewTimeOrAny(_) => "into another time namespace",
+        CallCondition::SocketTime => {
+            "`SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_TIMESTAMP*`, and those below"
+        }
     }
 }
 

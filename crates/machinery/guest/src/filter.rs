@@ -7,7 +7,7 @@
 //! The treatment of each call comes from the table of `timeloom-calls`.
 
 use libc::sock_filter;
-use timeloom_calls::{Call, NEWEST, TRAP_MARK, Treatment, When, calls, find, verdict};
+use timeloom_calls::{Call, CallCondition, NEWEST, TRAP_MARK, Treatment, calls, find, verdict};
 use timeloom_page::{ADDRESS_HIGH_HALF, IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use self::condition::condition;
@@ -50,7 +50,7 @@ impl Guest {
 
     /// Returns the condition that replaces the call's usual one in guests of this kind; `None` if
     /// there is none.
-    fn instead(self, call: &Call) -> Option<When> {
+    fn instead(self, call: &Call) -> Option<CallCondition> {
         let emulates = matches!(self, Self::EmulatingTsc | Self::EmulatingAndDating);
         let dates = matches!(self, Self::DatingFiles | Self::EmulatingAndDating);
         let emulating = call.emulating_tsc.filter(|_| emulates);
@@ -62,7 +62,7 @@ impl Guest {
 struct Entry {
     number: u32,
     treatment: Treatment,
-    when: When,
+    when: CallCondition,
 }
 
 /// Returns the calls that a guest's filter treats, in the order of its checks.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use timeloom_calls::{IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT, When};
+use timeloom_calls::{CallCondition, IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT};
 use timeloom_page::ADDRESS_HIGH_HALF;
 
 use super::{LOCAL, TRAPPED};
@@ -11,7 +11,7 @@ use crate::phc;
 use crate::timers::FIRST_POSIX;
 
 /// Appends steps that jump to `label` for calls that meet the condition `when`.
-pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
+pub(super) fn condition(steps: &mut Vec<Step>, when: CallCondition, label: Label) {
     let given = |steps: &mut Vec<Step>, index: u32| {
         steps.push(Step::Load(argument_low(index)));
         steps.push(Step::IfAtLeast(1, label));
@@ -27,30 +27,30 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
         steps.push(Step::Mark(skip));
     };
     match when {
-        When::Always => steps.push(Step::Goto(label)),
-        When::Given(index) => given(steps, index),
-        When::EitherGiven(one, other) => {
+        CallCondition::Always => steps.push(Step::Goto(label)),
+        CallCondition::Given(index) => given(steps, index),
+        CallCondition::EitherGiven(one, other) => {
             given(steps, one);
             given(steps, other);
         }
-        When::Positive(index) => positive(steps, index),
-        When::NotZero(index) => {
+        CallCondition::Positive(index) => positive(steps, index),
+        CallCondition::NotZero(index) => {
             steps.push(Step::Load(argument_low(index)));
             steps.push(Step::IfAtLeast(1, label));
         }
-        When::NotZeroOrGiven(timeout, pointer) => {
+        CallCondition::NotZeroOrGiven(timeout, pointer) => {
             steps.push(Step::Load(argument_low(timeout)));
             steps.push(Step::IfAtLeast(1, label));
             given(steps, pointer);
         }
-        When::Null(index) => {
+        CallCondition::Null(index) => {
             steps.push(Step::Load(argument_low(index)));
             steps.push(Step::IfAtLeast(1, skip));
             steps.push(Step::Load(argument_high(index)));
             steps.push(Step::IfEqual(0, label));
             steps.push(Step::Mark(skip));
         }
-        When::FutexWait => {
+        CallCondition::FutexWait => {
             steps.push(Step::Load(argument_low(1)));
             let waits = skip + 1;
             for command in FUTEX_WAITS {
@@ -63,17 +63,17 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
             given(steps, 3);
             steps.push(Step::Mark(skip));
         }
-        When::IntervalTimer => {
+        CallCondition::IntervalTimer => {
             steps.push(Step::Load(argument_low(0)));
             steps.push(Step::IfEqual(libc::ITIMER_REAL as u32, label));
             steps.push(Step::Goto(TRAPPED));
         }
-        When::MayCancel => {
+        CallCondition::MayCancel => {
             steps.push(Step::Load(argument_low(1)));
             steps.push(Step::IfEqual(CANCEL_ON_SET, TRAPPED));
             steps.push(Step::Goto(label));
         }
-        When::NotOfProcessor => {
+        CallCondition::NotOfProcessor => {
             steps.push(Step::Load(argument_low(0)));
             for clock in [
                 libc::CLOCK_PROCESS_CPUTIME_ID,
@@ -87,22 +87,22 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
             steps.push(Step::Goto(label));
             steps.push(Step::Mark(skip));
         }
-        When::OwnPosixTimer | When::PosixTimer => {
+        CallCondition::OwnPosixTimer | CallCondition::PosixTimer => {
             steps.push(Step::Load(argument_low(0)));
             steps.push(Step::IfAtLeast(0x8000_0000, skip));
             steps.push(Step::IfAtLeast(FIRST_POSIX as u32, label));
             steps.push(Step::Mark(skip));
-            if when == When::PosixTimer {
+            if when == CallCondition::PosixTimer {
                 steps.push(Step::Goto(TRAPPED));
             }
         }
-        When::OneOf(index, values) => {
+        CallCondition::OneOf(index, values) => {
             steps.push(Step::Load(argument_low(index)));
             for &value in values {
                 steps.push(Step::IfEqual(value, label));
             }
         }
-        When::DeviceTime => {
+        CallCondition::DeviceTime => {
             steps.push(Step::Load(argument_low(1)));
             for command in phc::COMMANDS.into_iter().chain(PACKET_STAMPS) {
                 steps.push(Step::IfEqual(command, TRAPPED));
@@ -114,21 +114,21 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
                 steps.push(Step::IfEqual(command, label));
             }
         }
-        When::KeptAction => {
+        CallCondition::KeptAction => {
             steps.push(Step::Load(argument_low(0)));
             for signal in [libc::SIGSYS, libc::SIGSTKFLT] {
                 steps.push(Step::IfEqual(signal as u32, label));
             }
             given(steps, 1);
         }
-        When::SeccompOrTsc => {
+        CallCondition::SeccompOrTsc => {
             steps.push(Step::Load(argument_low(0)));
             for option in SECCOMP_OR_TSC {
                 steps.push(Step::IfEqual(option, label));
             }
         }
-        When::Range(address, length) => range(steps, address, length, label),
-        When::FixedRange => {
+        CallCondition::Range(address, length) => range(steps, address, length, label),
+        CallCondition::FixedRange => {
             let fixed = skip + 1;
             steps.push(Step::Load(argument_low(3)));
             steps.push(Step::IfAnyOf(MAP_FIXED, fixed));
@@ -137,11 +137,11 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
             range(steps, 0, 1, label);
             steps.push(Step::Mark(skip));
         }
-        When::MovedRange => {
+        CallCondition::MovedRange => {
             range(steps, 0, 1, label);
             range(steps, 4, 2, label);
         }
-        When::AdvisedRange(advice) => {
+        CallCondition::AdvisedRange(advice) => {
             let harmful = skip + 1;
             steps.push(Step::Load(argument_low(2)));
             for &advice in advice {
@@ -152,16 +152,16 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
             range(steps, 0, 1, label);
             steps.push(Step::Mark(skip));
         }
-        When::NewTime(flags) => {
+        CallCondition::NewTime(flags) => {
             steps.push(Step::Load(argument_low(flags)));
             steps.push(Step::IfAnyOf(CLONE_NEWTIME, label));
         }
-        When::NewTimeOrAny(flags) => {
+        CallCondition::NewTimeOrAny(flags) => {
             steps.push(Step::Load(argument_low(flags)));
             steps.push(Step::IfAnyOf(CLONE_NEWTIME, label));
             steps.push(Step::IfEqual(0, label));
         }
-        When::SocketTime => {
+        CallCondition::SocketTime => {
             for (level, options) in socket_levels() {
                 let this_level = LOCAL + steps.len() as Label;
                 let next = NEXT_LEVEL + level;
