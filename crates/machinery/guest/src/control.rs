@@ -53,7 +53,7 @@ pub use stepped::SteppedSession;
 pub use until::run_until;
 pub use until_hosts::{HostTarget, run_hosts_until};
 pub use watching::StatusConnection;
-pub use words::{When, WordError, parse_factor, parse_instant, parse_span};
+pub use words::{RequestedInstant, WordError, parse_factor, parse_instant, parse_span};
 
 /// Opens the session's socket and serves it in a thread until the process ends.
 ///

@@ -48,8 +48,8 @@ pub use clock::{
 pub use control::{
     ControlError, Controlled, EnterCommand, EnteredCommand, GrantTotals, GrantedState,
     GranterCheck, Grants, HoldError, HoldText, HostRequest, HostRights, HostTarget, HostText,
-    ProcessText, Request, Response, RunUntilError, SessionHold, StatusConnection, StatusText,
-    Stepped, SteppedSession, Welcome, When, WordError, connect, end_grants, enter, hold,
+    ProcessText, Request, RequestedInstant, Response, RunUntilError, SessionHold, StatusConnection,
+    StatusText, Stepped, SteppedSession, Welcome, WordError, connect, end_grants, enter, hold,
     parse_factor, parse_instant, parse_span, run_hosts_until, run_until, serve,
 };
 pub use coverage::coverage;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use timeloom_exit::{Failure, note, say};
 use timeloom_guest::{
-    ControlError, HostRequest, HostText, ProcessText, Request, StatusText, When, connect,
-    list_sessions, parse_factor, parse_instant, parse_span,
+    ControlError, HostRequest, HostText, ProcessText, Request, RequestedInstant, StatusText,
+    connect, list_sessions, parse_factor, parse_instant, parse_span,
 };
 use timeloom_time::Duration;
 
@@ -190,14 +190,14 @@ pub(crate) struct RunUntil {
     /// Virtual time since the session began, e.g. '90 s'; with a + before it, relative to the
     /// present
     #[arg(value_name = "INSTANT", allow_hyphen_values = true, value_parser = parse_instant)]
-    instant: When,
+    instant: RequestedInstant,
     #[command(flatten)]
     recipients: Recipients,
 }
 
 impl RunUntil {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let When { at, relative } = self.instant;
+        let RequestedInstant { at, relative } = self.instant;
         let at_ns = at.as_ns();
         self.recipients.send(
             &Request::RunUntil { at_ns, relative },

@@ -6,7 +6,7 @@ use crate::control::protocol::Request;
 
 /// Instant of a session's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct When {
+pub struct RequestedInstant {
     /// Time since the session began, or from now.
     pub at: Duration,
     /// True if `at` is counted from now.
@@ -42,12 +42,12 @@ pub fn parse_span(text: &str) -> Result<Duration, WordError> {
 ///
 /// # Errors
 /// Fails for a text of another form.
-pub fn parse_instant(text: &str) -> Result<When, WordError> {
+pub fn parse_instant(text: &str) -> Result<RequestedInstant, WordError> {
     let (at, relative) = match text.strip_prefix('+') {
         Some(span) => (parse_span(span)?, true),
         None => (text.parse()?, false),
     };
-    Ok(When { at, relative })
+    Ok(RequestedInstant { at, relative })
 }
 
 /// Parses a dilation. The session refuses an impossible factor, and its message states the possible
