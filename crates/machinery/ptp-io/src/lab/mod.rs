@@ -35,7 +35,7 @@ use chain::{Chain, UP};
 use desk::Desk;
 pub use desk::{AttackResult, attack};
 use nodes::Running;
-pub use report::{LabReport, Spread};
+pub use report::{LabReport, OffsetSpread};
 pub use stage::LabChain;
 
 /// Program that runs at a node of the chain.

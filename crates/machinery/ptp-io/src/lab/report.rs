@@ -24,7 +24,7 @@ pub struct LabReport {
 
 /// Distribution of the slave's offsets, whose true value is zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub struct OffsetSpread {
     /// Number of offsets measured.
     pub count: usize,
     /// Median of the values, in nanoseconds.
@@ -35,7 +35,7 @@ pub struct Spread {
     pub p95_ns: f64,
 }
 
-impl Spread {
+impl OffsetSpread {
     fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let at = |part: f64| {
@@ -107,8 +107,8 @@ impl LabReport {
     }
 
     /// Returns the distribution of the slave's offsets; `None` if there are none.
-    pub fn offsets(&self) -> Option<Spread> {
-        Spread::of(
+    pub fn offsets(&self) -> Option<OffsetSpread> {
+        OffsetSpread::of(
             self.measurements()
                 .into_iter()
                 .map(|(offset, _)| offset)
@@ -118,8 +118,8 @@ impl LabReport {
 
     /// Returns the distribution of the delay of the slave's link or path; `None` if there are no
     /// measurements.
-    pub fn delays(&self) -> Option<Spread> {
-        Spread::of(
+    pub fn delays(&self) -> Option<OffsetSpread> {
+        OffsetSpread::of(
             self.measurements()
                 .into_iter()
                 .map(|(_, delay)| delay)
@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn percentiles() {
-        assert_eq!(Spread::of(Vec::new()), None);
-        let spread = Spread::of((0..=100).rev().map(f64::from).collect()).expect("values");
+        assert_eq!(OffsetSpread::of(Vec::new()), None);
+        let spread = OffsetSpread::of((0..=100).rev().map(f64::from).collect()).expect("values");
         assert_eq!(
             (spread.count, spread.median_ns, spread.p5_ns, spread.p95_ns),
             (101, 50.0, 5.0, 95.0)

@@ -7,7 +7,7 @@ use clap::Args;
 use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::lab::{
-    LabAttack, LabAuth, LabNodeKind, LabOptions, LabReport, PEACE, Spread, run,
+    LabAttack, LabAuth, LabNodeKind, LabOptions, LabReport, OffsetSpread, PEACE, run,
 };
 use timeloom_ptp_io::{
     DelayMechanism, EntryForm, KernelRandom, ProgramControl, RandomSource, SyncVerdict,
@@ -147,7 +147,7 @@ impl Lab {
     }
 
     fn object(&self, report: &LabReport) -> serde_json::Value {
-        let spread = |spread: Option<Spread>| {
+        let spread = |spread: Option<OffsetSpread>| {
             spread.map(|s| {
                 serde_json::json!({"count": s.count, "median_ns": s.median_ns, "p5_ns": s.p5_ns, "p95_ns": s.p95_ns})
             })
