@@ -2,7 +2,7 @@
 //! model.
 
 use timeloom_net::{
-    BuildError, Control, FlowId, FluidConfig, FluidId, FluidPattern, Node, Pattern, Size,
+    BuildError, Control, FlowId, FluidConfig, FluidId, FluidPattern, Node, PacketSize, Pattern,
     TcpConfig, TrafficConfig, TrafficSourceId, World,
 };
 use timeloom_time::{Duration, Instant};
@@ -74,7 +74,7 @@ pub(crate) fn add(
             world.add_fluid(from, to, config).map(Background::Fluid)
         }
         (false, Some(pattern), _) => {
-            let mut config = TrafficConfig::udp(pattern, Size::Fixed(traffic.bytes));
+            let mut config = TrafficConfig::udp(pattern, PacketSize::Fixed(traffic.bytes));
             config.start = start;
             world.add_traffic(from, to, config).map(Background::Source)
         }

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use timeloom_engine::Engine;
 use timeloom_net::topology::{dumbbell, gml, graphml};
 use timeloom_net::{
-    Checksum, LARGE, LinkConfig, NetworkBuilder, Offload, Pattern, QueueConfig, Size, TcpConfig,
-    TrafficConfig, Train, TrainProtocol, World,
+    Checksum, LARGE, LinkConfig, NetworkBuilder, Offload, PacketSize, Pattern, QueueConfig,
+    TcpConfig, TrafficConfig, Train, TrainProtocol, World,
 };
 use timeloom_peering::codec::Statics;
 use timeloom_peering::datagram::{DatagramBody, DatagramHeader, DatagramReader, Key};
@@ -178,7 +178,7 @@ static DUMBBELL: LazyLock<(Statics, Messages)> = LazyLock::new(|| {
         let tcp = TcpConfig::default();
         world.add_tcp(*from, *to, tcp).expect("a sound flow");
         let pattern = Pattern::Constant { rate_bps: 1_000 };
-        let udp = TrafficConfig::udp(pattern, Size::Exponential(300.0));
+        let udp = TrafficConfig::udp(pattern, PacketSize::Exponential(300.0));
         world.add_traffic(*to, *from, udp).expect("a sound flow");
     }
     (Statics::of(&world), Messages::of(&world))

@@ -64,7 +64,7 @@ pub use packet::{Kind, Packet, PortId};
 pub use tables::buffers::{Checksum, LARGE, Offload, Train, TrainProtocol};
 pub use tables::crossings::{Arrival, Cable, Crossings, Owner};
 pub use tables::residents::{FrameView, Outgoing, ReceivedFrame, Resident};
-pub use tables::source::{Pattern, Size, TrafficConfig, TrafficStats};
+pub use tables::source::{PacketSize, Pattern, TrafficConfig, TrafficStats};
 pub use tables::stats::{Counters, LinkStats};
 pub use tables::switch::PortMode;
 pub use tcp::{Control, TcpConfig, TcpStats};

@@ -12,8 +12,8 @@ use timeloom_engine::queue::{EventQueue, Heap4, Wheel};
 use timeloom_engine::{Agenda, Engine, Event, Model};
 use timeloom_net::topology::{Campus, campus, dumbbell};
 use timeloom_net::{
-    Control, FluidConfig, FluidId, FluidPattern, Impairment, NetworkBuilder, Node, Pattern,
-    QueueConfig, Size, TcpConfig, TrafficConfig, World,
+    Control, FluidConfig, FluidId, FluidPattern, Impairment, NetworkBuilder, Node, PacketSize,
+    Pattern, QueueConfig, TcpConfig, TrafficConfig, World,
 };
 use timeloom_time::Duration;
 
@@ -55,7 +55,7 @@ fn loaded() -> Engine<World> {
         let datagrams = Pattern::Poisson {
             mean: Duration::from_ms(1),
         };
-        let datagrams = TrafficConfig::udp(datagrams, Size::Exponential(500.0));
+        let datagrams = TrafficConfig::udp(datagrams, PacketSize::Exponential(500.0));
         world.add_traffic(*from, *to, datagrams).unwrap();
     }
     run(world, ms(2_000))
@@ -122,7 +122,10 @@ fn sites() -> (World, Vec<u16>) {
         .flat_map(|ends| ends.left.iter().zip(&ends.right))
     {
         world.add_tcp(*from, *to, TcpConfig::default()).unwrap();
-        let datagrams = TrafficConfig::udp(Pattern::Constant { rate_bps: 8_000 }, Size::Fixed(100));
+        let datagrams = TrafficConfig::udp(
+            Pattern::Constant { rate_bps: 8_000 },
+            PacketSize::Fixed(100),
+        );
         world.add_traffic(*from, *to, datagrams).unwrap();
     }
     let site = |node: u32| u16::from(world.name(Node(node)).as_bytes()[0] - b'a');
@@ -263,7 +266,7 @@ fn history<Q: EventQueue>(seed: u64) -> String {
             mean_on: Duration::from_ms(20),
             mean_off: Duration::from_ms(20),
         };
-        let bursts = TrafficConfig::udp(bursts, Size::Fixed(500));
+        let bursts = TrafficConfig::udp(bursts, PacketSize::Fixed(500));
         world.add_traffic(from, to, bursts).unwrap();
     }
     // Both are hosts of one LAN, because the trunks do not support fluid.

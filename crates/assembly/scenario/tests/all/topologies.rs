@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use timeloom_engine::Engine;
-use timeloom_net::{Node, Pattern, Size, TrafficConfig, World};
+use timeloom_net::{Node, PacketSize, Pattern, TrafficConfig, World};
 use timeloom_scenario::{MachineChecks, Simulated, load_for, parse};
 use timeloom_time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ fn delay_ms(built: Simulated, from: &str, to: &str) -> f64 {
     let (from, to) = (node(from), node(to));
     let mut world: World = built.world;
     let pattern = Pattern::Constant { rate_bps: 8_000 };
-    let traffic = TrafficConfig::udp(pattern, Size::Fixed(100));
+    let traffic = TrafficConfig::udp(pattern, PacketSize::Fixed(100));
     let source = world.add_traffic(from, to, traffic).unwrap();
     let mut engine: Engine<World> = Engine::new(world);
     engine.with(|world, agenda| world.start(agenda));

@@ -6,8 +6,8 @@ use std::time;
 use timeloom_engine::Engine;
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{
-    BuildError, Control, FlowId, FluidConfig, FluidPattern, NetworkBuilder, Node, Pattern,
-    QueueConfig, Size, TcpConfig, TrafficConfig, TrafficSourceId, World,
+    BuildError, Control, FlowId, FluidConfig, FluidPattern, NetworkBuilder, Node, PacketSize,
+    Pattern, QueueConfig, TcpConfig, TrafficConfig, TrafficSourceId, World,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -123,7 +123,7 @@ fn build(
     let (from, to) = pairs.next().expect("101 pairs");
     let flow = world.add_tcp(from, to, TcpConfig::default())?;
     let mean = Duration::from_ms(2);
-    let probe = TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(50));
+    let probe = TrafficConfig::udp(Pattern::Poisson { mean }, PacketSize::Fixed(50));
     let probe = world.add_traffic(from, to, probe)?;
     for (index, (from, to)) in pairs.enumerate() {
         let start = Instant::ZERO + Duration::from_ms(7 * index as i64);
@@ -172,7 +172,7 @@ fn background(
             return world.add_tcp(from, to, config).map(drop);
         }
     };
-    let mut config = TrafficConfig::udp(pattern, Size::Fixed(1_000));
+    let mut config = TrafficConfig::udp(pattern, PacketSize::Fixed(1_000));
     config.start = start;
     world.add_traffic(from, to, config).map(drop)
 }

@@ -6,7 +6,7 @@ use std::time;
 use timeloom_engine::Engine;
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{
-    Arrival, NetworkBuilder, Node, Owner, Pattern, Size, TcpConfig, TrafficConfig, World,
+    Arrival, NetworkBuilder, Node, Owner, PacketSize, Pattern, TcpConfig, TrafficConfig, World,
 };
 use timeloom_peering::Cut;
 use timeloom_peering::exact::{self, Shared};
@@ -124,7 +124,7 @@ pub(super) fn build(model: &Model) -> Result<(World, Cut), BenchError> {
         };
         let config = TrafficConfig {
             start: model.start(source, 7_919),
-            ..TrafficConfig::udp(pattern, Size::Fixed(DATAGRAM))
+            ..TrafficConfig::udp(pattern, PacketSize::Fixed(DATAGRAM))
         };
         let (from, to) = pair(source);
         world.add_traffic(from, to, config).map_err(refused)?;

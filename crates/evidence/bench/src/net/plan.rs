@@ -13,7 +13,7 @@ use std::time;
 
 use timeloom_engine::{Engine, Random};
 use timeloom_exit::note;
-use timeloom_net::{LinkConfig, NetworkBuilder, Owner, Pattern, Size, TrafficConfig, World};
+use timeloom_net::{LinkConfig, NetworkBuilder, Owner, PacketSize, Pattern, TrafficConfig, World};
 use timeloom_peering::Cut;
 use timeloom_peering::exact::{self, Exchange, PacketBatch, Shared};
 use timeloom_peering::partition;
@@ -85,7 +85,7 @@ fn network(size: &Extent) -> Result<World, BenchError> {
         };
         let config = TrafficConfig {
             start: Instant::from_ns(drawn(4_000_000) as i64),
-            ..TrafficConfig::udp(pattern, Size::Fixed(DATAGRAM))
+            ..TrafficConfig::udp(pattern, PacketSize::Fixed(DATAGRAM))
         };
         world
             .add_traffic(*from, hosts[to], config)

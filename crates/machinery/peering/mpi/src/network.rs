@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use timeloom_net::topology::{dumbbell, ring};
 use timeloom_net::{
-    Control, Impairment, LinkConfig, NetworkBuilder, Node, Owner, Pattern, QueueConfig, Size,
+    Control, Impairment, LinkConfig, NetworkBuilder, Node, Owner, PacketSize, Pattern, QueueConfig,
     TcpConfig, TrafficConfig, World,
 };
 use timeloom_peering::{Cut, partition};
@@ -123,7 +123,7 @@ impl Model {
             added.map_err(|error| error.to_string())?;
             if self.shape == Shape::Ring {
                 let mean = Duration::from_us(100);
-                let udp = TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(400));
+                let udp = TrafficConfig::udp(Pattern::Poisson { mean }, PacketSize::Fixed(400));
                 let added = world.add_traffic(to, from, udp);
                 added.map_err(|error| error.to_string())?;
             }

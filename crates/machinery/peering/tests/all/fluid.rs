@@ -4,7 +4,7 @@ use timeloom_engine::Engine;
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{
     Control, FluidConfig, FluidId, FluidPattern, FluidStats, LinkConfig, NetworkBuilder, Node,
-    Owner, Pattern, QueueConfig, Size, TrafficConfig, TrafficSourceId, TrafficStats, World,
+    Owner, PacketSize, Pattern, QueueConfig, TrafficConfig, TrafficSourceId, TrafficStats, World,
 };
 use timeloom_peering::Cut;
 use timeloom_peering::exact::{self, Shared};
@@ -29,7 +29,7 @@ fn network(patterns: &[FluidPattern]) -> (World, Vec<FluidId>, TrafficSourceId) 
     });
     let flows = flows.collect();
     let mean = Duration::from_ms(2);
-    let probe = TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(100));
+    let probe = TrafficConfig::udp(Pattern::Poisson { mean }, PacketSize::Fixed(100));
     let probe = world
         .add_traffic(ends.left[4], ends.right[4], probe)
         .unwrap();

@@ -9,8 +9,8 @@ use std::time::Duration as StdDuration;
 use timeloom_engine::{Engine, Limit, Pace, Paced};
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{
-    FlowId, LinkConfig, NetworkBuilder, Owner, Pattern, PortId, Size, TcpConfig, TrafficConfig,
-    TrafficSourceId, World,
+    FlowId, LinkConfig, NetworkBuilder, Owner, PacketSize, Pattern, PortId, TcpConfig,
+    TrafficConfig, TrafficSourceId, World,
 };
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::{PeerConfig, PeerStats};
@@ -35,7 +35,7 @@ fn world() -> World {
     let pattern = Pattern::Constant {
         rate_bps: 8_000_000,
     };
-    let udp = TrafficConfig::udp(pattern, Size::Fixed(1_000));
+    let udp = TrafficConfig::udp(pattern, PacketSize::Fixed(1_000));
     world
         .add_traffic(ends.right[1], ends.left[1], udp.clone())
         .unwrap();

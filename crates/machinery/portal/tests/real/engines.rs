@@ -9,8 +9,8 @@ use timeloom_clock::RateError;
 use timeloom_engine::{Engine, Limit};
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{
-    Arrival, FrameView, LinkConfig, NetworkBuilder, Node, Outgoing, Owner, Pattern, ReceivedFrame,
-    Resident, Size, TcpConfig, TrafficConfig, World,
+    Arrival, FrameView, LinkConfig, NetworkBuilder, Node, Outgoing, Owner, PacketSize, Pattern,
+    ReceivedFrame, Resident, TcpConfig, TrafficConfig, World,
 };
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
@@ -35,7 +35,7 @@ fn network() -> (World, Vec<Owner>) {
     let mut world = network.build().unwrap();
     for (left, right) in made.left.iter().zip(&made.right) {
         let mean = Duration::from_us(900);
-        let random = TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(700));
+        let random = TrafficConfig::udp(Pattern::Poisson { mean }, PacketSize::Fixed(700));
         world.add_traffic(*left, *right, random.clone()).unwrap();
         world.add_traffic(*right, *left, random).unwrap();
         world.add_tcp(*right, *left, TcpConfig::default()).unwrap();
@@ -295,7 +295,7 @@ fn clocks(transport: Transport) -> (World, Vec<Owner>) {
     network.connect(s1, s2, LinkConfig::new(10_000_000, Duration::from_ms(1)));
     let mut world = network.build().unwrap();
     let mean = Duration::from_us(1_500);
-    let load = TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(1_400));
+    let load = TrafficConfig::udp(Pattern::Poisson { mean }, PacketSize::Fixed(1_400));
     world.add_traffic(from, to, load).unwrap();
     for (node, role, ppb) in [
         (gm, Role::Grandmaster, 0),

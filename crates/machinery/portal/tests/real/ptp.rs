@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration as StdDuration, Instant as StdInstant, SystemTime};
 
 use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
-use timeloom_net::{LinkConfig, NetworkBuilder, Node, Pattern, Size, TrafficConfig};
+use timeloom_net::{LinkConfig, NetworkBuilder, Node, PacketSize, Pattern, TrafficConfig};
 use timeloom_portal::{Emulation, EmulationOptions, ManualClock, Portals, Timing};
 use timeloom_ptp::{DelayMechanism, Profile};
 use timeloom_ptp_net::{ClockOptions, NodeOptions, PtpNode, Role, Transport};
@@ -62,7 +62,7 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
     let mut world = network.build().unwrap();
     // The load flows only towards the slave, so that the delay is asymmetric as well.
     let mean = Duration::from_us(10_500);
-    let load = TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(1_000));
+    let load = TrafficConfig::udp(Pattern::Poisson { mean }, PacketSize::Fixed(1_000));
     world.add_traffic(right, left, load).unwrap();
     let clock = Arc::new(ManualClock::new(Rate::ONE));
     let civil = SystemTime::now()

@@ -40,7 +40,7 @@ pub enum Pattern {
 
 /// Sizes of packets, in bytes from the IP header on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Size {
+pub enum PacketSize {
     /// The same size for all packets.
     Fixed(u16),
     /// Exponential sizes with this mean, limited to 28 … 65535.
@@ -53,7 +53,7 @@ pub struct TrafficConfig {
     /// Sending pattern.
     pub pattern: Pattern,
     /// Sizes of the packets; ignored for a trace, which contains sizes.
-    pub size: Size,
+    pub size: PacketSize,
     /// IP type of service of the packets.
     pub tos: u8,
     /// True if the packets are ICMP echo requests, which are answered.
@@ -67,7 +67,7 @@ pub struct TrafficConfig {
 impl TrafficConfig {
     /// Returns a source of UDP datagrams with this pattern and size, which starts at zero and never
     /// stops.
-    pub fn udp(pattern: Pattern, size: Size) -> Self {
+    pub fn udp(pattern: Pattern, size: PacketSize) -> Self {
         Self {
             pattern,
             size,
@@ -82,8 +82,8 @@ impl TrafficConfig {
     /// invalid source would send an endless number of packets at one instant.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let empty = match self.size {
-            Size::Fixed(size) => size == 0,
-            Size::Exponential(mean) => !(mean > 0.0 && mean.is_finite()),
+            PacketSize::Fixed(size) => size == 0,
+            PacketSize::Exponential(mean) => !(mean > 0.0 && mean.is_finite()),
         };
         let zero = |length: &Duration| *length <= Duration::ZERO;
         match &self.pattern {
@@ -125,7 +125,7 @@ impl TrafficConfig {
         let pattern = Pattern::Constant { rate_bps: 84 * 8 };
         Self {
             echo: true,
-            ..Self::udp(pattern, Size::Fixed(84))
+            ..Self::udp(pattern, PacketSize::Fixed(84))
         }
     }
 }
@@ -202,8 +202,8 @@ impl Source {
     /// Returns the size of the packets in bytes; `None` if it is not the same for all.
     pub(crate) fn fixed_size(&self) -> Option<u16> {
         match self.config.size {
-            Size::Fixed(size) => Some(size),
-            Size::Exponential(_) => None,
+            PacketSize::Fixed(size) => Some(size),
+            PacketSize::Exponential(_) => None,
         }
     }
 
@@ -217,7 +217,7 @@ impl Source {
     /// Advances to the first packet that is due at `now` or later, when the source starts. Earlier
     /// packets count as sent, so that the receiver counts them as missing.
     pub(crate) fn advance_to(&mut self, now: Instant<Virtual>) -> Option<Instant<Virtual>> {
-        if let (Pattern::Constant { rate_bps }, Size::Fixed(size)) =
+        if let (Pattern::Constant { rate_bps }, PacketSize::Fixed(size)) =
             (&self.config.pattern, self.config.size)
         {
             // Number of packets since then, which may be too large for a loop.
@@ -270,8 +270,10 @@ impl Source {
     /// Returns the instant and the size of the next packet.
     fn next(&mut self) -> Option<(Instant<Virtual>, u16)> {
         let size = match self.config.size {
-            Size::Fixed(size) => size,
-            Size::Exponential(mean) => self.random.exponential(mean).clamp(28.0, 65_535.0) as u16,
+            PacketSize::Fixed(size) => size,
+            PacketSize::Exponential(mean) => {
+                self.random.exponential(mean).clamp(28.0, 65_535.0) as u16
+            }
         };
         let at = match &self.config.pattern {
             Pattern::Constant { rate_bps } => self.base + time_of(self.count, size, *rate_bps),
@@ -324,7 +326,7 @@ fn time_of(count: u64, size: u16, rate_bps: u64) -> Duration {
 mod tests {
     use super::*;
 
-    fn source(pattern: Pattern, size: Size, stop_ms: i64) -> Source {
+    fn source(pattern: Pattern, size: PacketSize, stop_ms: i64) -> Source {
         let config = TrafficConfig {
             stop: Instant::ZERO + Duration::from_ms(stop_ms),
             ..TrafficConfig::udp(pattern, size)
@@ -342,7 +344,7 @@ mod tests {
         let pattern = Pattern::Constant {
             rate_bps: 3_000_000,
         };
-        let instants = instants_ns(source(pattern, Size::Fixed(100), 1));
+        let instants = instants_ns(source(pattern, PacketSize::Fixed(100), 1));
         assert_eq!(instants, [0, 266_667, 533_334, 800_000]);
     }
 
@@ -356,7 +358,7 @@ mod tests {
             mean: Duration::from_us(20),
         };
         for pattern in [constant, poisson] {
-            let whole = source(pattern.clone(), Size::Fixed(100), 1);
+            let whole = source(pattern.clone(), PacketSize::Fixed(100), 1);
             let all = instants_ns(whole.clone());
             for now in [0, 1, 400, 534, 801, 5_000] {
                 let mut late = whole.clone();
@@ -374,7 +376,7 @@ mod tests {
     fn a_trace_is_repeated_until_the_source_stops() {
         let packets = vec![(Duration::ZERO, 40), (Duration::from_us(300), 1_500)];
         let every = Some(Duration::from_us(400));
-        let mut source = source(Pattern::Trace { packets, every }, Size::Fixed(1), 1);
+        let mut source = source(Pattern::Trace { packets, every }, PacketSize::Fixed(1), 1);
         let sizes = core::iter::from_fn(|| source.advance().map(|_| source.send(7).size));
         assert!(sizes.eq([40, 1_500, 40, 1_500, 40]));
     }
@@ -384,7 +386,7 @@ mod tests {
         let pattern = Pattern::Constant {
             rate_bps: 8_000_000,
         };
-        let mut source = source(pattern, Size::Fixed(100), 1_000);
+        let mut source = source(pattern, PacketSize::Fixed(100), 1_000);
         let [first, second] = [(); 2].map(|()| {
             source.advance();
             source.send(7)

@@ -5,7 +5,7 @@ use crate::common::{MBIT, bare, ms, run};
 use timeloom_engine::Random;
 use timeloom_net::topology::{Campus, campus, fat_tree, ring, star, tree};
 use timeloom_net::{
-    Control, Impairment, LinkConfig, NetworkBuilder, Pattern, QueueConfig, RedConfig, Size,
+    Control, Impairment, LinkConfig, NetworkBuilder, PacketSize, Pattern, QueueConfig, RedConfig,
     TcpConfig, TrafficConfig,
 };
 use timeloom_time::Duration;
@@ -97,7 +97,7 @@ fn world(seed: u64) {
             tos: random.bits() as u8,
             echo: random.chance(0.3),
             stop: ms(1_000),
-            ..TrafficConfig::udp(pattern, Size::Exponential(600.0))
+            ..TrafficConfig::udp(pattern, PacketSize::Exponential(600.0))
         };
         sources.push(world.add_traffic(from, to, config).unwrap());
     }

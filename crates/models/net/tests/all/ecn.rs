@@ -2,8 +2,8 @@
 
 use crate::common::{GBIT, MBIT, bare, ms, pair, run};
 use timeloom_net::{
-    Control, LinkConfig, LinkStats, Pattern, QueueConfig, RedConfig, Size, TcpConfig, TcpStats,
-    TrafficConfig,
+    Control, LinkConfig, LinkStats, PacketSize, Pattern, QueueConfig, RedConfig, TcpConfig,
+    TcpStats, TrafficConfig,
 };
 use timeloom_time::Duration;
 
@@ -121,7 +121,7 @@ fn a_flood_that_claims_to_know_marks_is_dropped() {
         };
         let flood = TrafficConfig {
             tos: 2,
-            ..TrafficConfig::udp(pattern, Size::Fixed(1000))
+            ..TrafficConfig::udp(pattern, PacketSize::Fixed(1000))
         };
         world.add_traffic(a, b, flood).unwrap();
         let link = run(world, ms(4_000)).model.link(port);

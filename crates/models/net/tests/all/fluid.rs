@@ -3,8 +3,8 @@
 use crate::common::{GBIT, MBIT, bare, ms, pair, run};
 use timeloom_engine::Engine;
 use timeloom_net::{
-    BuildError, Control, FluidConfig, FluidPattern, Impairment, NetworkBuilder, Pattern, PortId,
-    QueueConfig, RedConfig, Size, TcpConfig, TrafficConfig, TrafficStats, World,
+    BuildError, Control, FluidConfig, FluidPattern, Impairment, NetworkBuilder, PacketSize,
+    Pattern, PortId, QueueConfig, RedConfig, TcpConfig, TrafficConfig, TrafficStats, World,
 };
 use timeloom_time::Duration;
 
@@ -19,7 +19,7 @@ fn poisson(rate_bps: u64) -> FluidConfig {
 /// Returns a source of small packets at random instants, which sample the state of the queue
 /// (PASTA).
 fn probe(mean: Duration) -> TrafficConfig {
-    TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(50))
+    TrafficConfig::udp(Pattern::Poisson { mean }, PacketSize::Fixed(50))
 }
 
 fn mean_delay_us(stats: TrafficStats) -> f64 {
@@ -229,7 +229,7 @@ fn dumbbell(
         };
         let config = TrafficConfig {
             start,
-            ..TrafficConfig::udp(pattern, Size::Fixed(1_000))
+            ..TrafficConfig::udp(pattern, PacketSize::Fixed(1_000))
         };
         sources.push(world.add_traffic(*from, *to, config).unwrap());
     }

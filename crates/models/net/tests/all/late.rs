@@ -2,7 +2,7 @@
 
 use timeloom_engine::Engine;
 use timeloom_net::{
-    FlowId, Owner, Pattern, Size, TcpConfig, TrafficConfig, TrafficSourceId, World,
+    FlowId, Owner, PacketSize, Pattern, TcpConfig, TrafficConfig, TrafficSourceId, World,
 };
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -36,7 +36,7 @@ fn case() -> Case {
         ..TcpConfig::default()
     });
     let rate_bps = MBIT;
-    let traffic = TrafficConfig::udp(Pattern::Constant { rate_bps }, Size::Fixed(500));
+    let traffic = TrafficConfig::udp(Pattern::Constant { rate_bps }, PacketSize::Fixed(500));
     let source = world.add_traffic(from, to, traffic).unwrap();
     Case {
         world,

@@ -2,7 +2,7 @@
 
 use crate::common::{GBIT, MBIT, bare, ms, pair, run};
 use timeloom_net::{
-    Impairment, LinkConfig, NetworkBuilder, Pattern, Size, TrafficConfig, TrafficStats,
+    Impairment, LinkConfig, NetworkBuilder, PacketSize, Pattern, TrafficConfig, TrafficStats,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn burst(link: LinkConfig, sizes: &[u16]) -> TrafficStats {
         packets,
         every: None,
     };
-    let config = TrafficConfig::udp(pattern, Size::Fixed(0));
+    let config = TrafficConfig::udp(pattern, PacketSize::Fixed(0));
     let source = world.add_traffic(a, b, config).unwrap();
     run(world, ms(60_000)).model.traffic(source)
 }
@@ -87,7 +87,7 @@ fn impaired(impairment: Impairment) -> TrafficStats {
     };
     let config = TrafficConfig {
         stop: ms(1_000),
-        ..TrafficConfig::udp(pattern, Size::Fixed(1000))
+        ..TrafficConfig::udp(pattern, PacketSize::Fixed(1000))
     };
     let source = world.add_traffic(a, b, config).unwrap();
     let engine = run(world, ms(1_100));
@@ -149,7 +149,7 @@ fn a_link_that_is_down_drops_and_counts() {
     let port = network.port(router, 1).unwrap();
     let mut world = network.build().unwrap();
     let pattern = Pattern::Constant { rate_bps: 8 * MBIT };
-    let config = TrafficConfig::udp(pattern, Size::Fixed(1000));
+    let config = TrafficConfig::udp(pattern, PacketSize::Fixed(1000));
     let source = world.add_traffic(a, b, config).unwrap();
     let mut engine = run(world, ms(100));
     let before = engine.model.traffic(source).received;

@@ -4,7 +4,9 @@ use std::cell::Cell;
 
 use crate::common::{GBIT, MBIT, bare, ms, pair};
 use timeloom_engine::{Engine, Limit, Pace, Paced, Wake};
-use timeloom_net::{Impairment, Pattern, Size, TcpConfig, TrafficConfig, TrafficSourceId, World};
+use timeloom_net::{
+    Impairment, PacketSize, Pattern, TcpConfig, TrafficConfig, TrafficSourceId, World,
+};
 use timeloom_time::{Duration, Instant, Rate, Wall};
 
 /// Returns a world with a flow, and a ping every 100 ms, over a link with all random features.
@@ -21,7 +23,7 @@ fn world() -> (Engine<World>, TrafficSourceId) {
     let pattern = Pattern::Constant { rate_bps: 6_720 };
     let ping = TrafficConfig {
         echo: true,
-        ..TrafficConfig::udp(pattern, Size::Fixed(84))
+        ..TrafficConfig::udp(pattern, PacketSize::Fixed(84))
     };
     let ping = world.add_traffic(a, b, ping).unwrap();
     let mut engine = Engine::new(world);

@@ -2,13 +2,14 @@
 
 use crate::common::{GBIT, MBIT, bare, ms, pair, run};
 use timeloom_net::{
-    LinkConfig, LinkStats, Pattern, PortId, QueueConfig, RedConfig, Size, TcpConfig, TrafficConfig,
+    LinkConfig, LinkStats, PacketSize, Pattern, PortId, QueueConfig, RedConfig, TcpConfig,
+    TrafficConfig,
 };
 use timeloom_time::Duration;
 
 /// Sends Poisson traffic with this load over a 100 Mbit/s link. Returns the link's statistics over
 /// 40 s; at full load, there are about 12,500 packets of 1000 bytes per second.
-fn poisson(load: f64, size: Size, seed: u64) -> LinkStats {
+fn poisson(load: f64, size: PacketSize, seed: u64) -> LinkStats {
     let fast = bare(1_000 * GBIT, Duration::ZERO, u32::MAX);
     let slow = bare(100 * MBIT, Duration::ZERO, u32::MAX);
     let (network, [a, router, b]) = pair(seed, fast, slow);
@@ -28,7 +29,7 @@ fn mean_waiting(stats: LinkStats) -> f64 {
 #[test]
 fn m_d_1_waits_as_long_as_theory_says() {
     for (load, tolerance) in [(0.3, 0.03), (0.5, 0.03), (0.8, 0.05), (0.9, 0.08)] {
-        let got = mean_waiting(poisson(load, Size::Fixed(1000), 11));
+        let got = mean_waiting(poisson(load, PacketSize::Fixed(1000), 11));
         // Pollaczek–Khinchine formula for constant service times.
         let expected = load * load / (2.0 * (1.0 - load));
         let error = (got / expected - 1.0).abs();
@@ -39,7 +40,7 @@ fn m_d_1_waits_as_long_as_theory_says() {
 #[test]
 fn m_m_1_waits_as_long_as_theory_says() {
     for (load, tolerance) in [(0.3, 0.04), (0.5, 0.04), (0.8, 0.06)] {
-        let stats = poisson(load, Size::Exponential(1000.0), 12);
+        let stats = poisson(load, PacketSize::Exponential(1000.0), 12);
         // Sizes are whole bytes and at least 28, so the actual load is used.
         let load = stats.bytes as f64 * 80.0 / 40e9;
         let got = mean_waiting(stats);
@@ -102,7 +103,8 @@ fn priority_spares_the_precedence_from_the_flood() {
         bare(10 * MBIT, Duration::ZERO, 100).with_queue(QueueConfig::Priority { packets: 100 });
     let (network, [a, _, b]) = pair(5, bare(GBIT, Duration::ZERO, 1_000), slow);
     let mut world = network.build().unwrap();
-    let constant = |rate_bps| TrafficConfig::udp(Pattern::Constant { rate_bps }, Size::Fixed(1250));
+    let constant =
+        |rate_bps| TrafficConfig::udp(Pattern::Constant { rate_bps }, PacketSize::Fixed(1250));
     let flood = world.add_traffic(a, b, constant(20 * MBIT)).unwrap();
     let urgent = TrafficConfig {
         tos: 0xb8, // expedited forwarding, RFC 3246

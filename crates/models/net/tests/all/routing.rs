@@ -5,7 +5,8 @@ use std::net::Ipv4Addr;
 use crate::common::{GBIT, MBIT, bare, ms, run};
 use timeloom_net::topology::{Campus, campus, dumbbell, fat_tree, line, ring, star, tree};
 use timeloom_net::{
-    BuildError, LinkConfig, NetworkBuilder, Node, Pattern, PortMode, Size, TcpConfig, TrafficConfig,
+    BuildError, LinkConfig, NetworkBuilder, Node, PacketSize, Pattern, PortMode, TcpConfig,
+    TrafficConfig,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -176,7 +177,10 @@ fn a_static_route_overrules_the_shortest_path() {
             network.route(Node(3), prefix, Node(2));
         }
         let mut world = network.build().unwrap();
-        let flow = TrafficConfig::udp(Pattern::Constant { rate_bps: MBIT }, Size::Fixed(1000));
+        let flow = TrafficConfig::udp(
+            Pattern::Constant { rate_bps: MBIT },
+            PacketSize::Fixed(1000),
+        );
         let source = world.add_traffic(hosts[0], hosts[1], flow).unwrap();
         let stats = run(world, ms(100)).model.traffic(source);
         stats.delay_sum_ns / stats.received
@@ -218,7 +222,7 @@ fn equal_paths_of_a_fat_tree_share_the_load() {
             Pattern::Poisson {
                 mean: Duration::from_us(800),
             },
-            Size::Fixed(1000),
+            PacketSize::Fixed(1000),
         )
     };
     let mut flows = Vec::new();
@@ -344,24 +348,24 @@ fn traffic_that_makes_no_sense_is_refused() {
         every,
     };
     for (pattern, size) in [
-        (Pattern::Constant { rate_bps: 0 }, Size::Fixed(100)),
-        (Pattern::Constant { rate_bps: 1 }, Size::Fixed(0)),
+        (Pattern::Constant { rate_bps: 0 }, PacketSize::Fixed(100)),
+        (Pattern::Constant { rate_bps: 1 }, PacketSize::Fixed(0)),
         (
             Pattern::Constant { rate_bps: 1 },
-            Size::Exponential(f64::NAN),
+            PacketSize::Exponential(f64::NAN),
         ),
-        (Pattern::Poisson { mean: zero }, Size::Fixed(100)),
+        (Pattern::Poisson { mean: zero }, PacketSize::Fixed(100)),
         (
             Pattern::OnOff {
                 rate_bps: 1,
                 mean_on: zero,
                 mean_off: zero,
             },
-            Size::Fixed(100),
+            PacketSize::Fixed(100),
         ),
-        (trace(&[(5, 100), (4, 100)], None), Size::Fixed(0)),
-        (trace(&[(-1, 100)], None), Size::Fixed(0)),
-        (trace(&[(0, 100)], Some(zero)), Size::Fixed(0)),
+        (trace(&[(5, 100), (4, 100)], None), PacketSize::Fixed(0)),
+        (trace(&[(-1, 100)], None), PacketSize::Fixed(0)),
+        (trace(&[(0, 100)], Some(zero)), PacketSize::Fixed(0)),
     ] {
         let config = TrafficConfig::udp(pattern, size);
         let result = world.add_traffic(a, b, config.clone());

@@ -10,7 +10,7 @@ use timeloom_clock::RateError;
 use timeloom_clock::host::HostOscillator;
 use timeloom_engine::Engine;
 use timeloom_net::{
-    LinkConfig, NetworkBuilder, Node, Pattern, QueueConfig, Size, TrafficConfig, World,
+    LinkConfig, NetworkBuilder, Node, PacketSize, Pattern, QueueConfig, TrafficConfig, World,
 };
 use timeloom_ptp::{PortState, Profile};
 use timeloom_ptp_net::{
@@ -105,7 +105,7 @@ impl Case {
             mean_off: Duration::from_ms(5),
         };
         for (from, to) in [(left, right), (right, left)] {
-            let traffic = TrafficConfig::udp(bursts.clone(), Size::Exponential(700.0));
+            let traffic = TrafficConfig::udp(bursts.clone(), PacketSize::Exponential(700.0));
             world.add_traffic(from, to, traffic).unwrap();
         }
         assert!(PtpNode::attach(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use timeloom_engine::Limit;
 use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
 use timeloom_net::{
-    LinkConfig, NetworkBuilder, Node, Owner, Pattern, QueueConfig, Size, TrafficConfig, World,
-    topology,
+    LinkConfig, NetworkBuilder, Node, Owner, PacketSize, Pattern, QueueConfig, TrafficConfig,
+    World, topology,
 };
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
@@ -142,7 +142,7 @@ impl Bed {
         let mut world = network.build().map_err(broken)?;
         for (from, to) in beside {
             let pattern = Pattern::Constant { rate_bps: 40_000 };
-            let traffic = TrafficConfig::udp(pattern, Size::Fixed(500));
+            let traffic = TrafficConfig::udp(pattern, PacketSize::Fixed(500));
             world.add_traffic(from, to, traffic).map_err(broken)?;
         }
         let mut portals = [Portals::new(), Portals::new()];

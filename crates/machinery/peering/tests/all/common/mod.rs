@@ -4,7 +4,7 @@ use timeloom_engine::{Engine, Random};
 use timeloom_net::topology::{Campus, campus, dumbbell, ring};
 use timeloom_net::{
     Arrival, Control, FluidConfig, FluidId, FluidPattern, FluidStats, Impairment, LinkConfig,
-    LinkStats, NetworkBuilder, Node, Owner, Pattern, QueueConfig, Size, TcpConfig, TcpStats,
+    LinkStats, NetworkBuilder, Node, Owner, PacketSize, Pattern, QueueConfig, TcpConfig, TcpStats,
     TrafficConfig, TrafficStats, World,
 };
 use timeloom_peering::exact::{self, Exchange, Shared};
@@ -125,7 +125,7 @@ pub(crate) fn build(shape: Shape, seed: u64) -> World {
                 mean_off: Duration::from_ms(5),
             },
         };
-        let udp = TrafficConfig::udp(pattern, Size::Fixed(1_000));
+        let udp = TrafficConfig::udp(pattern, PacketSize::Fixed(1_000));
         world.add_traffic(ends.1, ends.0, udp).expect("a source");
     }
     if matches!(shape, Shape::Fluid) {

@@ -1,7 +1,9 @@
 //! Small network with flows of both kinds, for tests of the encoding.
 
 use timeloom_net::topology::dumbbell;
-use timeloom_net::{LinkConfig, NetworkBuilder, Pattern, Size, TcpConfig, TrafficConfig, World};
+use timeloom_net::{
+    LinkConfig, NetworkBuilder, PacketSize, Pattern, TcpConfig, TrafficConfig, World,
+};
 use timeloom_time::Duration;
 
 /// Creates a dumbbell with `flows` TCP flows in one direction, and as many UDP flows in the other.
@@ -13,7 +15,7 @@ pub(crate) fn world(flows: u32) -> World {
     for (from, to) in ends.left.iter().zip(&ends.right) {
         world.add_tcp(*from, *to, TcpConfig::default()).unwrap();
         let pattern = Pattern::Constant { rate_bps: 1_000 };
-        let udp = TrafficConfig::udp(pattern, Size::Exponential(300.0));
+        let udp = TrafficConfig::udp(pattern, PacketSize::Exponential(300.0));
         world.add_traffic(*to, *from, udp).unwrap();
     }
     world
