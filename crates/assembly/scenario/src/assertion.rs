@@ -67,7 +67,7 @@ pub enum Relation {
 
 /// Result of a check.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct CheckOutcome {
     /// True if the assertion holds. False if the window has no sample.
     pub passed: bool,
     /// Measure in the signal's unit; `None` if the window has no sample.
@@ -112,7 +112,7 @@ impl Assertion {
     /// the beginning of the run. The samples may be in any order. Of samples with the same time,
     /// the one that comes later in the list counts as later. A NaN sample makes the check fail,
     /// because every measure over it is meaningless.
-    pub fn evaluate(&self, samples: &[(i64, f64)]) -> Outcome {
+    pub fn evaluate(&self, samples: &[(i64, f64)]) -> CheckOutcome {
         let mut seen = self.begin();
         for (t_ns, value) in samples {
             seen.add(*t_ns, *value);
@@ -137,8 +137,8 @@ impl Assertion {
     }
 
     /// Evaluates the samples that have been added to `seen` since [`Self::begin`].
-    pub fn judge(&self, seen: &SignalSummary) -> Outcome {
-        let fail = |explanation| Outcome {
+    pub fn judge(&self, seen: &SignalSummary) -> CheckOutcome {
+        let fail = |explanation| CheckOutcome {
             passed: false,
             measured: None,
             explanation,
@@ -172,7 +172,7 @@ impl Assertion {
             self.relation,
             self.bound,
         );
-        Outcome {
+        CheckOutcome {
             passed,
             measured: Some(measured),
             explanation,
@@ -354,7 +354,7 @@ mod tests {
         (3_000_000_000, 4.0),
     ];
 
-    fn outcome(text: &str) -> Outcome {
+    fn outcome(text: &str) -> CheckOutcome {
         text.parse::<Assertion>().unwrap().evaluate(&SAMPLES)
     }
 

@@ -47,7 +47,7 @@ mod words;
 
 use std::path::Path;
 
-pub use assertion::{Assertion, Measure, Outcome, Relation, SignalSummary};
+pub use assertion::{Assertion, CheckOutcome, Measure, Relation, SignalSummary};
 pub use background::Background;
 pub use bundle::{Bundle, BundleFault, BundleProcess, CONTAINER_CAPABILITIES};
 pub use cycles::CyclesFault;
