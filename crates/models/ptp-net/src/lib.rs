@@ -27,7 +27,7 @@ mod tally;
 
 pub use clock::{ClockOptions, NodeClock};
 pub use keys::{Policy, SigningConfig};
-pub use node::{NodeOptions, Observer, PtpNode};
+pub use node::{NodeOptions, ObserverCallback, PtpNode};
 pub use rogue::{Rogue, RogueAttack};
 pub use tally::{ClockCounters, ClockEvent, SyncMeasurement, Violation};
 pub use timeloom_ptp::{Role, Transport};

@@ -60,7 +60,7 @@ impl NodeOptions {
 }
 
 /// Callback for every Sync that a slave has measured, and for every violation.
-pub type Observer = Box<dyn FnMut(&ClockEvent) + Send>;
+pub type ObserverCallback = Box<dyn FnMut(&ClockEvent) + Send>;
 
 /// A PTP clock at a node of a simulated network.
 pub struct PtpNode {
@@ -79,7 +79,7 @@ pub struct PtpNode {
     others: HashMap<PortIdentity, Sender>,
     tally: ClockCounters,
     truths: Truths,
-    observer: Option<Observer>,
+    observer: Option<ObserverCallback>,
     /// Key for which signatures are precomputed, if that makes the suite faster.
     secret: Option<Arc<SecretKey>>,
     rogue: Option<RogueState>,
@@ -198,7 +198,7 @@ impl PtpNode {
     }
 
     /// Sets the callback for measured Syncs and noticed violations.
-    pub fn observe(&mut self, observer: Observer) {
+    pub fn observe(&mut self, observer: ObserverCallback) {
         self.observer = Some(observer);
     }
 
