@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use timeloom_engine::Engine;
 use timeloom_net::topology::{dumbbell, gml, graphml};
 use timeloom_net::{
-    Checksum, LARGE, LinkConfig, NetworkBuilder, Offload, PacketSize, Pattern, QueueConfig,
+    Checksum, LARGE, LinkConfig, NetworkBuilder, OffloadedWork, PacketSize, Pattern, QueueConfig,
     TcpConfig, TrafficConfig, Train, TrainProtocol, World,
 };
 use timeloom_peering::codec::Statics;
@@ -59,7 +59,7 @@ pub(crate) fn frame(input: &[u8]) {
         rest = after;
         buffer.resize(LARGE, 0);
         buffer[..length].copy_from_slice(frame);
-        let offload = Offload {
+        let offload = OffloadedWork {
             train: (claims & 1 != 0).then_some(Train {
                 protocol: if claims & 2 != 0 {
                     TrainProtocol::Tcp

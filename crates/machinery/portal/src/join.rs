@@ -7,7 +7,7 @@
 //! GRO, and the rules are those of its `tcp_gro_receive`). Joining never waits for frames that have
 //! not arrived.
 
-use timeloom_net::{Checksum, Frame, Offload, Train, TrainProtocol};
+use timeloom_net::{Checksum, Frame, OffloadedWork, Train, TrainProtocol};
 use timeloom_time::{Instant, Virtual};
 
 use crate::segment::{
@@ -29,7 +29,7 @@ struct Aggregate {
     head: Vec<u8>,
     payload: Vec<u8>,
     /// Offload data of the train, or of its only segment.
-    offload: Offload,
+    offload: OffloadedWork,
     at: Instant<Virtual>,
     /// Number of payload bytes in each segment except the last.
     each: usize,

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, writev};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use timeloom_fabric::Namespace;
-use timeloom_net::{Frame, Offload};
+use timeloom_net::{Frame, OffloadedWork};
 use timeloom_sys::interface::index_of;
 use timeloom_sys::packet::{self, FrameSelection, Group};
 
@@ -138,7 +138,7 @@ impl Port for PacketPort {
             let header = vnet::write(frame.offload, frame.head);
             return self.write(&[&header, frame.head, frame.rest].map(IoSlice::new));
         }
-        if frame.offload == Offload::default() {
+        if frame.offload == OffloadedWork::default() {
             return self.write(&[frame.head, frame.rest].map(IoSlice::new));
         }
         let mut scratch = core::mem::take(&mut self.scratch);

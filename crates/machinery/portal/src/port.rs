@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use timeloom_net::{Frame, Offload};
+use timeloom_net::{Frame, OffloadedWork};
 
 /// Connection between the simulated network and the outside.
 pub trait Port: Send {
@@ -47,7 +47,7 @@ pub trait Port: Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveResult {
     /// A frame of this many bytes, with its offloads.
-    Frame(usize, Offload),
+    Frame(usize, OffloadedWork),
     /// Data that is not a valid frame.
     Malformed,
     /// There was nothing to receive.

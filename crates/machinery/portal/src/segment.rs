@@ -1,7 +1,7 @@
 //! Conversion of frames to wire format: trains are segmented and checksums are completed. It is
 //! used for captures, and for ports whose kernel supports neither trains nor open checksums.
 
-use timeloom_net::{Frame, Offload, TrainProtocol};
+use timeloom_net::{Frame, OffloadedWork, TrainProtocol};
 
 /// Calls `each` with every segment of a train, or with the single frame, in wire format with
 /// complete checksums. `scratch` is a buffer, whose content is overwritten.
@@ -61,7 +61,7 @@ fn head_of_part(frame: &mut [u8], protocol: TrainProtocol, index: usize, size: u
 
 /// Completes an open checksum, which the sender left to the network card. Until then its field
 /// contains the sum over the pseudo header.
-fn complete(frame: &mut [u8], offload: Offload) {
+fn complete(frame: &mut [u8], offload: OffloadedWork) {
     let Some(checksum) = offload.checksum else {
         return;
     };

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{Errno, writev};
 use timeloom_fabric::Namespace;
-use timeloom_net::{Frame, Offload};
+use timeloom_net::{Frame, OffloadedWork};
 use timeloom_sys::tap;
 
 use crate::interface::{self, Address};
@@ -128,7 +128,7 @@ impl Tap {
                 at: frame.at,
                 head: bytes,
                 rest: &[],
-                offload: Offload::default(),
+                offload: OffloadedWork::default(),
             };
             let sent = self.send(&whole);
             if matches!(outcome, Ok(TxStatus::Done)) {
@@ -149,7 +149,7 @@ impl Port for Tap {
     }
 
     fn send(&mut self, frame: &Frame<'_>) -> io::Result<TxStatus> {
-        if self.header == 0 && frame.offload != Offload::default() {
+        if self.header == 0 && frame.offload != OffloadedWork::default() {
             return self.send_cut(frame);
         }
         let header = vnet::write(frame.offload, frame.head);

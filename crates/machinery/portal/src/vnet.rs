@@ -5,7 +5,7 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::AsFd;
 
 use rustix::io::{Errno, readv};
-use timeloom_net::{Checksum, LARGE, Offload, Train, TrainProtocol};
+use timeloom_net::{Checksum, LARGE, OffloadedWork, Train, TrainProtocol};
 
 use crate::ReceiveResult;
 use crate::segment::is_v6;
@@ -20,7 +20,7 @@ const TCP6: u8 = 4;
 const UDP_L4: u8 = 5;
 
 /// Parses the header; returns `None` if it describes a kind of segmentation that was not requested.
-pub(crate) fn read(header: &[u8; LENGTH]) -> Option<Offload> {
+pub(crate) fn read(header: &[u8; LENGTH]) -> Option<OffloadedWork> {
     let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
     let checksum = (header[0] & NEEDS_CHECKSUM != 0).then(|| Checksum {
         start: word(6),
@@ -28,7 +28,7 @@ pub(crate) fn read(header: &[u8; LENGTH]) -> Option<Offload> {
     });
     let protocol = match header[1] {
         NONE => {
-            return Some(Offload {
+            return Some(OffloadedWork {
                 train: None,
                 checksum,
             });
@@ -41,7 +41,7 @@ pub(crate) fn read(header: &[u8; LENGTH]) -> Option<Offload> {
         protocol,
         payload_bytes: word(4),
     });
-    Some(Offload { train, checksum })
+    Some(OffloadedWork { train, checksum })
 }
 
 /// Reads one frame from a device that writes this header, of `length` bytes, before each frame (0:
@@ -71,7 +71,7 @@ pub(crate) fn receive(
 }
 
 /// Returns the header for a frame whose protocol headers are `head`.
-pub(crate) fn write(offload: Offload, head: &[u8]) -> [u8; LENGTH] {
+pub(crate) fn write(offload: OffloadedWork, head: &[u8]) -> [u8; LENGTH] {
     let mut header = [0; LENGTH];
     let mut put = |at: usize, value: u16| {
         header[at..at + 2].copy_from_slice(&value.to_ne_bytes());
@@ -111,7 +111,7 @@ mod tests {
                 protocol,
                 payload_bytes: 1_448,
             });
-            let offload = Offload { train, checksum };
+            let offload = OffloadedWork { train, checksum };
             for [high, low] in [[0x08, 0], [0x86, 0xdd]] {
                 let mut head = [0; 66];
                 head[12..14].copy_from_slice(&[high, low]);
@@ -125,12 +125,12 @@ mod tests {
                 assert_eq!(header[1], kind);
             }
         }
-        let partial = Offload {
+        let partial = OffloadedWork {
             train: None,
             checksum,
         };
         assert_eq!(read(&write(partial, &[0; 54])), Some(partial));
-        assert_eq!(write(Offload::default(), &[0; 54]), [0; LENGTH]);
+        assert_eq!(write(OffloadedWork::default(), &[0; 54]), [0; LENGTH]);
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub use ids::{FlowId, Node, TrafficSourceId};
 pub use kernel_tcp::{TcpSeen, TcpTimerStats};
 pub use node::frame::Frame;
 pub use packet::{Kind, Packet, PortId};
-pub use tables::buffers::{Checksum, LARGE, Offload, Train, TrainProtocol};
+pub use tables::buffers::{Checksum, LARGE, OffloadedWork, Train, TrainProtocol};
 pub use tables::crossings::{Arrival, Cable, Crossings, Owner};
 pub use tables::residents::{FrameView, Outgoing, ReceivedFrame, Resident};
 pub use tables::source::{PacketSize, Pattern, TrafficConfig, TrafficStats};

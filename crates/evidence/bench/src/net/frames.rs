@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Engine, Lateness, Limit};
 use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
-use timeloom_net::{Frame, LARGE, Offload, World};
+use timeloom_net::{Frame, LARGE, OffloadedWork, World};
 use timeloom_peering::Gateway;
 use timeloom_peering::exact::PacketBatch;
 use timeloom_peering::message::Messages;
@@ -155,7 +155,7 @@ impl<P: Port> Gateway for Frames<P> {
                 at: packet.at,
                 head: &self.frame,
                 rest: &[],
-                offload: Offload::default(),
+                offload: OffloadedWork::default(),
             };
             // If its queue is full, a raw socket drops the frame.
             let (TxStatus::Done | TxStatus::Refused) = self.port.send(&frame)?;

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 use timeloom_fabric::Namespace;
-use timeloom_net::{Frame, LARGE, Offload};
+use timeloom_net::{Frame, LARGE, OffloadedWork};
 use timeloom_portal::{Port, ReceiveResult, TxStatus};
 
 use crate::error::BenchError;
@@ -190,7 +190,7 @@ impl Port for PcapPort {
                     return Ok(ReceiveResult::Malformed);
                 };
                 room.copy_from_slice(frame);
-                Ok(ReceiveResult::Frame(frame.len(), Offload::default()))
+                Ok(ReceiveResult::Frame(frame.len(), OffloadedWork::default()))
             }
             0 => Ok(ReceiveResult::Nothing),
             _ => Err(io::Error::other(self.error())),
@@ -241,7 +241,7 @@ mod tests {
             at: Instant::ZERO,
             head: &sent,
             rest: &[],
-            offload: Offload::default(),
+            offload: OffloadedWork::default(),
         };
         assert_eq!(ports[0].send(&frame).expect("open"), TxStatus::Done);
         let mut buffer = vec![0; LARGE];

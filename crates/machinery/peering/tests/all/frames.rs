@@ -3,7 +3,9 @@
 use std::net::Ipv4Addr;
 
 use timeloom_engine::Engine;
-use timeloom_net::{Checksum, Frame, LARGE, LinkConfig, NetworkBuilder, Node, Offload, World};
+use timeloom_net::{
+    Checksum, Frame, LARGE, LinkConfig, NetworkBuilder, Node, OffloadedWork, World,
+};
 use timeloom_peering::Cut;
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -33,7 +35,7 @@ fn lan() -> (World, Node, Node) {
     (world, a, b)
 }
 
-fn put(engine: &mut Engine<World>, node: Node, frame: &[u8], offload: Offload) {
+fn put(engine: &mut Engine<World>, node: Node, frame: &[u8], offload: OffloadedWork) {
     let mut buffer = frame.to_vec();
     buffer.resize(LARGE, 0);
     engine.with(|world, agenda| {
@@ -51,11 +53,11 @@ fn take(engine: &mut Engine<World>, out: &mut Vec<Out>) {
 
 /// Returns the frames that leave the network after `frames` were put in, with one engine or two.
 fn run(frames: &[(Node, Vec<u8>)], engines: usize) -> Vec<Out> {
-    run_with(frames, Offload::default(), engines)
+    run_with(frames, OffloadedWork::default(), engines)
 }
 
 /// Does the same with frames that leave this to the network card.
-fn run_with(frames: &[(Node, Vec<u8>)], offload: Offload, engines: usize) -> Vec<Out> {
+fn run_with(frames: &[(Node, Vec<u8>)], offload: OffloadedWork, engines: usize) -> Vec<Out> {
     let owners = |world: &World| -> Vec<u16> {
         let names = (0..world.nodes() as u32).map(|node| world.name(Node(node)).to_owned());
         let left = ["left", "a"];
@@ -184,7 +186,7 @@ fn a_checksum_that_a_kernel_left_open_is_open_behind_a_cut() {
     tcp[16..18].copy_from_slice(&(sum as u16).to_be_bytes());
     let v6 = segment(0x86dd, v6, tcp);
     for (frame, start) in [(v4, 34), (v6, 54)] {
-        let offload = Offload {
+        let offload = OffloadedWork {
             train: None,
             checksum: Some(Checksum { start, offset: 16 }),
         };

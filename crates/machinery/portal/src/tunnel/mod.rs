@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
-use timeloom_net::{Frame, LARGE, Offload};
+use timeloom_net::{Frame, LARGE, OffloadedWork};
 use timeloom_sys::schedule::{SchedulingPolicy, set_policy, sleep_exactly};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
@@ -300,7 +300,7 @@ impl Worker {
                     at: now,
                     head: &bytes,
                     rest: &[],
-                    offload: Offload::default(),
+                    offload: OffloadedWork::default(),
                 };
                 if let Ok(TxStatus::Done) = end.what.port.send(&frame) {
                     end.report.received += 1;

@@ -7,7 +7,7 @@ use timeloom_time::{Instant, Virtual};
 use super::resident::{Input, VLAN};
 use crate::ids::{NodeRole, Token};
 use crate::packet::{Packet, PortId};
-use crate::tables::buffers::Offload;
+use crate::tables::buffers::OffloadedWork;
 use crate::tables::switch::PortMode;
 use crate::world::World;
 
@@ -25,7 +25,7 @@ impl World {
         let node = self.residents.node_of(resident);
         let at = self.residents.ports_of(resident).get(port).copied();
         let vlan = at.and_then(|at| self.vlan_out(node, at));
-        let read = self.read_frame(frame, Offload::default());
+        let read = self.read_frame(frame, OffloadedWork::default());
         let (Some(at), Some(vlan), Some((mut packet, what))) = (at, vlan, read) else {
             self.counters.malformed += u64::from(vlan.is_some());
             return self.give_up(resident, port, tag, agenda);

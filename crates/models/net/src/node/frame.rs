@@ -14,7 +14,9 @@ use crate::bytes::{self, ArpMessage, IpHeader, NdMessage, TCP, UDP, V6_HEADER, b
 use crate::ids::{Node, NodeRole};
 use crate::packet::{Kind, NIL, Packet, PortId};
 use crate::tables::address::Family;
-use crate::tables::buffers::{Checksum, Content, Description, ETHERNET, Offload, TrainProtocol};
+use crate::tables::buffers::{
+    Checksum, Content, Description, ETHERNET, OffloadedWork, TrainProtocol,
+};
 use crate::tables::outside::{Opened, Outbox};
 use crate::world::World;
 
@@ -28,7 +30,7 @@ pub struct Frame<'a> {
     /// Remaining bytes of the frame.
     pub rest: &'a [u8],
     /// Segmentation and checksum that the receiver must complete.
-    pub offload: Offload,
+    pub offload: OffloadedWork,
 }
 
 impl World {
@@ -46,7 +48,7 @@ impl World {
         node: Node,
         buffer: &mut Vec<u8>,
         used: usize,
-        offload: Offload,
+        offload: OffloadedWork,
         agenda: &mut Agenda<Q>,
     ) {
         self.links.prepare();
@@ -72,7 +74,7 @@ impl World {
     pub(crate) fn read_frame(
         &mut self,
         frame: &[u8],
-        offload: Offload,
+        offload: OffloadedWork,
     ) -> Option<(Packet, Description)> {
         let ethernet: &[u8; ETHERNET as usize] = frame.first_chunk()?;
         let inner = &frame[ethernet.len()..];
@@ -81,7 +83,7 @@ impl World {
             content: Content::Other,
             start: ETHERNET,
             header: 0,
-            offload: Offload::default(),
+            offload: OffloadedWork::default(),
         };
         let size = u16::try_from(inner.len()).ok()?;
         let mut packet = Packet::raw(PortId::NONE, PortId::NONE, 0, size);
@@ -110,7 +112,7 @@ impl World {
     fn read_ip(
         &self,
         inner: &[u8],
-        offload: Offload,
+        offload: OffloadedWork,
         packet: &mut Packet,
         what: &mut Description,
     ) -> Option<()> {
@@ -215,7 +217,7 @@ impl World {
             buffer.write_head(packet, macs, &mut head)
         } else {
             self.write_question(packet, macs, &mut head);
-            (&[][..], Offload::default())
+            (&[][..], OffloadedWork::default())
         };
         let taken = take(Frame {
             at: packet.at,

@@ -11,7 +11,7 @@ use crate::bytes::{ArpMessage, IpHeader, TCP, be16};
 use crate::ids::{Node, Token};
 use crate::kernel_tcp::{Action, Fate, Segment, TcpSeen, TcpTimerStats, Word};
 use crate::packet::{Kind, Packet, PortId};
-use crate::tables::buffers::{Content, Description, Offload};
+use crate::tables::buffers::{Content, Description, OffloadedWork};
 use crate::tables::outside::Outbox;
 use crate::tables::slab::PacketId;
 use crate::world::World;
@@ -218,7 +218,7 @@ impl World {
                 content: Content::Ip,
                 start: 0,
                 header: ip.header,
-                offload: Offload::default(),
+                offload: OffloadedWork::default(),
             };
             let used = &bytes[..usize::from(ip.length)];
             packet.flow = self.packets.buffers.fill(used, what);
@@ -361,7 +361,7 @@ mod tests {
         let mut buffer = frame.to_vec();
         buffer.resize(LARGE, 0);
         engine.with(|world, agenda| {
-            let none = Offload::default();
+            let none = OffloadedWork::default();
             world.send_frame(Node(node), &mut buffer, frame.len(), none, agenda);
         });
         engine.run_until(engine.now() + Duration::from_us(1), 100);

@@ -16,7 +16,7 @@ use crate::node::arp::reply_to_stranger;
 use crate::packet::{Kind, NIL, Packet, PortId};
 use crate::tables::address::Family;
 use crate::tables::arp::Neighbour;
-use crate::tables::buffers::{Content, Description, ETHERNET, Offload};
+use crate::tables::buffers::{Content, Description, ETHERNET, OffloadedWork};
 use crate::tables::macs::Macs;
 use crate::tables::outside::{Opened, Outbox};
 use crate::tables::slab::PacketId;
@@ -61,7 +61,7 @@ impl World {
             content: Content::Ip,
             start: 0,
             header: ip.header,
-            offload: Offload::default(),
+            offload: OffloadedWork::default(),
         };
         let buffer = self.packets.buffers.fill(bytes, what);
         let mut packet = Packet::raw(src, dst, buffer, ip.length);
@@ -151,7 +151,7 @@ impl World {
             content,
             start: 0,
             header: ip.map_or(0, |ip| ip.header),
-            offload: Offload::default(),
+            offload: OffloadedWork::default(),
         };
         packet.sack_to = 0;
         if let Some(ip) = ip {
@@ -166,7 +166,7 @@ impl World {
     }
 
     fn take_over_frame(&mut self, packet: &mut Packet, frame: &[u8]) -> bool {
-        let Some((read, what)) = self.read_frame(frame, Offload::default()) else {
+        let Some((read, what)) = self.read_frame(frame, OffloadedWork::default()) else {
             return false;
         };
         packet.flags = packet.flags & !(Packet::FRAMED | Packet::IPV6) | read.flags;
@@ -427,7 +427,7 @@ impl World {
             content: Content::Nd,
             start: 0,
             header: V6_HEADER as u16,
-            offload: Offload::default(),
+            offload: OffloadedWork::default(),
         };
         let buffer = self.packets.buffers.fill(&bytes, what);
         let dst = self.ports.with_address(to.into()).unwrap_or(PortId::NONE);

@@ -15,7 +15,7 @@ use timeloom_time::{Instant, Virtual};
 
 use crate::ids::{Node, NodeRole, Token};
 use crate::packet::PortId;
-use crate::tables::buffers::{Content, ETHERNET, Offload};
+use crate::tables::buffers::{Content, ETHERNET, OffloadedWork};
 use crate::tables::residents::{FrameView, Outgoing, ReceivedFrame, Request, Resident};
 use crate::tables::slab::PacketId;
 use crate::tables::switch::PortMode;
@@ -206,7 +206,7 @@ impl World {
 }
 
 /// Completes a checksum that a kernel has left to its network card.
-fn complete(frame: &mut [u8], content: Content, offload: Offload) {
+fn complete(frame: &mut [u8], content: Content, offload: OffloadedWork) {
     if let (Content::Ip, Some(checksum)) = (content, offload.checksum) {
         crate::bytes::complete(frame, checksum.start, checksum.offset);
     }

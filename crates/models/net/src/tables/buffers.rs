@@ -36,7 +36,7 @@ pub struct Checksum {
 
 /// Work on a frame that its sender has left to the network card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offload {
+pub struct OffloadedWork {
     /// Segmentation that remains to be done; `None` if the frame is a single segment.
     pub train: Option<Train>,
     /// Checksum that remains to be completed; `None` if all are complete.
@@ -68,7 +68,7 @@ pub(crate) struct Buffer {
     start: u16,
     /// Length of the headers of each segment, from `start` on.
     header: u16,
-    offload: Offload,
+    offload: OffloadedWork,
     /// In a segment from another engine: the instant at which the segment with the echoed time
     /// stamp was sent.
     pub(crate) echo: Option<Instant<Virtual>>,
@@ -81,7 +81,7 @@ pub(crate) struct Description {
     pub(crate) content: Content,
     pub(crate) start: u16,
     pub(crate) header: u16,
-    pub(crate) offload: Offload,
+    pub(crate) offload: OffloadedWork,
 }
 
 /// All buffers of a world; free ones are reused.
@@ -135,7 +135,7 @@ impl Buffers {
                 content: Content::Other,
                 start: 0,
                 header: 0,
-                offload: Offload::default(),
+                offload: OffloadedWork::default(),
                 echo: None,
             });
             self.buffers.len() as u32 - 1
@@ -232,7 +232,7 @@ impl Buffer {
         packet: &Packet,
         [src, dst]: [[u8; 6]; 2],
         head: &mut Vec<u8>,
-    ) -> (&[u8], Offload) {
+    ) -> (&[u8], OffloadedWork) {
         head.clear();
         head.extend(dst);
         head.extend(src);
@@ -240,7 +240,7 @@ impl Buffer {
         let (bytes, used) = (&self.bytes[..], self.used as usize);
         head.extend(self.ethertype().to_be_bytes());
         if self.content != Content::Ip {
-            return (&bytes[start..used], Offload::default());
+            return (&bytes[start..used], OffloadedWork::default());
         }
         let end = start + usize::from(self.header);
         head.extend(&bytes[start..end]);
@@ -255,7 +255,7 @@ impl Buffer {
             let rest = &bytes[end..used];
             return (
                 rest,
-                Offload {
+                OffloadedWork {
                     checksum,
                     train: None,
                 },
@@ -268,7 +268,7 @@ impl Buffer {
         part_of_train(ip, train, packet, is_last);
         let rest = &bytes[from.min(used)..(from + payload).min(used)];
         let train = (packet.segments() > 1).then_some(train);
-        (rest, Offload { train, checksum })
+        (rest, OffloadedWork { train, checksum })
     }
 }
 

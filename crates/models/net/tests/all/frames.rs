@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use crate::common::{GBIT, MBIT, bare, ms};
 use timeloom_engine::{Engine, Random};
 use timeloom_net::{
-    Checksum, Frame, Impairment, LARGE, LinkConfig, NetworkBuilder, Node, Offload, Train,
+    Checksum, Frame, Impairment, LARGE, LinkConfig, NetworkBuilder, Node, OffloadedWork, Train,
     TrainProtocol, World,
 };
 use timeloom_time::{Duration, Instant, Virtual};
@@ -20,7 +20,7 @@ struct Out {
     node: Node,
     at: Instant<Virtual>,
     bytes: Vec<u8>,
-    offload: Offload,
+    offload: OffloadedWork,
 }
 
 fn take_all(engine: &mut Engine<World>) -> Vec<Out> {
@@ -33,7 +33,7 @@ fn take_all(engine: &mut Engine<World>) -> Vec<Out> {
     std::iter::from_fn(|| engine.model.take_frame(own)).collect()
 }
 
-fn put(engine: &mut Engine<World>, node: Node, frame: &[u8], offload: Offload) {
+fn put(engine: &mut Engine<World>, node: Node, frame: &[u8], offload: OffloadedWork) {
     let mut buffer = frame.to_vec();
     buffer.resize(LARGE, 0);
     engine.with(|world, agenda| {
@@ -62,8 +62,8 @@ fn tcp(macs: [[u8; 6]; 2], ips: [Ipv4Addr; 2], flags: u8, payload: &[u8]) -> Vec
     frame
 }
 
-fn train() -> Offload {
-    Offload {
+fn train() -> OffloadedWork {
+    OffloadedWork {
         train: Some(Train {
             protocol: TrainProtocol::Tcp,
             payload_bytes: MSS as u16,
@@ -307,7 +307,7 @@ fn all_stations_of_a_lan_answer_arp() {
             &mut engine,
             a,
             &arp(true, me, ([0; 6], asked)),
-            Offload::default(),
+            OffloadedWork::default(),
         );
         engine.run_until(start + Duration::from_ms(5), u64::MAX);
         let out = take_all(&mut engine);
@@ -340,7 +340,7 @@ fn answers_of_the_model_end_the_questions_of_a_host_whose_timers_are_kept() {
     for (asked, times, unresolved) in [(gateway, 1, 0), (simulated, 1, 0), (nowhere, 3, 1)] {
         let start = engine.now();
         let question = arp(true, me, ([0; 6], asked));
-        put(&mut engine, a, &question, Offload::default());
+        put(&mut engine, a, &question, OffloadedWork::default());
         engine.run_until(start + Duration::from_s(5), u64::MAX);
         let out = take_all(&mut engine);
         let heard = out
@@ -392,7 +392,7 @@ fn segments_that_the_timers_do_not_parse_are_counted() {
         };
         let before = stats(&engine);
         let frame = [&ethernet(peer.0, me.0, ethertype)[..], &packet].concat();
-        put(&mut engine, a, &frame, Offload::default());
+        put(&mut engine, a, &frame, OffloadedWork::default());
         assert_eq!(stats(&engine) - before, hidden, "case {number}");
     }
 }
@@ -419,7 +419,7 @@ fn routers_ask_real_programs_for_their_address_and_believe_liars() {
         &mut engine,
         a,
         &arp(true, me, ([0; 6], gateway)),
-        Offload::default(),
+        OffloadedWork::default(),
     );
     engine.run_until(ms(5), u64::MAX);
     let heard = take_all(&mut engine);
@@ -429,7 +429,7 @@ fn routers_ask_real_programs_for_their_address_and_believe_liars() {
         &mut engine,
         a,
         &echo(me, (router, target)),
-        Offload::default(),
+        OffloadedWork::default(),
     );
     engine.run_until(ms(10), u64::MAX);
     let reply = take_all(&mut engine);
@@ -438,13 +438,13 @@ fn routers_ask_real_programs_for_their_address_and_believe_liars() {
     assert_eq!(reply[0].bytes[34], 0, "an echo reply");
     // An attacking host tells the router that it has the address of another host.
     let lie = arp(false, (liar.0, me.1), (router, gateway));
-    put(&mut engine, c, &lie, Offload::default());
+    put(&mut engine, c, &lie, OffloadedWork::default());
     engine.run_until(ms(11), u64::MAX);
     put(
         &mut engine,
         a,
         &echo(me, (router, target)),
-        Offload::default(),
+        OffloadedWork::default(),
     );
     engine.run_until(ms(20), u64::MAX);
     let out = take_all(&mut engine);
@@ -470,7 +470,7 @@ fn a_router_that_does_not_know_asks_with_a_real_frame() {
     let gateway = engine.model.gateway(a).unwrap();
     assert_eq!(question.bytes[28..32], gateway.octets());
     let answer = arp(false, me, (router, gateway));
-    put(&mut engine, a, &answer, Offload::default());
+    put(&mut engine, a, &answer, OffloadedWork::default());
     engine.run_until(ms(10), u64::MAX);
     let out = take_all(&mut engine);
     assert_eq!(out.len(), 1, "what had waited comes");
@@ -488,10 +488,10 @@ fn watched_links_show_passed_frames() {
         &mut engine,
         a,
         &arp(true, me, ([0; 6], to.1)),
-        Offload::default(),
+        OffloadedWork::default(),
     );
     engine.run_until(ms(2), u64::MAX);
-    put(&mut engine, a, &echo(me, to), Offload::default());
+    put(&mut engine, a, &echo(me, to), OffloadedWork::default());
     engine.run_until(ms(5), u64::MAX);
     let mut seen = Vec::new();
     while let Some(frame) = engine
@@ -525,7 +525,7 @@ fn anything_may_come_from_a_guest() {
         }
         frame.truncate(random.below(frame.len() as u64 + 1) as usize);
         let wild = |random: &mut Random| random.below(80) as u16;
-        let offload = Offload {
+        let offload = OffloadedWork {
             train: (random.below(2) == 0).then(|| Train {
                 protocol: if random.below(2) == 0 {
                     TrainProtocol::Tcp
@@ -573,7 +573,7 @@ fn lost_segments_are_retransmitted_for_a_host_with_kept_timers() {
         let offset = sequence.wrapping_sub(0xffff_f000) as usize;
         assert_eq!(offset, segment * MSS);
         assert_eq!(again.bytes[14 + HEADERS..], payload[offset..offset + MSS]);
-        assert_eq!(again.offload, Offload::default());
+        assert_eq!(again.offload, OffloadedWork::default());
         let length = again.bytes.len() as u32 - 34;
         let pseudo = sum(&again.bytes[26..34]) + 6 + length;
         let whole = pseudo + sum(&again.bytes[34..]);

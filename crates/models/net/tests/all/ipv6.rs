@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::common::{GBIT, bare};
 use timeloom_engine::Engine;
-use timeloom_net::{BuildError, LARGE, NetworkBuilder, Node, Offload, World};
+use timeloom_net::{BuildError, LARGE, NetworkBuilder, Node, OffloadedWork, World};
 use timeloom_time::Duration;
 
 /// Packet received at a node: index of the node in the list, and the bytes.
@@ -129,7 +129,7 @@ impl Net {
         buffer.resize(LARGE, 0);
         let (d, used) = (self.nodes[D], frame.len());
         self.engine.with(|world, agenda| {
-            world.send_frame(d, &mut buffer, used, Offload::default(), agenda);
+            world.send_frame(d, &mut buffer, used, OffloadedWork::default(), agenda);
         });
     }
 
