@@ -18,7 +18,7 @@ use timeloom_timeline_protocol::{
 
 use crate::channel::Channel;
 use crate::frames::{Frames, message};
-use crate::link::Link;
+use crate::link::HostLink;
 use crate::measure::{Answer, BEAT, Beat, BeatPace, CounterEstimate, own};
 use crate::protocol::{FromGuest, FromHost, VM_VERSION};
 
@@ -32,7 +32,7 @@ pub struct GuestAgent {
 
 #[derive(Debug)]
 struct Shared {
-    link: Link,
+    link: HostLink,
     /// Current channel to the host.
     channel: Mutex<Arc<Channel>>,
     region: Region,
@@ -68,7 +68,7 @@ impl GuestAgent {
     /// Fails if the region is refused ([`Refusal`] as an [`io::Error`]), if the region requires a
     /// clock page and none is given, if the link has no peer, or if a system call fails.
     pub fn start(
-        link: Link,
+        link: HostLink,
         region: OwnedFd,
         clock: Option<OwnedFd>,
         directory: Directory,

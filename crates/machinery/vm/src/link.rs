@@ -12,7 +12,7 @@ pub const VSOCK_PORT: u32 = 8319;
 
 /// Link from a guest to its host.
 #[derive(Debug)]
-pub enum Link {
+pub enum HostLink {
     /// Port of the machine ([`crate::devices::port`]), or another bidirectional descriptor. It
     /// remains open when its peer has gone.
     Port(OwnedFd),
@@ -22,7 +22,7 @@ pub enum Link {
     Local(PathBuf),
 }
 
-impl Link {
+impl HostLink {
     /// Opens the link.
     ///
     /// # Errors

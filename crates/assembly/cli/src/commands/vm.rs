@@ -19,7 +19,7 @@ use timeloom_publish::{PageCounter, SharedCounter, SharedCounterError};
 use timeloom_sys::vsock;
 use timeloom_time::Duration;
 use timeloom_timeline_protocol::TimelineName;
-use timeloom_vm::{GuestAgent, Link, Relay, RelayError, VSOCK_PORT, devices, monitor, qemu};
+use timeloom_vm::{GuestAgent, HostLink, Relay, RelayError, VSOCK_PORT, devices, monitor, qemu};
 
 use super::timeline::DirectoryArg;
 
@@ -269,9 +269,9 @@ impl Guest {
         let missing = |error: std::io::Error| Failure::usage(error);
         let region = devices::region().map_err(missing)?;
         let link = if self.vsock {
-            Link::Vsock
+            HostLink::Vsock
         } else {
-            Link::Port(devices::port().map_err(missing)?.into())
+            HostLink::Port(devices::port().map_err(missing)?.into())
         };
         let directory = self.place.directory();
         let clock = devices::clock().ok().map(OwnedFd::from);

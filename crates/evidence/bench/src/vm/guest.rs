@@ -11,7 +11,7 @@ use std::time::Duration;
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline::{Daemon, serve};
 use timeloom_timeline_client::{Directory, Timeline};
-use timeloom_vm::{GuestAgent, Link, devices};
+use timeloom_vm::{GuestAgent, HostLink, devices};
 
 use super::hungry::{Hunger, Working};
 use super::machine::PORT;
@@ -138,7 +138,7 @@ pub(super) fn look(directory: &Directory) -> Option<Timeline> {
 
 fn agent(directory: &Directory) -> io::Result<GuestAgent> {
     let region = devices::region()?;
-    let link = Link::Port(devices::port()?.into());
+    let link = HostLink::Port(devices::port()?.into());
     GuestAgent::start(link, region.into(), None, directory.clone())
 }
 

@@ -14,20 +14,20 @@ use timeloom_time::Duration;
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline_client::Timeline;
 use timeloom_timeline_protocol::Directory;
-use timeloom_vm::{GuestAgent, Link, devices};
+use timeloom_vm::{GuestAgent, HostLink, devices};
 
 use crate::common::wait_for;
 
 #[test]
 #[ignore = "runs in a virtual machine that `make test-vm` starts"]
 fn a_guest() {
-    serve(|| Link::Port(devices::port().unwrap().into()));
+    serve(|| HostLink::Port(devices::port().unwrap().into()));
 }
 
 #[test]
 #[ignore = "runs in a virtual machine that `make test-vm` starts"]
 fn a_guest_by_vsock() {
-    serve(|| Link::Vsock);
+    serve(|| HostLink::Vsock);
 }
 
 /// Program for a machine that is a host of a session. `scripts/vm/ask_time` sends the names of its
@@ -36,7 +36,7 @@ fn a_guest_by_vsock() {
 #[test]
 #[ignore = "runs in a virtual machine that `make test-vm` starts"]
 fn a_reader() {
-    let agent = started(|| Link::Port(devices::port().unwrap().into()));
+    let agent = started(|| HostLink::Port(devices::port().unwrap().into()));
     let timelines: BTreeMap<String, Timeline> = agent
         .timelines()
         .map(|name| (name.to_owned(), opened(name)))
@@ -113,7 +113,7 @@ fn answer(listener: &TcpListener, mut to: impl FnMut(&str) -> String) {
 }
 
 /// Starts an agent, and returns it once it has found the host.
-fn started(link: impl Fn() -> Link) -> GuestAgent {
+fn started(link: impl Fn() -> HostLink) -> GuestAgent {
     let region = wait_for("the region", || devices::region().ok());
     wait_for("the way to the host", || {
         let region = region.try_clone().unwrap();
@@ -145,7 +145,7 @@ fn reading(timeline: &Timeline) -> String {
 }
 
 /// Reads the host's timelines for clients at the port `test`.
-fn serve(link: impl Fn() -> Link) {
+fn serve(link: impl Fn() -> HostLink) {
     let agent = started(link);
     let timeline = opened("own");
     let need = Requirement::within(Duration::from_ms(900));
