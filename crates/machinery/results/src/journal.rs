@@ -13,7 +13,7 @@ use std::time;
 use serde_json::Value;
 
 use crate::ResultsError;
-use crate::table::{Cell, Cells, Interner, Kind, Row};
+use crate::table::{Cell, Cells, ColumnKind, Interner, Row};
 use crate::tree::Tree;
 
 /// Open journal of one table.
@@ -127,9 +127,9 @@ pub(crate) fn parse<R: Row>(line: &[u8], interner: &mut Interner) -> Option<R> {
         .iter()
         .zip(values)
         .map(|((_, kind), value)| match kind {
-            Kind::Int => value.as_i64().map(Cell::Int),
-            Kind::Real => value.as_f64().map(Cell::Real),
-            Kind::Text => value.as_str().map(|text| Cell::Text(interner.get(text))),
+            ColumnKind::Int => value.as_i64().map(Cell::Int),
+            ColumnKind::Real => value.as_f64().map(Cell::Real),
+            ColumnKind::Text => value.as_str().map(|text| Cell::Text(interner.get(text))),
         });
     R::from_cells(Cells::new(cells.collect::<Option<_>>()?))
 }

@@ -20,7 +20,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::table::{Cell, Cells, Interner, Kind, Row};
+use crate::table::{Cell, Cells, ColumnKind, Interner, Row};
 use crate::tree::{Tree, partial};
 use crate::{ResultsError, page_headers};
 
@@ -218,17 +218,17 @@ fn guarded<T>(
 fn read_column(
     reader: &mut ColumnReader,
     rows: usize,
-    kind: Kind,
+    kind: ColumnKind,
     interner: &mut Interner,
 ) -> Result<Vec<Cell>, ParquetError> {
     Ok(match (reader, kind) {
-        (ColumnReader::Int64ColumnReader(column), Kind::Int) => {
+        (ColumnReader::Int64ColumnReader(column), ColumnKind::Int) => {
             values(column, rows)?.into_iter().map(Cell::Int).collect()
         }
-        (ColumnReader::DoubleColumnReader(column), Kind::Real) => {
+        (ColumnReader::DoubleColumnReader(column), ColumnKind::Real) => {
             values(column, rows)?.into_iter().map(Cell::Real).collect()
         }
-        (ColumnReader::ByteArrayColumnReader(column), Kind::Text) => {
+        (ColumnReader::ByteArrayColumnReader(column), ColumnKind::Text) => {
             let texts = values(column, rows)?;
             if let Some(long) = texts.iter().find(|text| text.len() > TEXT_BYTES) {
                 let length = long.len();
@@ -266,9 +266,9 @@ fn message_type<R: Row>() -> String {
     let columns: String = R::COLUMNS
         .iter()
         .map(|(name, kind)| match kind {
-            Kind::Int => format!("required int64 {name}; "),
-            Kind::Real => format!("required double {name}; "),
-            Kind::Text => format!("required binary {name} (STRING); "),
+            ColumnKind::Int => format!("required int64 {name}; "),
+            ColumnKind::Real => format!("required double {name}; "),
+            ColumnKind::Text => format!("required binary {name} (STRING); "),
         })
         .collect();
     format!("message {} {{ {columns} }}", R::TABLE)
@@ -281,11 +281,11 @@ fn properties<R: Row>() -> WriterProperties {
     for (name, kind) in R::COLUMNS {
         let column = ColumnPath::from(*name);
         properties = match kind {
-            Kind::Int => properties
+            ColumnKind::Int => properties
                 .set_column_dictionary_enabled(column.clone(), false)
                 .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED),
-            Kind::Real => properties.set_column_dictionary_enabled(column, false),
-            Kind::Text => properties,
+            ColumnKind::Real => properties.set_column_dictionary_enabled(column, false),
+            ColumnKind::Text => properties,
         };
     }
     properties.build()
@@ -295,9 +295,9 @@ fn empty_columns<R: Row>() -> Vec<Column> {
     R::COLUMNS
         .iter()
         .map(|(_, kind)| match kind {
-            Kind::Int => Column::Int(Vec::new()),
-            Kind::Real => Column::Real(Vec::new()),
-            Kind::Text => Column::Text(Vec::new()),
+            ColumnKind::Int => Column::Int(Vec::new()),
+            ColumnKind::Real => Column::Real(Vec::new()),
+            ColumnKind::Text => Column::Text(Vec::new()),
         })
         .collect()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
-use crate::table::{Cell, Cells, Column, Kind, Row};
+use crate::table::{Cell, Cells, Column, ColumnKind, Row};
 
 /// Defines the type of a row. The arguments are its name, the fields that identify its source (none
 /// if that is the scenario), and its fields. The name of a field's column follows `=`. The columns
@@ -26,7 +26,7 @@ macro_rules! table {
 
         impl Row for $row {
             const TABLE: &'static str = $table;
-            const COLUMNS: &'static [(&'static str, Kind)] =
+            const COLUMNS: &'static [(&'static str, ColumnKind)] =
                 &[$(($column, <$type as Column>::KIND)),+];
 
             fn cells(&self) -> Vec<Cell> {
@@ -204,7 +204,7 @@ impl fmt::Display for ClockAction {
 }
 
 impl Column for ClockAction {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
     fn cell(&self) -> Cell {
         Cell::Text(self.as_str().into())

@@ -10,7 +10,7 @@ use timeloom_time::{Duration, Instant, Scale};
 
 /// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// Integer, mostly a number of nanoseconds.
     Int,
     /// Finite `f64`.
@@ -47,7 +47,7 @@ pub trait Row: Sized {
     const TABLE: &'static str;
     /// Names and types of the columns, in the order of the public contract.
     #[doc(hidden)]
-    const COLUMNS: &'static [(&'static str, Kind)];
+    const COLUMNS: &'static [(&'static str, ColumnKind)];
     /// Returns the cells of the row, in the order of the columns.
     #[doc(hidden)]
     fn cells(&self) -> Vec<Cell>;
@@ -62,14 +62,14 @@ pub trait Row: Sized {
 
 /// Type of a field that fills one column.
 pub(crate) trait Column: Sized {
-    const KIND: Kind;
+    const KIND: ColumnKind;
     fn cell(&self) -> Cell;
     /// Converts the next cell; `None` if it does not fit.
     fn take(cells: &mut Cells) -> Option<Self>;
 }
 
 impl<S: Scale> Column for Instant<S> {
-    const KIND: Kind = Kind::Int;
+    const KIND: ColumnKind = ColumnKind::Int;
 
     fn cell(&self) -> Cell {
         Cell::Int(self.as_ns())
@@ -81,7 +81,7 @@ impl<S: Scale> Column for Instant<S> {
 }
 
 impl Column for Duration {
-    const KIND: Kind = Kind::Int;
+    const KIND: ColumnKind = ColumnKind::Int;
 
     fn cell(&self) -> Cell {
         Cell::Int(self.as_ns())
@@ -94,7 +94,7 @@ impl Column for Duration {
 
 /// Stores the number as an `i64` with the same bits. A counter never reaches the sign bit.
 impl Column for u64 {
-    const KIND: Kind = Kind::Int;
+    const KIND: ColumnKind = ColumnKind::Int;
 
     fn cell(&self) -> Cell {
         Cell::Int(*self as i64)
@@ -106,7 +106,7 @@ impl Column for u64 {
 }
 
 impl Column for f64 {
-    const KIND: Kind = Kind::Real;
+    const KIND: ColumnKind = ColumnKind::Real;
 
     fn cell(&self) -> Cell {
         Cell::Real(*self)
@@ -118,7 +118,7 @@ impl Column for f64 {
 }
 
 impl Column for Arc<str> {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
     fn cell(&self) -> Cell {
         Cell::Text(self.clone())
