@@ -18,7 +18,7 @@
 //! Numbers are little-endian base 128, and signed ones zigzag. Header fields are those of
 //! [`Packet`]. The bytes of real packets follow after all records.
 
-use timeloom_net::{Kind, Packet, PortId, World};
+use timeloom_net::{Packet, PacketKind, PortId, World};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::varint::{put, put_signed, take, take_byte, take_signed};
@@ -41,34 +41,38 @@ impl Statics {
                 .map(|packet| (packet.src, packet.dst, packet.size))
                 .collect()
         };
-        let ack = world.template(Kind::TcpAck, 0);
+        let ack = world.template(PacketKind::TcpAck, 0);
         Self {
-            flows: all(Kind::TcpData, flows),
-            sources: all(Kind::Udp, sources),
+            flows: all(PacketKind::TcpData, flows),
+            sources: all(PacketKind::Udp, sources),
             ack_bytes: ack.map_or(0, |packet| packet.size),
         }
     }
 
     #[inline]
-    fn template(&self, kind: Kind, flow: u32) -> Packet {
+    fn template(&self, kind: PacketKind, flow: u32) -> Packet {
         let index = flow as usize;
         let none = (PortId(0), PortId(0), 0);
         let (src, dst, size) = match kind {
-            Kind::TcpData => self.flows.get(index).copied().unwrap_or(none),
-            Kind::TcpSyn => {
+            PacketKind::TcpData => self.flows.get(index).copied().unwrap_or(none),
+            PacketKind::TcpSyn => {
                 let (from, to, _) = self.flows.get(index).copied().unwrap_or(none);
                 (from, to, self.ack_bytes)
             }
-            Kind::TcpAck | Kind::TcpSynAck => {
+            PacketKind::TcpAck | PacketKind::TcpSynAck => {
                 let (from, to, _) = self.flows.get(index).copied().unwrap_or(none);
                 (to, from, self.ack_bytes)
             }
-            Kind::Udp | Kind::EchoRequest => self.sources.get(index).copied().unwrap_or(none),
-            Kind::EchoReply => {
+            PacketKind::Udp | PacketKind::EchoRequest => {
+                self.sources.get(index).copied().unwrap_or(none)
+            }
+            PacketKind::EchoReply => {
                 let (from, to, size) = self.sources.get(index).copied().unwrap_or(none);
                 (to, from, size)
             }
-            Kind::ArpRequest | Kind::ArpReply | Kind::Raw | Kind::Fluid => none,
+            PacketKind::ArpRequest | PacketKind::ArpReply | PacketKind::Raw | PacketKind::Fluid => {
+                none
+            }
         };
         Packet::new(kind, src, dst, flow, size)
     }
@@ -99,7 +103,7 @@ struct State {
 
 impl State {
     fn new() -> Self {
-        let nothing = Packet::new(Kind::Udp, PortId::NONE, PortId::NONE, u32::MAX, 0);
+        let nothing = Packet::new(PacketKind::Udp, PortId::NONE, PortId::NONE, u32::MAX, 0);
         let context = Context {
             round: 0,
             packet: nothing,
@@ -128,7 +132,7 @@ impl State {
     }
 
     #[inline]
-    fn slot(kind: Kind, link: u32, flow: u32) -> usize {
+    fn slot(kind: PacketKind, link: u32, flow: u32) -> usize {
         let key = (flow ^ link.rotate_left(16) ^ (kind as u32) << 28).wrapping_mul(0x9e37_79b1);
         (key >> 24) as usize
     }
@@ -356,6 +360,6 @@ fn set_fields(packet: &mut Packet, all: &[u32; 8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-fn kind(number: u8) -> Option<Kind> {
-    Kind::ALL.get(usize::from(number)).copied()
+fn kind(number: u8) -> Option<PacketKind> {
+    PacketKind::ALL.get(usize::from(number)).copied()
 }

@@ -14,7 +14,7 @@
 //! Numbers are little-endian. Every datagram contains the receiver's epoch, so that a datagram
 //! recorded before the receiver's restart is rejected.
 
-use timeloom_net::{Kind, Owner, Packet};
+use timeloom_net::{Owner, Packet, PacketKind};
 use timeloom_time::{Instant, Virtual};
 
 use crate::codec::{DecodeError, Decoder, Encoder, Statics};
@@ -140,7 +140,7 @@ impl DatagramBody {
         }
         self.count += 1;
         self.encoder.put(packet, statics, &mut self.records);
-        if packet.kind == Kind::Raw {
+        if packet.kind == PacketKind::Raw {
             self.payload.extend_from_slice(bytes);
         }
     }
@@ -230,7 +230,7 @@ impl DatagramReader {
         let mut carried = 0;
         for _ in 0..count {
             let packet = self.decoder.take(bytes, statics)?;
-            if packet.kind == Kind::Raw {
+            if packet.kind == PacketKind::Raw {
                 carried += usize::from(packet.size);
             }
             self.packets.push(packet);
@@ -249,7 +249,7 @@ impl DatagramReader {
         }
         for packet in &self.packets {
             let own = match packet.kind {
-                Kind::Raw => usize::from(packet.size),
+                PacketKind::Raw => usize::from(packet.size),
                 _ => 0,
             };
             let (own, after) = rest.split_at(own);

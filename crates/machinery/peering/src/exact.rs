@@ -20,7 +20,7 @@ use std::{thread, time};
 
 use timeloom_engine::Engine;
 use timeloom_engine::queue::EventQueue;
-use timeloom_net::{Kind, Owner, Packet, World};
+use timeloom_net::{Owner, Packet, PacketKind, World};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::Cut;
@@ -47,7 +47,7 @@ impl PacketBatch {
         let mut rest = &self.bytes[..];
         for packet in &self.packets {
             let length = match packet.kind {
-                Kind::Raw => usize::from(packet.size).min(rest.len()),
+                PacketKind::Raw => usize::from(packet.size).min(rest.len()),
                 _ => 0,
             };
             let (bytes, after) = rest.split_at(length);
@@ -159,7 +159,7 @@ fn take_leaving(
         let to = cut.end(packet.link).expect("a link of this network");
         let batch = &mut leaving[usize::from(to)];
         batch.packets.push(*packet);
-        if packet.kind == Kind::Raw {
+        if packet.kind == PacketKind::Raw {
             let (bytes, after) = rest.split_at(usize::from(packet.size));
             batch.bytes.extend_from_slice(bytes);
             rest = after;

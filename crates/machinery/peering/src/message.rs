@@ -10,7 +10,7 @@
 //!
 //! Unlike a datagram, a message has no seal, so the transport must exclude other senders.
 
-use timeloom_net::{Kind, World};
+use timeloom_net::{PacketKind, World};
 use timeloom_time::{Instant, Virtual};
 
 use crate::codec::{DecodeError, Decoder, Encoder, Statics};
@@ -66,7 +66,7 @@ impl Messages {
         let mut carried = 0;
         for _ in 0..count {
             let packet = self.decoder.take(&mut rest, &self.statics)?;
-            if packet.kind == Kind::Raw {
+            if packet.kind == PacketKind::Raw {
                 carried += usize::from(packet.size);
             }
             batch.packets.push(packet);

@@ -13,7 +13,7 @@ mod stats;
 pub use config::{BatchingPolicy, PeerConfig};
 pub use stats::PeerStats;
 
-use timeloom_net::{Kind, Owner, Packet};
+use timeloom_net::{Owner, Packet, PacketKind};
 use timeloom_time::{Duration, Instant, Wall};
 
 use crate::codec::Statics;
@@ -391,7 +391,11 @@ const MOST_OF_A_RECORD: usize = 96;
 fn is_sensitive(packet: &Packet) -> bool {
     matches!(
         packet.kind,
-        Kind::Raw | Kind::EchoRequest | Kind::EchoReply | Kind::ArpRequest | Kind::ArpReply
+        PacketKind::Raw
+            | PacketKind::EchoRequest
+            | PacketKind::EchoReply
+            | PacketKind::ArpRequest
+            | PacketKind::ArpReply
     ) || packet.tos >= 0x80
 }
 

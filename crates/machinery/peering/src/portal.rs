@@ -291,7 +291,7 @@ impl Portal {
         let crossings = engine.model.crossings();
         let mut rest = &crossings.bytes[..];
         for packet in &crossings.packets {
-            let real = packet.kind == timeloom_net::Kind::Raw;
+            let real = packet.kind == timeloom_net::PacketKind::Raw;
             let (bytes, after) = rest.split_at(if real { packet.size.into() } else { 0 });
             rest = after;
             let to = self.cut.end(packet.link);

@@ -22,7 +22,7 @@ use std::io;
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use timeloom_net::{Kind, Packet};
+use timeloom_net::{Packet, PacketKind};
 use timeloom_time::{Instant, Wall};
 
 use crate::bell::Bell;
@@ -150,7 +150,7 @@ impl Ring {
         batch.packets.extend_from_slice(first);
         batch.packets.extend_from_slice(second);
         packets.commit_all();
-        let real = |packet: &&Packet| packet.kind == Kind::Raw;
+        let real = |packet: &&Packet| packet.kind == PacketKind::Raw;
         let lengths = batch.packets.iter().filter(real);
         let bytes = lengths.map(|packet| usize::from(packet.size)).sum();
         if let Ok(bytes) = self.into_bytes.read_chunk(bytes) {

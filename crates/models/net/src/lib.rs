@@ -60,7 +60,7 @@ pub use fluid::{FluidConfig, FluidId, FluidLinkStats, FluidPattern, FluidStats};
 pub use ids::{FlowId, Node, TrafficSourceId};
 pub use kernel_tcp::{TcpSeen, TcpTimerStats};
 pub use node::frame::Frame;
-pub use packet::{Kind, Packet, PortId};
+pub use packet::{Packet, PacketKind, PortId};
 pub use tables::buffers::{Checksum, LARGE, OffloadedWork, Train, TrainProtocol};
 pub use tables::crossings::{Arrival, Cable, Crossings, Owner};
 pub use tables::residents::{FrameView, Outgoing, ReceivedFrame, Resident};

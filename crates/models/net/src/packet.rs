@@ -30,7 +30,7 @@ impl PortId {
 /// Type of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum PacketKind {
     /// UDP datagram of a [`crate::TrafficConfig`].
     Udp,
     /// Segment of a simulated TCP flow with payload, from sender to receiver.
@@ -39,7 +39,7 @@ pub enum Kind {
     TcpAck,
     /// First segment of a simulated TCP flow, which opens the connection (RFC 9293).
     TcpSyn,
-    /// Answer to a [`Kind::TcpSyn`], from receiver to sender.
+    /// Answer to a [`PacketKind::TcpSyn`], from receiver to sender.
     TcpSynAck,
     /// ICMP echo request (RFC 792).
     EchoRequest,
@@ -63,7 +63,7 @@ pub enum Kind {
     Fluid,
 }
 
-impl Kind {
+impl PacketKind {
     /// All kinds; each is at the index of its number.
     pub const ALL: [Self; 11] = [
         Self::Udp,
@@ -120,7 +120,7 @@ pub struct Packet {
     /// VLAN identifier of the 802.1Q tag; 0 if untagged.
     pub vlan: u16,
     /// Type of the packet.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// Remaining number of hops.
     pub ttl: u8,
     /// Flags [`Packet::LOST`], [`Packet::STAMPED`], [`Packet::ECE`], [`Packet::CWR`] and
@@ -170,7 +170,7 @@ impl Packet {
 
     /// Returns a packet with default values: TTL 64, untagged, precedence 0.
     #[inline]
-    pub fn new(kind: Kind, src: PortId, dst: PortId, flow: u32, size: u16) -> Self {
+    pub fn new(kind: PacketKind, src: PortId, dst: PortId, flow: u32, size: u16) -> Self {
         Self {
             at: Instant::ZERO,
             stamp: Instant::ZERO,
@@ -220,7 +220,7 @@ impl Packet {
     /// difference.
     #[inline]
     pub(crate) fn segments(&self) -> u32 {
-        if self.kind == Kind::Raw {
+        if self.kind == PacketKind::Raw {
             self.sack_from & 0xffff
         } else {
             1
@@ -241,7 +241,7 @@ impl Packet {
     #[inline]
     pub(crate) fn wire_bytes(&self, overhead: u32) -> u32 {
         let first = u32::from(self.size) + overhead;
-        if self.kind != Kind::Raw {
+        if self.kind != PacketKind::Raw {
             return first;
         }
         let header = self.sack_from >> 16;
@@ -250,7 +250,7 @@ impl Packet {
 
     /// Returns a single packet of a real program, with its bytes in buffer number `buffer`.
     pub(crate) fn raw(src: PortId, dst: PortId, buffer: u32, size: u16) -> Self {
-        let mut packet = Self::new(Kind::Raw, src, dst, buffer, size);
+        let mut packet = Self::new(PacketKind::Raw, src, dst, buffer, size);
         packet.sack_from = 1;
         packet
     }
@@ -284,7 +284,7 @@ impl Packet {
     /// Returns the value by which routers select one of several equal-cost paths.
     #[inline]
     pub(crate) fn path_key(&self) -> u32 {
-        if self.kind == Kind::Raw {
+        if self.kind == PacketKind::Raw {
             self.sack_to
         } else {
             self.flow

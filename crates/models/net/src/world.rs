@@ -9,7 +9,7 @@ use crate::error::BuildError;
 use crate::fluid::Fluid;
 use crate::ids::{FlowId, Node, NodeRole, Token, TrafficSourceId};
 use crate::link::Offered;
-use crate::packet::{Kind, NIL, PortId};
+use crate::packet::{NIL, PacketKind, PortId};
 use crate::route::Routes;
 use crate::tables::arp::ArpCache;
 use crate::tables::crossings::Crossings;
@@ -134,7 +134,7 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
-        if self.packets[id].kind == Kind::Raw {
+        if self.packets[id].kind == PacketKind::Raw {
             return self.transmit_raw(port, id, agenda);
         }
         self.transmit_one(port, id, agenda);

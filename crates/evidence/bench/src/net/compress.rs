@@ -6,7 +6,7 @@
 //! headers, and data that the program repeats.
 
 use timeloom_engine::Random;
-use timeloom_net::{Kind, Packet, PortId};
+use timeloom_net::{Packet, PacketKind, PortId};
 use timeloom_peering::codec::Statics;
 use timeloom_peering::datagram::{DatagramBody, OVERHEAD};
 use timeloom_time::{Duration, Instant};
@@ -83,7 +83,7 @@ fn measure(payload: Payload, datagram: usize, compress: bool) -> CompressionCost
             bytes += out.len() + OVERHEAD;
         }
         let size = carried.len() as u16;
-        let mut packet = Packet::new(Kind::Raw, PortId(1), PortId(2), 0, size);
+        let mut packet = Packet::new(PacketKind::Raw, PortId(1), PortId(2), 0, size);
         packet.at = Instant::ZERO + Duration::from_us(number as i64 * 10);
         body.put(&packet, carried, &statics);
     }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use timeloom_net::{Arrival, Kind};
+use timeloom_net::{Arrival, PacketKind};
 use timeloom_time::Duration;
 
 use super::BENCH;
@@ -49,7 +49,9 @@ pub(super) fn compare(bar: Duration, simulated: Duration) -> Result<Difference, 
     };
     let free = free::free(&model, simulated, &how)?;
     let udp = |arrivals: &[Arrival]| -> Vec<Arrival> {
-        let datagrams = arrivals.iter().filter(|arrival| arrival.kind == Kind::Udp);
+        let datagrams = arrivals
+            .iter()
+            .filter(|arrival| arrival.kind == PacketKind::Udp);
         datagrams.copied().collect()
     };
     let mut expected = udp(&exact.arrivals);

@@ -1,14 +1,14 @@
 //! Tests that encoded packets are decoded unchanged, and that invalid bytes are refused.
 
 use timeloom_engine::Random;
-use timeloom_net::{Kind, Packet, PortId, World};
+use timeloom_net::{Packet, PacketKind, PortId, World};
 use timeloom_peering::codec::Statics;
 use timeloom_peering::datagram::{DatagramBody, DatagramHeader, DatagramReader, Key};
 use timeloom_time::{Duration, Instant};
 
 /// Returns a packet with random fields, realistic or unrealistic, and its payload.
 fn random_packet(random: &mut Random, world: &World) -> (Packet, Vec<u8>) {
-    let kind = Kind::ALL[random.below(10) as usize];
+    let kind = PacketKind::ALL[random.below(10) as usize];
     let flow = random.below(8) as u32;
     let mut packet = Packet::new(kind, PortId(1), PortId(2), flow, 1500);
     if let Some(template) = world.template(kind, flow) {
@@ -41,7 +41,7 @@ fn random_packet(random: &mut Random, world: &World) -> (Packet, Vec<u8>) {
         packet.size = random.below(4_000) as u16;
     }
     let mut bytes = Vec::new();
-    if kind == Kind::Raw {
+    if kind == PacketKind::Raw {
         let noise = random.chance(0.5);
         let byte = |_| if noise { random.bits() as u8 } else { 7 };
         bytes = (0..packet.size).map(byte).collect();
@@ -157,7 +157,7 @@ fn packets_of_flows_take_few_bytes() {
     // Packets of eight flows in turn, at the rate of a busy link with a growing queue.
     for round in 0..20 {
         for flow in 0..8 {
-            let mut packet = world.template(Kind::TcpData, flow).unwrap();
+            let mut packet = world.template(PacketKind::TcpData, flow).unwrap();
             packet.link = PortId(0);
             packet.seq = 40_000 + round;
             packet.ttl = 63;

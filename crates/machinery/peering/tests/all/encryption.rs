@@ -1,6 +1,6 @@
 //! Tests of datagrams whose content only holders of the key can read.
 
-use timeloom_net::{Kind, Packet, PortId};
+use timeloom_net::{Packet, PacketKind, PortId};
 use timeloom_peering::codec::Statics;
 use timeloom_peering::datagram::{DatagramHeader, Key};
 use timeloom_peering::peer::{Datagrams, Peer, PeerConfig};
@@ -115,7 +115,7 @@ fn a_frame_crosses_unseen_and_only_once() {
     }
     assert!(a.is_present() && b.is_present());
     let frame = b"GET /the/secret/page HTTP/1.1\r\n";
-    let mut packet = Packet::new(Kind::Raw, PortId(2), PortId(4), 0, frame.len() as u16);
+    let mut packet = Packet::new(PacketKind::Raw, PortId(2), PortId(4), 0, frame.len() as u16);
     packet.at = Instant::from_ns(1_000);
     let mut out = Datagrams::default();
     a.put(

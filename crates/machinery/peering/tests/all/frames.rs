@@ -91,7 +91,7 @@ fn run_with(frames: &[(Node, Vec<u8>)], offload: OffloadedWork, engines: usize) 
             let bytes = std::mem::take(&mut crossings.bytes);
             let mut rest = &bytes[..];
             for packet in packets {
-                let is_real = packet.kind == timeloom_net::Kind::Raw;
+                let is_real = packet.kind == timeloom_net::PacketKind::Raw;
                 let length = if is_real { packet.size.into() } else { 0 };
                 let (bytes, after) = rest.split_at(length);
                 rest = after;

@@ -1,7 +1,7 @@
 //! Tests that an encoded window is decoded unchanged, and that other bytes are refused.
 
 use timeloom_engine::Random;
-use timeloom_net::{Kind, Packet, PortId};
+use timeloom_net::{Packet, PacketKind, PortId};
 use timeloom_peering::exact::PacketBatch;
 use timeloom_peering::message::Messages;
 use timeloom_time::{Duration, Instant};
@@ -17,14 +17,15 @@ fn written_messages_are_read_and_others_are_refused() {
         let next = Instant::from_ns(random.below(1 << 50) as i64);
         let mut batch = PacketBatch::default();
         for _ in 0..random.below(20) {
-            let kind = [Kind::TcpData, Kind::Udp, Kind::Raw][random.below(3) as usize];
+            let kind =
+                [PacketKind::TcpData, PacketKind::Udp, PacketKind::Raw][random.below(3) as usize];
             let size = 40 + random.below(1_400) as u16;
             let mut packet = Packet::new(kind, PortId(1), PortId(2), random.below(6) as u32, size);
             packet.at = next + Duration::from_ns(random.below(1_000_000) as i64);
             packet.stamp = packet.at - Duration::from_ns(random.below(1_000_000) as i64);
             packet.seq = random.bits() as u32;
             packet.link = PortId(random.below(4) as u32);
-            if kind == Kind::Raw {
+            if kind == PacketKind::Raw {
                 let bytes = (0..size).map(|_| random.bits() as u8);
                 batch.bytes.extend(bytes);
             }

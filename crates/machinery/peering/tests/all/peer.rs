@@ -1,7 +1,7 @@
 //! Tests of two engines, A and B, over a network that the test controls.
 
 use timeloom_net::topology::dumbbell;
-use timeloom_net::{Kind, LinkConfig, NetworkBuilder, Packet, PortId, TcpConfig};
+use timeloom_net::{LinkConfig, NetworkBuilder, Packet, PacketKind, PortId, TcpConfig};
 use timeloom_peering::codec::Statics;
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::{Datagrams, Peer, PeerConfig, PeerEvent};
@@ -86,7 +86,7 @@ impl Pair {
     }
 
     fn put(&mut self, seq: u32) {
-        let mut packet = Packet::new(Kind::TcpData, PortId(2), PortId(4), 0, 1500);
+        let mut packet = Packet::new(PacketKind::TcpData, PortId(2), PortId(4), 0, 1500);
         packet.seq = seq;
         packet.at = Instant::from_ns(i64::from(seq) * 1_000);
         let mut out = Datagrams::default();

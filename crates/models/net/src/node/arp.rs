@@ -8,7 +8,7 @@ use timeloom_time::Duration;
 
 use crate::bytes::NdMessage;
 use crate::ids::{NodeRole, Token};
-use crate::packet::{Kind, Packet, PortId};
+use crate::packet::{Packet, PacketKind, PortId};
 use crate::tables::address::Family;
 use crate::tables::arp::{Neighbour, Retry, Unresolved};
 use crate::tables::outside::{Opened, Outbox};
@@ -29,7 +29,7 @@ fn message_bytes(family: Family) -> u16 {
 }
 
 /// Returns a request or reply that the model sends, without payload bytes.
-fn message(kind: Kind, port: PortId, to: PortId, family: Family) -> Packet {
+fn message(kind: PacketKind, port: PortId, to: PortId, family: Family) -> Packet {
     let mut message = Packet::new(kind, port, to, 0, message_bytes(family));
     if family == Family::V6 {
         message.flags |= Packet::IPV6;
@@ -46,7 +46,7 @@ pub(crate) fn reply_to_stranger(
     mac: PortId,
 ) -> Packet {
     let to = asker.unwrap_or(PortId::NONE);
-    let mut reply = message(Kind::ArpReply, port, to, Family::V4);
+    let mut reply = message(PacketKind::ArpReply, port, to, Family::V4);
     reply.dst_mac = mac;
     reply.seq = address.to_bits();
     reply
@@ -106,7 +106,7 @@ impl World {
 
     fn ask<Q: EventQueue>(&mut self, port: PortId, neighbour: Neighbour, agenda: &mut Agenda<Q>) {
         let mut request = message(
-            Kind::ArpRequest,
+            PacketKind::ArpRequest,
             port,
             neighbour.interface(),
             neighbour.family(),
@@ -139,8 +139,8 @@ impl World {
         // A request contains the MAC address of its sender (RFC 826, packet reception).
         let neighbour = Neighbour::new(asks.src, asks.family());
         self.learn_neighbour(port, neighbour, asks.src_mac, agenda);
-        if asks.kind == Kind::ArpRequest {
-            let reply = message(Kind::ArpReply, port, asks.src, asks.family());
+        if asks.kind == PacketKind::ArpRequest {
+            let reply = message(PacketKind::ArpReply, port, asks.src, asks.family());
             let id = self.packets.insert(reply);
             self.transmit(port, id, agenda);
         }

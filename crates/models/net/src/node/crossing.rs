@@ -20,7 +20,7 @@ use timeloom_time::Duration;
 use crate::ids::{NodeRole, Token};
 use crate::link::Offered;
 use crate::node::raw::is_known_here_only;
-use crate::packet::{Kind, Packet, PortId};
+use crate::packet::{Packet, PacketKind, PortId};
 use crate::tables::crossings::{Arrival, Crossings, Owner};
 use crate::tables::flow::{FlowDescription, Lines};
 use crate::tables::icmp_limit::IcmpLimits;
@@ -141,24 +141,29 @@ impl World {
 
     /// Returns a packet of this kind as the sending host of the flow or source creates it; `None`
     /// if there is none. Encodings describe packets by their differences from it.
-    pub fn template(&self, kind: Kind, flow: u32) -> Option<Packet> {
+    pub fn template(&self, kind: PacketKind, flow: u32) -> Option<Packet> {
         let (src, dst, size) = match kind {
-            Kind::TcpData | Kind::TcpSyn | Kind::TcpAck | Kind::TcpSynAck => {
+            PacketKind::TcpData
+            | PacketKind::TcpSyn
+            | PacketKind::TcpAck
+            | PacketKind::TcpSynAck => {
                 let line = self.flow_line(flow)?;
                 match kind {
-                    Kind::TcpData => (line.from, line.to, line.bytes + HEADER_BYTES),
-                    Kind::TcpSyn => (line.from, line.to, HEADER_BYTES),
+                    PacketKind::TcpData => (line.from, line.to, line.bytes + HEADER_BYTES),
+                    PacketKind::TcpSyn => (line.from, line.to, HEADER_BYTES),
                     _ => (line.to, line.from, HEADER_BYTES),
                 }
             }
-            Kind::Udp | Kind::EchoRequest | Kind::EchoReply => {
+            PacketKind::Udp | PacketKind::EchoRequest | PacketKind::EchoReply => {
                 let line = self.source_line(flow)?;
                 match kind {
-                    Kind::EchoReply => (line.to, line.from, line.bytes),
+                    PacketKind::EchoReply => (line.to, line.from, line.bytes),
                     _ => (line.from, line.to, line.bytes),
                 }
             }
-            Kind::ArpRequest | Kind::ArpReply | Kind::Raw | Kind::Fluid => return None,
+            PacketKind::ArpRequest | PacketKind::ArpReply | PacketKind::Raw | PacketKind::Fluid => {
+                return None;
+            }
         };
         Some(Packet::new(kind, src, dst, flow, size))
     }
@@ -193,7 +198,7 @@ impl World {
             return;
         }
         packet.link = port;
-        if packet.kind == Kind::Raw || is_known_here_only(&packet) {
+        if packet.kind == PacketKind::Raw || is_known_here_only(&packet) {
             let echo = self.echo_to_leave(&packet);
             // On a cut link trains are always divided, so the packet is a single segment.
             let bytes = self.bytes_to_leave(&mut packet);
@@ -230,9 +235,9 @@ impl World {
         let port = packet.link;
         let at = packet.at.max(agenda.now());
         let late = at - packet.at;
-        let id = if late > Duration::ZERO || packet.kind == Kind::Raw {
+        let id = if late > Duration::ZERO || packet.kind == PacketKind::Raw {
             let mut packet = Packet { at, ..*packet };
-            if packet.kind == Kind::Raw && !self.take_over_bytes(&mut packet, bytes) {
+            if packet.kind == PacketKind::Raw && !self.take_over_bytes(&mut packet, bytes) {
                 return None;
             }
             self.packets.insert(packet)
@@ -283,23 +288,25 @@ impl World {
         // A packet whose ends differ from those of its flow could arrive at a host that does not
         // have the flow.
         let belongs = match packet.kind {
-            Kind::TcpData
-            | Kind::TcpAck
-            | Kind::TcpSyn
-            | Kind::TcpSynAck
-            | Kind::Udp
-            | Kind::EchoRequest
-            | Kind::EchoReply => {
+            PacketKind::TcpData
+            | PacketKind::TcpAck
+            | PacketKind::TcpSyn
+            | PacketKind::TcpSynAck
+            | PacketKind::Udp
+            | PacketKind::EchoRequest
+            | PacketKind::EchoReply => {
                 let template = self.template(packet.kind, packet.flow);
                 template.is_some_and(|it| (it.src, it.dst) == (packet.src, packet.dst))
             }
-            Kind::ArpRequest | Kind::ArpReply => true,
-            Kind::Fluid => self.fluid.understands(packet),
-            Kind::Raw => bytes.len() == usize::from(packet.size) && bytes.len() >= LEAST_BYTES,
+            PacketKind::ArpRequest | PacketKind::ArpReply => true,
+            PacketKind::Fluid => self.fluid.understands(packet),
+            PacketKind::Raw => {
+                bytes.len() == usize::from(packet.size) && bytes.len() >= LEAST_BYTES
+            }
         };
         ours && belongs
             && exists(packet.src)
-            && (exists(packet.dst) || packet.kind == Kind::Raw && station(packet.dst))
+            && (exists(packet.dst) || packet.kind == PacketKind::Raw && station(packet.dst))
             && station(packet.src_mac)
             && station(packet.dst_mac)
     }

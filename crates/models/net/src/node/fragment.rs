@@ -4,7 +4,7 @@ use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 
 use crate::bytes::{self, IpHeader, be16, put16};
-use crate::packet::{Kind, PortId};
+use crate::packet::{PacketKind, PortId};
 use crate::route::Hop;
 use crate::tables::refusal::Refusal;
 use crate::tables::slab::PacketId;
@@ -43,7 +43,7 @@ impl World {
     #[inline]
     pub(crate) fn is_too_long(&self, port: PortId, id: PacketId) -> bool {
         let packet = &self.packets[id];
-        if packet.kind != Kind::Raw {
+        if packet.kind != PacketKind::Raw {
             return false;
         }
         let train = self.packets.buffers.get(packet.flow).train();

@@ -12,7 +12,7 @@ use timeloom_time::{Instant, Virtual};
 
 use crate::bytes::{self, ArpMessage, IpHeader, NdMessage, TCP, UDP, V6_HEADER, be16};
 use crate::ids::{Node, NodeRole};
-use crate::packet::{Kind, NIL, Packet, PortId};
+use crate::packet::{NIL, Packet, PacketKind, PortId};
 use crate::tables::address::Family;
 use crate::tables::buffers::{
     Checksum, Content, Description, ETHERNET, OffloadedWork, TrainProtocol,
@@ -212,7 +212,7 @@ impl World {
     ) -> R {
         let mut head = self.outside.take_scratch();
         let macs = [packet.src_mac, packet.dst_mac].map(|key| self.outside.macs.mac(key));
-        let (rest, offload) = if packet.kind == Kind::Raw {
+        let (rest, offload) = if packet.kind == PacketKind::Raw {
             let buffer = self.packets.buffers.get(packet.flow);
             buffer.write_head(packet, macs, &mut head)
         } else {
@@ -232,7 +232,7 @@ impl World {
     /// Writes a request or reply of the model for neighbour resolution as an Ethernet frame.
     fn write_question(&self, packet: &Packet, [src, dst]: [[u8; 6]; 2], head: &mut Vec<u8>) {
         head.clear();
-        let is_request = packet.kind == Kind::ArpRequest;
+        let is_request = packet.kind == PacketKind::ArpRequest;
         let own_mac = self.outside.macs.mac(packet.src);
         if packet.family() == Family::V6 {
             let own = |port| self.ports.v6(port).map(|(address, _)| address);

@@ -5,7 +5,7 @@ use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::Instant;
 
 use crate::ids::Token;
-use crate::packet::{Kind, Packet, PortId};
+use crate::packet::{Packet, PacketKind, PortId};
 use crate::tables::slab::PacketId;
 use crate::tcp::{Ack, HEADER_BYTES, Transmit, widen};
 use crate::world::World;
@@ -17,7 +17,7 @@ impl World {
         // Answers have the stamp of the packet that they answer.
         if !matches!(
             packet.kind,
-            Kind::TcpAck | Kind::TcpSynAck | Kind::EchoReply
+            PacketKind::TcpAck | PacketKind::TcpSynAck | PacketKind::EchoReply
         ) {
             packet.stamp = agenda.now();
         }
@@ -56,7 +56,7 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         let packet = self.packets[id];
-        if matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply) {
+        if matches!(packet.kind, PacketKind::ArpRequest | PacketKind::ArpReply) {
             return self.handle_arp(port, id, agenda);
         }
         self.packets.remove(id);
@@ -69,7 +69,7 @@ impl World {
         let now = agenda.now();
         self.crossings.note_arrival(&packet, now);
         match packet.kind {
-            Kind::TcpData => {
+            PacketKind::TcpData => {
                 if packet.tos & Packet::CONGESTED != 0 {
                     self.note_congestion(&packet, agenda);
                 }
@@ -80,7 +80,7 @@ impl World {
                 }
                 self.arm_receiver(packet.flow, agenda);
             }
-            Kind::TcpAck => {
+            PacketKind::TcpAck => {
                 let sender = &mut self.flows[packet.flow].sender;
                 let near = sender.first_unacknowledged();
                 let ack = Ack {
@@ -93,28 +93,29 @@ impl World {
                 sender.handle_ack(now, ack);
                 self.pump(packet.flow, agenda);
             }
-            Kind::Udp | Kind::EchoReply => {
+            PacketKind::Udp | PacketKind::EchoReply => {
                 self.sources[packet.flow].count_arrival(&packet, now);
             }
-            Kind::EchoRequest => {
-                let kind = Kind::EchoReply;
+            PacketKind::EchoRequest => {
+                let kind = PacketKind::EchoReply;
                 let mut reply = Packet::new(kind, port, packet.src, packet.flow, packet.size);
                 reply.seq = packet.seq;
                 reply.stamp = packet.stamp;
                 self.originate(reply, agenda);
             }
-            Kind::TcpSyn => {
-                let kind = Kind::TcpSynAck;
+            PacketKind::TcpSyn => {
+                let kind = PacketKind::TcpSynAck;
                 let mut answer = Packet::new(kind, port, packet.src, packet.flow, HEADER_BYTES);
                 answer.stamp = packet.stamp;
                 self.originate(answer, agenda);
             }
-            Kind::TcpSynAck => {
+            PacketKind::TcpSynAck => {
                 let sender = &mut self.flows[packet.flow].sender;
                 sender.handle_opened(now, packet.stamp);
                 self.pump(packet.flow, agenda);
             }
-            Kind::ArpRequest | Kind::ArpReply | Kind::Raw | Kind::Fluid => {}
+            PacketKind::ArpRequest | PacketKind::ArpReply | PacketKind::Raw | PacketKind::Fluid => {
+            }
         }
     }
 
@@ -135,10 +136,14 @@ impl World {
             let mut congestion = (0, 0);
             let (kind, seq, size) = match flow.sender.poll_transmit(now) {
                 None => break,
-                Some(Transmit::Syn) => (Kind::TcpSyn, 0, HEADER_BYTES),
+                Some(Transmit::Syn) => (PacketKind::TcpSyn, 0, HEADER_BYTES),
                 Some(Transmit::Segment(segment)) => {
                     congestion = flow.sender.congestion_bits(segment);
-                    (Kind::TcpData, segment, flow.segment_bytes + HEADER_BYTES)
+                    (
+                        PacketKind::TcpData,
+                        segment,
+                        flow.segment_bytes + HEADER_BYTES,
+                    )
                 }
             };
             let mut packet = Packet::new(kind, flow.from, flow.to, index, size);
@@ -168,7 +173,7 @@ impl World {
 
     fn send_ack<Q: EventQueue>(&mut self, index: u32, ack: Ack, agenda: &mut Agenda<Q>) {
         let flow = &self.flows[index];
-        let mut packet = Packet::new(Kind::TcpAck, flow.to, flow.from, index, HEADER_BYTES);
+        let mut packet = Packet::new(PacketKind::TcpAck, flow.to, flow.from, index, HEADER_BYTES);
         packet.seq = ack.next as u32;
         packet.stamp = ack.stamp;
         packet.sack_from = ack.sack_from as u32;

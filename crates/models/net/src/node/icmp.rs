@@ -13,7 +13,7 @@ use timeloom_time::{Instant, Virtual};
 
 use crate::bytes::{self, ICMP, ICMPV6, IpHeader, UDP, V6_HEADER};
 use crate::ids::{Node, NodeRole};
-use crate::packet::{Kind, Packet, PortId};
+use crate::packet::{Packet, PacketKind, PortId};
 use crate::tables::address::{Family, Subnet};
 use crate::tables::buffers::Content;
 use crate::tables::refusal::Refusal;
@@ -132,7 +132,7 @@ impl World {
     ) {
         self.counters.no_route += 1;
         let packet = &self.packets[id];
-        if packet.kind != Kind::Raw {
+        if packet.kind != PacketKind::Raw {
             return self.packets.remove(id);
         }
         let buffer = self.packets.buffers.get(packet.flow);
@@ -219,7 +219,8 @@ impl World {
         packet: &Packet,
         ends: impl FnOnce(&Self, &IpHeader) -> Option<(PortId, PortId, Refusal)>,
     ) -> Option<(PortId, PortId, Vec<u8>)> {
-        if packet.kind != Kind::Raw || self.packets.buffers.get(packet.flow).content != Content::Ip
+        if packet.kind != PacketKind::Raw
+            || self.packets.buffers.get(packet.flow).content != Content::Ip
         {
             return None;
         }

@@ -10,7 +10,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::bytes::{ArpMessage, IpHeader, TCP, be16};
 use crate::ids::{Node, Token};
 use crate::kernel_tcp::{Action, Fate, Segment, TcpSeen, TcpTimerStats, Word};
-use crate::packet::{Kind, Packet, PortId};
+use crate::packet::{Packet, PacketKind, PortId};
 use crate::tables::buffers::{Content, Description, OffloadedWork};
 use crate::tables::outside::Outbox;
 use crate::tables::slab::PacketId;
@@ -179,7 +179,7 @@ impl World {
 
     /// Returns the echoed instant that a packet carries to another engine.
     pub(super) fn echo_to_leave(&self, packet: &Packet) -> Option<Instant<Virtual>> {
-        if packet.kind != Kind::Raw {
+        if packet.kind != PacketKind::Raw {
             return None;
         }
         let carried = self.packets.buffers.get(packet.flow).echo;
@@ -245,7 +245,7 @@ impl World {
     }
 
     fn segment_of(&self, packet: &Packet) -> Option<Segment> {
-        if packet.kind != Kind::Raw {
+        if packet.kind != PacketKind::Raw {
             return None;
         }
         let buffer = self.packets.buffers.get(packet.flow);
@@ -261,7 +261,7 @@ impl World {
     /// [`World::segment_of`] does not parse, or that may contain one: behind VLAN tags, as a
     /// fragment, or in a tunnel.
     fn hides_segment(&self, number: u32, packet: &Packet) -> bool {
-        if packet.kind != Kind::Raw {
+        if packet.kind != PacketKind::Raw {
             return false;
         }
         let buffer = self.packets.buffers.get(packet.flow);
@@ -293,12 +293,12 @@ impl World {
 
     /// Returns the content of a packet of neighbour resolution, and its sender's address.
     fn word_of(&self, packet: &Packet) -> Option<(Word, Option<IpAddr>)> {
-        if packet.kind != Kind::Raw {
+        if packet.kind != PacketKind::Raw {
             // A message that the model itself has made, for IPv4 or IPv6.
             let address = |port| self.ports.address(port, packet.family());
             let word = match packet.kind {
-                Kind::ArpRequest => Word::Asks(address(packet.dst)?),
-                Kind::ArpReply => Word::Tells(address(packet.src)?),
+                PacketKind::ArpRequest => Word::Asks(address(packet.dst)?),
+                PacketKind::ArpReply => Word::Tells(address(packet.src)?),
                 _ => return None,
             };
             return Some((word, address(packet.src)));

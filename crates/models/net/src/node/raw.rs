@@ -13,7 +13,7 @@ use timeloom_time::{Instant, Virtual};
 use crate::bytes::{self, ArpMessage, IpHeader, NdMessage, V6_HEADER};
 use crate::ids::{Node, NodeRole};
 use crate::node::arp::reply_to_stranger;
-use crate::packet::{Kind, NIL, Packet, PortId};
+use crate::packet::{NIL, Packet, PacketKind, PortId};
 use crate::tables::address::Family;
 use crate::tables::arp::Neighbour;
 use crate::tables::buffers::{Content, Description, ETHERNET, OffloadedWork};
@@ -92,7 +92,7 @@ impl World {
     /// and a flag of the packet says so. The bytes are in the scratch buffer, which the caller must
     /// return.
     pub(crate) fn bytes_to_leave(&mut self, packet: &mut Packet) -> Vec<u8> {
-        let is_raw = packet.kind == Kind::Raw;
+        let is_raw = packet.kind == PacketKind::Raw;
         let content = is_raw.then(|| self.packets.buffers.get(packet.flow).content);
         if is_raw && self.packets.buffers.get(packet.flow).is_open() {
             packet.flags |= Packet::OPEN;
@@ -111,7 +111,7 @@ impl World {
         let bytes = self.frame_to_leave(packet);
         // On the wire, an ARP message of the model has the minimum length of Ethernet.
         packet.sack_to = u32::from(packet.size);
-        packet.kind = Kind::Raw;
+        packet.kind = PacketKind::Raw;
         packet.flags |= Packet::FRAMED;
         (packet.src_mac, packet.dst_mac) = (PortId::NONE, PortId::NONE);
         bytes
@@ -232,7 +232,7 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
-        if self.packets[id].kind == Kind::Fluid {
+        if self.packets[id].kind == PacketKind::Fluid {
             // The packet is a message between engines and has not passed a link.
             self.counters.hops -= 1;
             return self.hear_of_fluid(id);
@@ -447,7 +447,7 @@ const LEAST_ON_WIRE: u16 = 46;
 /// Returns true if a packet has MAC addresses whose numbers only this engine knows, or is an ARP
 /// message for an address that no engine knows.
 pub(super) fn is_known_here_only(packet: &Packet) -> bool {
-    let is_arp = matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply);
+    let is_arp = matches!(packet.kind, PacketKind::ArpRequest | PacketKind::ArpReply);
     Macs::is_own(packet.src_mac)
         || Macs::is_own(packet.dst_mac)
         || is_arp && packet.dst == PortId::NONE

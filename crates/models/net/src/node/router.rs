@@ -3,7 +3,7 @@
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 
-use crate::packet::{Kind, NIL, PortId};
+use crate::packet::{NIL, PacketKind, PortId};
 use crate::route::Hop;
 use crate::tables::address::Family;
 use crate::tables::refusal::Refusal;
@@ -86,14 +86,14 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         let packet = &mut self.packets[id];
-        if packet.kind == Kind::Raw {
+        if packet.kind == PacketKind::Raw {
             return self.answer_echo(node, index, id, agenda);
         }
-        if packet.kind != Kind::EchoRequest {
+        if packet.kind != PacketKind::EchoRequest {
             self.counters.not_for_us += 1;
             return self.packets.remove(id);
         }
-        packet.kind = Kind::EchoReply;
+        packet.kind = PacketKind::EchoReply;
         packet.ttl = 64;
         core::mem::swap(&mut packet.src, &mut packet.dst);
         self.forward(node, index, id, agenda);

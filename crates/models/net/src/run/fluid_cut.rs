@@ -12,7 +12,7 @@ use std::sync::Arc;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::fluid::{Account, FlowHop, Fluid, FluidCut, FluidFlow};
-use crate::packet::{Kind, Packet, PortId};
+use crate::packet::{Packet, PacketKind, PortId};
 use crate::tables::crossings::Owner;
 use crate::tables::slab::PacketId;
 use crate::world::World;
@@ -157,7 +157,7 @@ impl World {
             Word::Came(packets) => (CAME, packets, 0.0),
             Word::Beyond(survives, wait_ns) => (BEYOND, survives, wait_ns),
         };
-        let mut packet = Packet::new(Kind::Fluid, port, port.peer(), flow, 0);
+        let mut packet = Packet::new(PacketKind::Fluid, port, port.peer(), flow, 0);
         packet.link = port;
         packet.at = now + self.links.config(port).delay;
         packet.stamp = packet.at - Duration::from_ns(wait_ns as i64);

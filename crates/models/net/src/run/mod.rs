@@ -8,7 +8,7 @@ use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, Event, Model, NodeId};
 
 use crate::ids::{NodeRole, Token};
-use crate::packet::{Kind, Packet, PortId};
+use crate::packet::{Packet, PacketKind, PortId};
 use crate::tables::ports::Port;
 use crate::tables::slab::PacketId;
 use crate::tables::source::Source;
@@ -116,12 +116,14 @@ impl World {
         if packet.flags & Packet::LOST != 0 {
             return self.packets.remove(id);
         }
-        if matches!(packet.kind, Kind::Raw | Kind::Fluid) {
+        if matches!(packet.kind, PacketKind::Raw | PacketKind::Fluid) {
             return self.deliver_raw(node, into, id, agenda);
         }
         match self.roles[node.0 as usize] {
             NodeRole::Host => self.receive(into, id, agenda),
-            NodeRole::Router(_) if matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply) => {
+            NodeRole::Router(_)
+                if matches!(packet.kind, PacketKind::ArpRequest | PacketKind::ArpReply) =>
+            {
                 self.handle_arp(into, id, agenda);
             }
             NodeRole::Router(index) => self.forward(node.0, index, id, agenda),

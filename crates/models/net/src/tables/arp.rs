@@ -157,7 +157,7 @@ impl ArpCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{Kind, Packet};
+    use crate::packet::{Packet, PacketKind};
 
     const NEIGHBOUR: Neighbour = Neighbour(7 << 1);
     const MAC: PortId = PortId(9);
@@ -172,7 +172,7 @@ mod tests {
 
     fn packet(packets: &mut Slab) -> PacketId {
         packets.insert(Packet::new(
-            Kind::Udp,
+            PacketKind::Udp,
             PortId(1),
             NEIGHBOUR.interface(),
             0,

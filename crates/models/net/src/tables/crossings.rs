@@ -5,7 +5,7 @@ use std::sync::Arc;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::ids::Node;
-use crate::packet::{Kind, Packet, PortId};
+use crate::packet::{Packet, PacketKind, PortId};
 
 /// Number of an engine, as owner of a node.
 pub type Owner = u16;
@@ -31,7 +31,7 @@ pub struct Arrival {
     /// Instant of arrival.
     pub at: Instant<Virtual>,
     /// Kind of the packet.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// Number of the packet's flow or source.
     pub flow: u32,
     /// Sequence number of the packet, as in [`Packet::seq`].
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn clearing_forgets_packets_and_keeps_counts() {
         let mut crossings = Crossings::default();
-        let packet = Packet::new(Kind::Udp, PortId(0), PortId(1), 3, 100);
+        let packet = Packet::new(PacketKind::Udp, PortId(0), PortId(1), 3, 100);
         crossings.push(packet, b"abc");
         crossings.count_lost();
         assert_eq!(
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn arrivals_are_noted_only_on_request() {
         let mut crossings = Crossings::default();
-        let packet = Packet::new(Kind::Udp, PortId(0), PortId(1), 3, 100);
+        let packet = Packet::new(PacketKind::Udp, PortId(0), PortId(1), 3, 100);
         crossings.note_arrival(&packet, Instant::ZERO);
         assert!(crossings.arrivals().is_empty());
         crossings.note_arrivals();

@@ -2,7 +2,7 @@
 
 use core::ops::{Index, IndexMut};
 
-use crate::packet::{Kind, NIL, Packet, PortId};
+use crate::packet::{NIL, Packet, PacketKind, PortId};
 use crate::tables::buffers::Buffers;
 
 /// Index of a packet in its [`Slab`].
@@ -39,7 +39,7 @@ impl Slab {
     #[inline(always)]
     pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
         self.live += 1;
-        if packet.kind == Kind::Raw {
+        if packet.kind == PacketKind::Raw {
             self.buffers.share(packet.flow);
         }
         if self.free == NIL {
@@ -57,14 +57,15 @@ impl Slab {
     fn grow(&mut self) {
         let none = PortId::NONE;
         self.free = self.packets.len() as u32;
-        self.packets.push(Packet::new(Kind::Udp, none, none, 0, 0));
+        self.packets
+            .push(Packet::new(PacketKind::Udp, none, none, 0, 0));
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, id: PacketId) {
         self.live -= 1;
         let place = &mut self.packets[id.0 as usize];
-        if place.kind == Kind::Raw {
+        if place.kind == PacketKind::Raw {
             self.buffers.release(place.flow);
         }
         place.next = self.free;

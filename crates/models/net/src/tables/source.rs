@@ -3,7 +3,7 @@
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::packet::{Kind, Packet, PortId};
+use crate::packet::{Packet, PacketKind, PortId};
 
 /// Pattern by which a source sends.
 #[derive(Clone, Debug, PartialEq)]
@@ -240,9 +240,9 @@ impl Source {
     #[inline]
     pub(crate) fn send(&mut self, number: u32) -> Packet {
         let kind = if self.config.echo {
-            Kind::EchoRequest
+            PacketKind::EchoRequest
         } else {
-            Kind::Udp
+            PacketKind::Udp
         };
         let mut packet = Packet::new(kind, self.from, self.to, number, self.next_size);
         packet.seq = self.stats.sent as u32;
