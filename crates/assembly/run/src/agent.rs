@@ -10,7 +10,7 @@ pub use crate::placed::{
 pub use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
 pub use timeloom_bus::{
-    BoundSocket, Bus, BusPeer, CommonTimeline, GpioPins, HaltReason, Key, LineSettings,
+    BoundSocket, Bus, BusKey, BusPeer, CommonTimeline, GpioPins, HaltReason, LineSettings,
     MachineTimeline, MachineWire, NetworkedWire, PinNames, StandaloneWire, SystemTimeline, Udp,
     prove,
 };

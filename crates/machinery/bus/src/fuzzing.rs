@@ -8,7 +8,7 @@ use timeloom_accord::{
 };
 use timeloom_time::{Duration, Instant};
 
-use crate::agreed::{Key, Unopened};
+use crate::agreed::{BusKey, Unopened};
 
 /// Passes bytes without a valid seal to one end of the line.
 ///
@@ -16,7 +16,7 @@ use crate::agreed::{Key, Unopened};
 /// Panics if the bytes are accepted as sealed, or if their content changes when it is sealed and
 /// opened.
 pub fn unsealed(bytes: &[u8]) {
-    let key = Key::new(&[7; 32]);
+    let key = BusKey::new(&[7; 32]);
     assert!(key.open(bytes).is_err(), "no input is sealed with the key");
     let Some(datagram) = Datagram::from_bytes(bytes) else {
         return;
@@ -24,7 +24,7 @@ pub fn unsealed(bytes: &[u8]) {
     assert_eq!(datagram.to_bytes(), bytes);
     let sealed = key.seal(&datagram);
     assert_eq!(key.open(&sealed), Ok(datagram));
-    let other = Key::new(&[8; 32]);
+    let other = BusKey::new(&[8; 32]);
     assert_eq!(other.open(&sealed), Err(Unopened::OtherKey));
 }
 

@@ -32,8 +32,8 @@ mod wire;
 mod wired;
 
 pub use agreed::{
-    AgreedTestbed, BoundSocket, BusPeer, CommonTimeline, Key, MachineTimeline, SystemTimeline, Udp,
-    UdpError, parse_key,
+    AgreedTestbed, BoundSocket, BusKey, BusPeer, CommonTimeline, MachineTimeline, SystemTimeline,
+    Udp, UdpError, parse_key,
 };
 pub use bus::{Bus, BusBuilder, Hold};
 pub use error::BusError;

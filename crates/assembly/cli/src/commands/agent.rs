@@ -15,9 +15,9 @@ use clap::{Args, ValueEnum};
 use timeloom_exit::{Failure, note};
 use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, parse_span, serve};
 use timeloom_run::agent::{
-    AgentTimeline, AgreedControl, AgreedSession, Anchor, BoundSocket, Bus, BusPeer, CommonTimeline,
-    GpioPins, Key, MachineTimeline, MachineWire, OnSilence, PinNames, Secret, Serve, Settings,
-    SystemTimeline, json_lines, prove, read_key, settings,
+    AgentTimeline, AgreedControl, AgreedSession, Anchor, BoundSocket, Bus, BusKey, BusPeer,
+    CommonTimeline, GpioPins, MachineTimeline, MachineWire, OnSilence, PinNames, Secret, Serve,
+    Settings, SystemTimeline, json_lines, prove, read_key, settings,
 };
 use timeloom_time::{Duration, Instant, Utc};
 
@@ -245,7 +245,7 @@ impl Agent {
                  civil time, so each pause begins and ends that much later (run chrony or PTP)"
             );
         }
-        let key = self.key_of(Key::from_hex)?;
+        let key = self.key_of(BusKey::from_hex)?;
         let bound = BoundSocket::listen(listen, key, timeline, self.settings());
         let bound = bound.map_err(Failure::machine)?;
         match self.group {

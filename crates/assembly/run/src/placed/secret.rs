@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use timeloom_bus::{Key, parse_key};
+use timeloom_bus::{BusKey, parse_key};
 use timeloom_portal::TunnelKey;
 use timeloom_sys::secret::{self, SecretError, SecretFault};
 
@@ -21,11 +21,11 @@ impl Secret {
 
     /// Derives the keys of the run with the random number `nonce`: the keys of its pause bus, of
     /// its tunnels, and of its engines.
-    pub(super) fn of_run(&self, nonce: &[u8; 32]) -> (Key, TunnelKey, [u8; 32]) {
+    pub(super) fn of_run(&self, nonce: &[u8; 32]) -> (BusKey, TunnelKey, [u8; 32]) {
         let run = blake3::keyed_hash(&self.0, nonce);
         let run = run.as_bytes();
         let engines = blake3::derive_key("timeloom engines 1", run);
-        (Key::new(run), TunnelKey::new(run), engines)
+        (BusKey::new(run), TunnelKey::new(run), engines)
     }
 
     /// Derives the key of one direction of one conversation.

@@ -17,7 +17,7 @@ use timeloom_exit::note;
 use timeloom_guest::{ClockOptions, Session, SessionOptions};
 use timeloom_run::PausedTestbed;
 use timeloom_run::agent::{
-    AgreedPause, AgreedSession, BoundSocket, Bus, BusPeer, Key, MachineTimeline, MachineWire,
+    AgreedPause, AgreedSession, BoundSocket, Bus, BusKey, BusPeer, MachineTimeline, MachineWire,
     Settings, Udp, settings,
 };
 use timeloom_sys::wall_now;
@@ -67,7 +67,7 @@ pub(super) struct PauseStamps {
 /// | `end` | `ok`; nothing is left |
 pub(crate) fn serve(words: &str, mut stream: UnixStream, lines: impl BufRead) -> io::Result<()> {
     let (name, key) = words.split_once(' ').ok_or_else(|| wrong(words))?;
-    let key = Key::from_hex(key).ok_or_else(|| wrong(words))?;
+    let key = BusKey::from_hex(key).ok_or_else(|| wrong(words))?;
     let settings = Settings {
         assembly: PATIENCE,
         ..settings(None, PATIENCE)

@@ -11,7 +11,7 @@ mod timeline;
 mod udp;
 
 pub(crate) use seal::Unopened;
-pub use seal::{Key, parse_key};
+pub use seal::{BusKey, parse_key};
 pub use testbed::AgreedTestbed;
 pub use timeline::{CommonTimeline, MachineTimeline, SystemTimeline};
 pub use udp::{BoundSocket, BusPeer, Udp, UdpError};

@@ -6,9 +6,9 @@ use timeloom_accord::Datagram;
 
 /// Key of a run, which all hosts of the run share and keep secret from others.
 #[derive(Clone)]
-pub struct Key([u8; 32]);
+pub struct BusKey([u8; 32]);
 
-impl Key {
+impl BusKey {
     /// Derives a key from random bytes that were drawn for this run.
     pub fn new(bytes: &[u8; 32]) -> Self {
         // The same bytes may be used to derive keys for other purposes, with other context strings.
@@ -60,7 +60,7 @@ pub fn parse_key(text: &str) -> Option<[u8; 32]> {
     bytes.ok()?.try_into().ok()
 }
 
-impl core::fmt::Debug for Key {
+impl core::fmt::Debug for BusKey {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Key(..)")
     }

@@ -23,7 +23,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use self::halted::Refusal;
 use self::threads::{listen, listen_to_group, obey};
 use super::group;
-use super::seal::{Key, Unopened};
+use super::seal::{BusKey, Unopened};
 use super::testbed::AgreedTestbed;
 use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
@@ -43,7 +43,7 @@ pub struct BusPeer {
 /// Socket of a host that receives already, before the agreement begins.
 pub struct BoundSocket {
     socket: UdpSocket,
-    key: Key,
+    key: BusKey,
     timeline: Arc<dyn CommonTimeline>,
     settings: Settings,
     group: Option<(UdpSocket, SocketAddr)>,
@@ -56,7 +56,7 @@ struct Shared {
     here: HostId,
     socket: UdpSocket,
     group: Option<SocketAddr>,
-    key: Key,
+    key: BusKey,
     timeline: Arc<dyn CommonTimeline>,
     testbed: Arc<dyn AgreedTestbed>,
     names: Vec<String>,
@@ -130,7 +130,7 @@ impl BoundSocket {
     /// Fails if the socket cannot be bound.
     pub fn listen(
         address: SocketAddr,
-        key: Key,
+        key: BusKey,
         timeline: Arc<dyn CommonTimeline>,
         settings: Settings,
     ) -> Result<Self, UdpError> {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Mode, OnSilence, Settings};
-use timeloom_bus::{BoundSocket, BusPeer, Key, MachineTimeline, MachineWire, Udp, Wire};
+use timeloom_bus::{BoundSocket, BusKey, BusPeer, MachineTimeline, MachineWire, Udp, Wire};
 use timeloom_random::SplitMix64;
 use timeloom_testing::{eventually, own_address};
 use timeloom_time::Duration;
@@ -98,7 +98,7 @@ pub(crate) fn settings() -> Settings {
 }
 
 pub(crate) fn listen(address: SocketAddr, key: u8, settings: Settings) -> BoundSocket {
-    let key = Key::new(&[key; 32]);
+    let key = BusKey::new(&[key; 32]);
     BoundSocket::listen(address, key, Arc::new(MachineTimeline), settings).expect("a socket")
 }
 

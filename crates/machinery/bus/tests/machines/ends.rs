@@ -7,7 +7,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_accord::{OnSilence, Settings};
 use timeloom_bus::{
-    BoundSocket, BusPeer, Key, LineSettings, MachineTimeline, MachineWire, NetworkedWire,
+    BoundSocket, BusKey, BusPeer, LineSettings, MachineTimeline, MachineWire, NetworkedWire,
     StandaloneWire, Wire, prove,
 };
 use timeloom_sys::wall_now;
@@ -212,7 +212,7 @@ impl Both {
             assert!(prove(&*pins, patience).expect("it is on the line"));
             let timeline = Arc::new(MachineTimeline);
             let bound =
-                BoundSocket::listen(addresses[here], Key::new(&[3; 32]), timeline, settings);
+                BoundSocket::listen(addresses[here], BusKey::new(&[3; 32]), timeline, settings);
             let clock = Arc::new(Clock::default());
             let end = bound
                 .expect("a socket")

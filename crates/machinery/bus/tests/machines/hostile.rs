@@ -10,7 +10,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Settings, TimelineReading};
 use timeloom_bus::{
-    AgreedTestbed, BoundSocket, BusPeer, CommonTimeline, Key, MachineTimeline, MachineWire,
+    AgreedTestbed, BoundSocket, BusKey, BusPeer, CommonTimeline, MachineTimeline, MachineWire,
     TestbedError, Udp, Wire,
 };
 use timeloom_clock::TimelineTime;
@@ -196,7 +196,7 @@ impl CommonTimeline for Later {
 
 fn listen_later(address: SocketAddr, later: Duration, settings: Settings) -> BoundSocket {
     let timeline = Arc::new(Later(later));
-    BoundSocket::listen(address, Key::new(&[7; 32]), timeline, settings).expect("a socket")
+    BoundSocket::listen(address, BusKey::new(&[7; 32]), timeline, settings).expect("a socket")
 }
 
 /// Testbed whose clock refuses all commands.
