@@ -9,7 +9,7 @@ use crate::PtpError;
 
 /// Ethernet interface in the network namespace of the calling thread.
 #[derive(Clone, Debug)]
-pub struct Interface {
+pub struct PtpInterface {
     /// Name of the interface.
     pub name: String,
     /// Index assigned by the kernel.
@@ -18,14 +18,14 @@ pub struct Interface {
     pub mac: MacAddress,
 }
 
-impl Interface {
+impl PtpInterface {
     /// Finds the interface called `name`. It uses an ioctl, because `/sys/class/net` may show
     /// another namespace.
     ///
     /// # Errors
     /// Fails with [`PtpError::Usage`] if there is no such interface, or if it is not Ethernet.
     pub fn find(name: &str) -> Result<Self, PtpError> {
-        let asked = interface::Interface::named(name).map_err(|error| match error.kind() {
+        let asked = interface::PtpInterface::named(name).map_err(|error| match error.kind() {
             InvalidInput => PtpError::usage(format!("`{name}` is not a name of an interface")),
             _ => PtpError::doing("open a socket")(error),
         })?;
@@ -59,14 +59,14 @@ mod tests {
     #[test]
     fn unusable_interfaces_are_refused_with_the_reason() {
         assert!(
-            matches!(Interface::find("nosuch0"), Err(PtpError::Usage(text)) if text.contains("nosuch0"))
+            matches!(PtpInterface::find("nosuch0"), Err(PtpError::Usage(text)) if text.contains("nosuch0"))
         );
         assert!(matches!(
-            Interface::find("a-name-longer-than-any"),
+            PtpInterface::find("a-name-longer-than-any"),
             Err(PtpError::Usage(_))
         ));
         assert!(
-            matches!(Interface::find("lo"), Err(PtpError::Usage(text)) if text.contains("not an Ethernet"))
+            matches!(PtpInterface::find("lo"), Err(PtpError::Usage(text)) if text.contains("not an Ethernet"))
         );
     }
 }

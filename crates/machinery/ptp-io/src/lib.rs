@@ -41,7 +41,7 @@ pub use driver::DriverCounters;
 pub use error::PtpError;
 pub use evidence::{Alarm, Evidence, EvidenceLine, LineWriter, Names, SyncLine, Violation};
 pub use feed::Feed;
-pub use interface::Interface;
+pub use interface::PtpInterface;
 pub use observer::Observer;
 pub use preparer::Preparer;
 pub use profile::profile_named;

@@ -13,7 +13,8 @@ use timeloom_wire::{ClockIdentity, ClockQuality, TimeInterval};
 use crate::driver::{Driver, DriverCounters};
 use crate::socket::{PortSocket, hardware};
 use crate::{
-    Auth, DisciplinedClock, Interface, Observer, ProgramControl, PtpError, SecondNetwork, Stamping,
+    Auth, DisciplinedClock, Observer, ProgramControl, PtpError, PtpInterface, SecondNetwork,
+    Stamping,
 };
 
 /// Settings of a program.
@@ -141,7 +142,7 @@ impl Program {
         let interfaces = options
             .interfaces
             .iter()
-            .map(|name| Interface::find(name))
+            .map(|name| PtpInterface::find(name))
             .collect::<Result<Vec<_>, _>>()?;
         if options.stamping == Stamping::Hardware {
             let clocks = interfaces

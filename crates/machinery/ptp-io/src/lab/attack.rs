@@ -17,7 +17,7 @@ use timeloom_fabric::{Namespace, Splice};
 use super::chain::{DOWN, UP};
 use super::kernel;
 use crate::socket::PortSocket;
-use crate::{Interface, ProgramControl, PtpError, Stamping, Transport};
+use crate::{ProgramControl, PtpError, PtpInterface, Stamping, Transport};
 use wire::Wire;
 
 /// Kind of attack.
@@ -204,7 +204,7 @@ impl Attacker {
         }
         let wake = ProgramControl::new().map_err(PtpError::doing("open a socket pair"))?;
         let open = |name: &str| {
-            let interface = Interface::find(name)?;
+            let interface = PtpInterface::find(name)?;
             PortSocket::open(&interface, transport, Stamping::Software)
         };
         let ports = wire.run(|| Ok::<_, PtpError>([open(UP)?, open(DOWN)?]))??;

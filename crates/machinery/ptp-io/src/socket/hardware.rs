@@ -4,14 +4,14 @@
 use rustix::io::Errno;
 use timeloom_sys::interface::{self, Arrivals};
 
-use crate::{Interface, PtpError};
+use crate::{PtpError, PtpInterface};
 
 /// Returns the number of the card's hardware clock, N in `/dev/ptpN`. Ports with different numbers
 /// have timestamps of different clocks.
 ///
 /// # Errors
 /// Fails with [`PtpError::Unsupported`] if the card has no clock.
-pub(crate) fn clock_of(interface: &Interface) -> Result<u32, PtpError> {
+pub(crate) fn clock_of(interface: &PtpInterface) -> Result<u32, PtpError> {
     let number = open(interface)?.clock_number();
     number.ok().flatten().ok_or_else(|| {
         PtpError::Unsupported(format!(
@@ -22,7 +22,7 @@ pub(crate) fn clock_of(interface: &Interface) -> Result<u32, PtpError> {
 }
 
 /// Configures the card to timestamp PTP messages in both directions.
-pub(super) fn enable(interface: &Interface) -> Result<(), PtpError> {
+pub(super) fn enable(interface: &PtpInterface) -> Result<(), PtpError> {
     clock_of(interface)?;
     let card = open(interface)?;
     let stamped = card
@@ -39,6 +39,6 @@ pub(super) fn enable(interface: &Interface) -> Result<(), PtpError> {
     })
 }
 
-fn open(interface: &Interface) -> Result<interface::Interface, PtpError> {
-    interface::Interface::named(&interface.name).map_err(PtpError::doing("open a socket"))
+fn open(interface: &PtpInterface) -> Result<interface::PtpInterface, PtpError> {
+    interface::PtpInterface::named(&interface.name).map_err(PtpError::doing("open a socket"))
 }

@@ -15,11 +15,11 @@ use timeloom_wire::{ETHERTYPE_PTP, EthernetFrame, MacAddress, VlanTag};
 
 use super::Stamping;
 use super::control::Envelope;
-use crate::Interface;
+use crate::PtpInterface;
 
 const ALL: [MacAddress; 2] = [MacAddress::PTP_PRIMARY, MacAddress::PTP_PEER_DELAY];
 
-pub(super) fn open(interface: &Interface, stamping: Stamping) -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn open(interface: &PtpInterface, stamping: Stamping) -> io::Result<(OwnedFd, OwnedFd)> {
     // The socket is bound to a protocol only after everything is set. Otherwise it would receive
     // frames of all interfaces.
     let event = packet::open()?;
@@ -36,7 +36,7 @@ pub(super) fn open(interface: &Interface, stamping: Stamping) -> io::Result<(Own
     Ok((event, general))
 }
 
-pub(super) fn send(socket: &OwnedFd, interface: &Interface, message: &Packet) -> io::Result<()> {
+pub(super) fn send(socket: &OwnedFd, interface: &PtpInterface, message: &Packet) -> io::Result<()> {
     let frame = EthernetFrame {
         destination: message.destination(),
         source: interface.mac,

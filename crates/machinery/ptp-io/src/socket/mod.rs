@@ -23,7 +23,7 @@ use timeloom_ptp::{Packet, Stamp};
 use timeloom_sys::stamps::{self, StampSource};
 use timeloom_wire::VlanTag;
 
-use crate::{Interface, PtpError};
+use crate::{PtpError, PtpInterface};
 use control::Envelope;
 
 /// Clock that takes the timestamps.
@@ -45,7 +45,7 @@ pub(crate) struct Arrival {
 /// Sockets of one port.
 #[derive(Debug)]
 pub(crate) struct PortSocket {
-    interface: Interface,
+    interface: PtpInterface,
     transport: Transport,
     stamping: Stamping,
     event: OwnedFd,
@@ -63,7 +63,7 @@ const BURST: usize = 64;
 
 impl PortSocket {
     pub(crate) fn open(
-        interface: &Interface,
+        interface: &PtpInterface,
         transport: Transport,
         stamping: Stamping,
     ) -> Result<Self, PtpError> {

@@ -15,15 +15,15 @@ use timeloom_sys::stamps;
 use timeloom_wire::{MacAddress, UDP_EVENT_PORT, UDP_GENERAL_PORT, UdpFamily};
 
 use super::{Stamping, is_event};
-use crate::Interface;
+use crate::PtpInterface;
 
-pub(super) fn open(interface: &Interface, stamping: Stamping) -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn open(interface: &PtpInterface, stamping: Stamping) -> io::Result<(OwnedFd, OwnedFd)> {
     let event = open_one(interface, UDP_EVENT_PORT)?;
     stamps::both_ways(&event, stamping.by())?;
     Ok((event, open_one(interface, UDP_GENERAL_PORT)?))
 }
 
-fn open_one(interface: &Interface, port: u16) -> io::Result<OwnedFd> {
+fn open_one(interface: &PtpInterface, port: u16) -> io::Result<OwnedFd> {
     const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;

@@ -8,7 +8,7 @@ use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::keys::{
     KeyDirectory, SignRequest, make_authority, make_node, rotate, sign_ring, suite_name,
 };
-use timeloom_ptp_io::{Interface, Suite};
+use timeloom_ptp_io::{PtpInterface, Suite};
 
 /// Kind of the keys of a clock.
 #[derive(Clone, Copy, ValueEnum)]
@@ -72,7 +72,7 @@ impl Keygen {
         }
         let clock = match (self.clock, self.interface) {
             (Some(clock), _) => clock,
-            (None, Some(interface)) => Interface::find(&interface)?.clock_identity().to_string(),
+            (None, Some(interface)) => PtpInterface::find(&interface)?.clock_identity().to_string(),
             (None, None) => return Err(Failure::usage("give --clock or -i")),
         };
         make_node(
