@@ -9,7 +9,7 @@
 //! the machine's clock only if its options request steering. The command line (`timeloom ptp`)
 //! calls this crate.
 //!
-//! Read in this order: [`Program`], `driver.rs` (the event loop), `socket` (frames and stamps),
+//! Read in this order: [`PtpProgram`], `driver.rs` (the event loop), `socket` (frames and stamps),
 //! `evidence`, `keys`, `lab`.
 #![forbid(unsafe_code)]
 
@@ -45,7 +45,7 @@ pub use interface::PtpInterface;
 pub use observer::Observer;
 pub use preparer::Preparer;
 pub use profile::profile_named;
-pub use program::{Program, ProgramOptions};
+pub use program::{ProgramOptions, PtpProgram};
 pub use random::KernelRandom;
 pub use second::SecondNetwork;
 pub use socket::Stamping;

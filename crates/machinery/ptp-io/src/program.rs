@@ -120,7 +120,7 @@ impl ProgramOptions {
 }
 
 /// PTP program whose sockets are open.
-pub struct Program {
+pub struct PtpProgram {
     driver: Driver,
     wake: ProgramControl,
     duration: Option<Duration>,
@@ -128,7 +128,7 @@ pub struct Program {
     auth: Option<Auth>,
 }
 
-impl Program {
+impl PtpProgram {
     /// Opens the sockets in the network namespace of the calling thread.
     ///
     /// # Errors
@@ -226,7 +226,7 @@ impl Program {
     }
 }
 
-impl Program {
+impl PtpProgram {
     /// Loads new keys if their files have changed, and reports the result. If they are refused, the
     /// keys in force remain.
     fn look_at_keys(&mut self) {

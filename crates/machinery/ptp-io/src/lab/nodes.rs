@@ -11,8 +11,8 @@ use super::ptp4l::Ptp4l;
 use super::{LabAttack, LabNodeKind, LabOptions};
 use crate::keys::{SignRequest, make_authority, make_node, sign_ring};
 use crate::{
-    Auth, DriverCounters, Evidence, EvidenceLine, Names, Observer, Program, ProgramControl,
-    ProgramOptions, PtpError, SignatureChannel,
+    Auth, DriverCounters, Evidence, EvidenceLine, Names, Observer, ProgramControl, ProgramOptions,
+    PtpError, PtpProgram, SignatureChannel,
 };
 
 /// Running program of a node.
@@ -171,9 +171,9 @@ pub(super) fn open(
     program: ProgramOptions,
     wake: ProgramControl,
     observer: Box<dyn Observer>,
-) -> Result<Program, PtpError> {
+) -> Result<PtpProgram, PtpError> {
     site.namespace
-        .run(move || Program::open(program, wake, observer))?
+        .run(move || PtpProgram::open(program, wake, observer))?
 }
 
 /// Returns the address of `node` on the second network, and the addresses to which it sends.

@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::{LabOptions, kernel, nodes};
-use crate::{Observer, Program, ProgramControl, ProgramOptions, PtpError};
+use crate::{Observer, ProgramControl, ProgramOptions, PtpError, PtpProgram};
 
 /// Chain with its keys. The caller, such as a benchmark, starts and observes the programs. Dropping
 /// the value removes the chain.
@@ -36,14 +36,14 @@ impl LabChain {
     /// Opens a program at the node with index `node`. The program's clock starts at this instant.
     ///
     /// # Errors
-    /// Fails as [`Program::open`] does.
+    /// Fails as [`PtpProgram::open`] does.
     pub fn open(
         &self,
         node: usize,
         program: ProgramOptions,
         wake: ProgramControl,
         observer: Box<dyn Observer>,
-    ) -> Result<Program, PtpError> {
+    ) -> Result<PtpProgram, PtpError> {
         nodes::open(&self.chain.sites[node], program, wake, observer)
     }
 }

@@ -12,8 +12,8 @@ use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, rotate, sign_ring};
 use timeloom_ptp_io::{
-    Auth, DriverCounters, EntryForm, Evidence, EvidenceLine, Program, ProgramControl,
-    ProgramOptions, PtpError, Role, SignatureChannel, Suite, SyncVerdict, VerificationPolicy,
+    Auth, DriverCounters, EntryForm, Evidence, EvidenceLine, ProgramControl, ProgramOptions,
+    PtpError, PtpProgram, Role, SignatureChannel, Suite, SyncVerdict, VerificationPolicy,
     Violation,
 };
 
@@ -95,7 +95,7 @@ impl Pair {
             let wake = ProgramControl::new().unwrap();
             let told = wake.clone();
             let program = spaces[node]
-                .run(move || Program::open(options, told, Box::new(evidence)))
+                .run(move || PtpProgram::open(options, told, Box::new(evidence)))
                 .unwrap()
                 .unwrap();
             pair.wakes.push(wake);

@@ -10,7 +10,7 @@ use timeloom_fabric::{MacAddress, Namespace, Plug, connect};
 use timeloom_ptp::Profile;
 use timeloom_ptp_io::lab::LabNodeKind::Ours;
 use timeloom_ptp_io::{
-    Evidence, EvidenceLine, Names, Program, ProgramControl, ProgramOptions, PtpError, Role,
+    Evidence, EvidenceLine, Names, ProgramControl, ProgramOptions, PtpError, PtpProgram, Role,
     Stamping, TimeInterval,
 };
 
@@ -60,7 +60,7 @@ fn one_grandmaster_two_slaves_three_ports() {
         let evidence = Evidence::new(name, Names::default(), sink);
         let told = wake.clone();
         let program = space
-            .run(move || Program::open(options, told, Box::new(evidence)))
+            .run(move || PtpProgram::open(options, told, Box::new(evidence)))
             .unwrap()
             .unwrap();
         running.push((wake, spawn(move || program.run())));
@@ -149,7 +149,7 @@ fn a_card_without_a_clock_is_said_and_not_worked_around() {
     options.stamping = Stamping::Hardware;
     let wake = ProgramControl::new().unwrap();
     let opened = space
-        .run(move || Program::open(options, wake, Box::new(())).map(drop))
+        .run(move || PtpProgram::open(options, wake, Box::new(())).map(drop))
         .unwrap();
     assert!(
         matches!(&opened, Err(PtpError::Unsupported(text)) if text.contains("no clock of its own")),

@@ -13,8 +13,8 @@ use crate::common::{config, realtime_ns, wait_for, wait_for_status};
 use timeloom_clock::quality::Status;
 use timeloom_ptp_io::keys::{SignRequest, make_authority, make_node, sign_ring};
 use timeloom_ptp_io::{
-    Auth, DriverCounters, EntryForm, Evidence, Feed, Names, Program, ProgramControl,
-    ProgramOptions, PtpError, Role, SignatureChannel, Suite, VerificationPolicy,
+    Auth, DriverCounters, EntryForm, Evidence, Feed, Names, ProgramControl, ProgramOptions,
+    PtpError, PtpProgram, Role, SignatureChannel, Suite, VerificationPolicy,
 };
 use timeloom_publish::PageReader;
 use timeloom_timeline::{Daemon, serve};
@@ -172,7 +172,7 @@ impl Clock {
         let wake = ProgramControl::new().unwrap();
         let told = wake.clone();
         let program = cable.ends[end]
-            .run(move || Program::open(options, told, Box::new(evidence)))
+            .run(move || PtpProgram::open(options, told, Box::new(evidence)))
             .unwrap()
             .unwrap();
         let thread = Some(std::thread::spawn(move || program.run()));

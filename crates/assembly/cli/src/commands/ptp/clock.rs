@@ -9,8 +9,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use timeloom_exit::{Failure, note};
 use timeloom_ptp_io::keys::GroupFile;
 use timeloom_ptp_io::{
-    Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, Program, ProgramControl,
-    ProgramOptions, Role, Stamping, SteeredSystemClock, TimeInterval, Transport, profile_named,
+    Auth, DelayMechanism, EntryForm, Evidence, Feed, LineWriter, ProgramControl, ProgramOptions,
+    PtpProgram, Role, Stamping, SteeredSystemClock, TimeInterval, Transport, profile_named,
 };
 use timeloom_time::Duration;
 
@@ -313,7 +313,7 @@ impl Common {
         });
         let names = options.auth.as_ref().map(|auth| auth.names());
         let evidence = Evidence::new(&name, names.unwrap_or_default(), sink);
-        let program = Program::open(options, wake, Box::new(evidence))?;
+        let program = PtpProgram::open(options, wake, Box::new(evidence))?;
         note!(
             "timeloom: {name} {} on {}",
             program.clock(),
