@@ -1,6 +1,6 @@
 //! Interface for observers of a clock: evidence, summaries, tests.
 
-use timeloom_ptp::{ClockReport, Packet, Stamp};
+use timeloom_ptp::{ClockReport, PtpPacket, Stamp};
 
 use crate::DriverCounters;
 use crate::keys::LoadedKeys;
@@ -12,9 +12,9 @@ pub trait Observer: Send {
     fn woken(&mut self) {}
     /// Reports a message received on `port`, before the clock processes it. A general message has a
     /// timestamp only if [`ProgramOptions::stamp_general`](crate::ProgramOptions) is set.
-    fn received(&mut self, _port: u16, _packet: &Packet, _stamp: Option<Stamp>) {}
+    fn received(&mut self, _port: u16, _packet: &PtpPacket, _stamp: Option<Stamp>) {}
     /// Reports that a message for `port` was passed to the kernel.
-    fn sent(&mut self, _port: u16, _packet: &Packet) {}
+    fn sent(&mut self, _port: u16, _packet: &PtpPacket) {}
     /// Reports the departure timestamp of a message on `port`, before the clock processes it. The
     /// message is the tail of `frame`.
     fn departed(&mut self, _port: u16, _frame: &[u8], _stamp: Stamp) {}

@@ -1,7 +1,7 @@
 //! Conversion between PTP messages and frames of the network.
 
 use timeloom_net::{FrameView, ReceivedFrame};
-use timeloom_ptp::{Packet, Transport};
+use timeloom_ptp::{PtpPacket, Transport};
 use timeloom_wire::{
     ETHERTYPE_PTP, EthernetFrame, MacAddress, MessageType, UDP_EVENT_PORT, UDP_GENERAL_PORT,
     UdpDatagram, UdpFamily, VlanTag,
@@ -44,7 +44,7 @@ pub(crate) fn carries(transport: Transport, glance: &FrameView<'_>) -> bool {
 }
 
 /// Returns the PTP message of a frame and its sender; `None` if the headers are invalid.
-pub(crate) fn open(transport: Transport, frame: &ReceivedFrame<'_>) -> Option<(Packet, Sender)> {
+pub(crate) fn open(transport: Transport, frame: &ReceivedFrame<'_>) -> Option<(PtpPacket, Sender)> {
     let mut sender = Sender {
         mac: frame.source,
         address: [0; 4],
@@ -53,22 +53,22 @@ pub(crate) fn open(transport: Transport, frame: &ReceivedFrame<'_>) -> Option<(P
         (Transport::Layer2, ETHERTYPE_VLAN) => {
             let (tag, message) = frame.inner.split_at_checked(4)?;
             let tag = VlanTag::from_tci(u16::from_be_bytes([tag[0], tag[1]]));
-            Packet::received(message, Some(tag))
+            PtpPacket::received(message, Some(tag))
         }
-        (Transport::Layer2, _) => Packet::received(frame.inner, None),
+        (Transport::Layer2, _) => PtpPacket::received(frame.inner, None),
         (Transport::Udp4, _) => {
             let datagram = UdpDatagram::parse(frame.inner).ok()?;
             if let UdpFamily::V4(source, _) = datagram.family {
                 sender.address = source;
             }
-            Packet::received(datagram.payload, None)
+            PtpPacket::received(datagram.payload, None)
         }
     };
     Some((packet, sender))
 }
 
 /// Returns a frame that contains the message; `None` if it would be too long.
-pub(crate) fn close(transport: Transport, packet: &Packet, sender: Sender) -> Option<Vec<u8>> {
+pub(crate) fn close(transport: Transport, packet: &PtpPacket, sender: Sender) -> Option<Vec<u8>> {
     let mut frame = vec![0; packet.bytes.len() + ROOM];
     let length = match transport {
         Transport::Layer2 => EthernetFrame {
@@ -136,7 +136,7 @@ mod tests {
             for kind in [0, 2, 8, 0xb] {
                 let mut bytes = vec![0; 54];
                 (bytes[0], bytes[1], bytes[3]) = (kind, 2, 54);
-                let packet = Packet { bytes, vlan };
+                let packet = PtpPacket { bytes, vlan };
                 let frame = close(transport, &packet, sender).unwrap();
                 let glance = FrameView {
                     destination: frame[..6].try_into().unwrap(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use timeloom_net::{FrameView, Node, Outgoing, ReceivedFrame, Resident, World};
 use timeloom_ptp::security::{SecretKey, Security};
 use timeloom_ptp::{
-    ClockMachine, ClockReport, DriverAction, Local, OrdinaryConfig, Packet, Profile, Role,
+    ClockMachine, ClockReport, DriverAction, Local, OrdinaryConfig, Profile, PtpPacket, Role,
     SplitMix64, Stamp, Token, TransparentConfig, Transport,
 };
 use timeloom_time::{ClockMap, Duration, Instant, Virtual};
@@ -244,7 +244,7 @@ impl PtpNode {
         &mut self,
         now: Instant<Virtual>,
         port: u16,
-        packet: &Packet,
+        packet: &PtpPacket,
         token: Option<Token>,
         out: &mut Outgoing,
     ) {
@@ -266,7 +266,7 @@ impl PtpNode {
         }
     }
 
-    fn send(&mut self, port: u16, packet: &Packet, token: Option<Token>, out: &mut Outgoing) {
+    fn send(&mut self, port: u16, packet: &PtpPacket, token: Option<Token>, out: &mut Outgoing) {
         let source = Header::parse(&packet.bytes).map(|(header, _)| header.source);
         let foreign = source.ok().and_then(|source| self.others.get(&source));
         let sender = foreign.copied().unwrap_or(self.sender);
@@ -294,7 +294,7 @@ impl PtpNode {
         &mut self,
         now: Instant<Virtual>,
         at: Instant<Virtual>,
-        packet: &Packet,
+        packet: &PtpPacket,
         of: Sender,
     ) {
         let Ok((header, _)) = Header::parse(&packet.bytes) else {
@@ -394,12 +394,12 @@ impl fmt::Debug for PtpNode {
     }
 }
 
-fn message_type(packet: &Packet) -> Option<MessageType> {
+fn message_type(packet: &PtpPacket) -> Option<MessageType> {
     let nibble = packet.bytes.first().map_or(0xf, |first| first & 0x0f);
     MessageType::from_nibble(nibble)
 }
 
-fn is_event(packet: &Packet) -> bool {
+fn is_event(packet: &PtpPacket) -> bool {
     message_type(packet).is_some_and(MessageType::is_event)
 }
 

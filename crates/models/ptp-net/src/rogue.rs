@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use timeloom_ptp::Packet;
+use timeloom_ptp::PtpPacket;
 use timeloom_ptp::tamper::Tamper;
 use timeloom_time::{Duration, Instant, Virtual};
 use timeloom_wire::{Header, MessageType};
@@ -37,9 +37,9 @@ pub struct Rogue {
 pub(crate) struct RogueState {
     rogue: Rogue,
     /// Messages to send later, with their due time and port.
-    held: VecDeque<(Instant<Virtual>, u16, Packet)>,
+    held: VecDeque<(Instant<Virtual>, u16, PtpPacket)>,
     /// Genuine Syncs and Follow_Ups with their time and port, for replay.
-    kept: VecDeque<(Instant<Virtual>, u16, Packet)>,
+    kept: VecDeque<(Instant<Virtual>, u16, PtpPacket)>,
     /// Number of messages that were changed, forged or delayed.
     pub(crate) tampered: u64,
 }
@@ -76,8 +76,8 @@ impl RogueState {
         &mut self,
         now: Instant<Virtual>,
         port: u16,
-        packet: &Packet,
-    ) -> (Option<Packet>, Option<Packet>) {
+        packet: &PtpPacket,
+    ) -> (Option<PtpPacket>, Option<PtpPacket>) {
         let mut packet = packet.clone();
         let Ok((header, _)) = Header::parse(&packet.bytes) else {
             return (None, Some(packet));
@@ -123,7 +123,7 @@ impl RogueState {
     }
 
     /// Returns the next delayed message that is due at `now`, with its port.
-    pub(crate) fn due(&mut self, now: Instant<Virtual>) -> Option<(u16, Packet)> {
+    pub(crate) fn due(&mut self, now: Instant<Virtual>) -> Option<(u16, PtpPacket)> {
         self.held.front().filter(|(at, ..)| *at <= now)?;
         let (_, port, packet) = self.held.pop_front()?;
         Some((port, packet))

@@ -16,7 +16,7 @@ pub enum DriverAction {
         /// Port number, from 1.
         port: u16,
         /// Message to send.
-        packet: Packet,
+        packet: PtpPacket,
         /// Token of an event message; `None` for other messages.
         token: Option<Token>,
     },
@@ -42,14 +42,14 @@ pub enum DriverAction {
 
 /// A PTP message that a port received or is to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Packet {
+pub struct PtpPacket {
     /// The message, up to its `messageLength`.
     pub bytes: Vec<u8>,
     /// The 802.1Q tag of the received frame, or of the frame to send; `None` for no tag.
     pub vlan: Option<VlanTag>,
 }
 
-impl Packet {
+impl PtpPacket {
     /// Creates a packet from received bytes, without padding: the message ends according to its
     /// `messageLength`, if that is possible. The state machine drops and counts malformed packets.
     pub fn received(bytes: &[u8], vlan: Option<VlanTag>) -> Self {

@@ -39,7 +39,7 @@ pub mod tamper;
 mod transparent;
 mod transport;
 
-pub use action::{DriverAction, Packet, Token};
+pub use action::{DriverAction, PtpPacket, Token};
 pub use best_master::{Dataset, Preference};
 pub use local::Local;
 pub use machine::ClockMachine;

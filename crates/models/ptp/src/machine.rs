@@ -4,7 +4,7 @@ use timeloom_time::Instant;
 
 use crate::security::{Security, SigningResult, Verdict};
 use crate::{
-    DriverAction, Local, OrdinaryClock, OrdinaryConfig, Packet, RandomSource, Stamp, Token,
+    DriverAction, Local, OrdinaryClock, OrdinaryConfig, PtpPacket, RandomSource, Stamp, Token,
     TransparentClock, TransparentConfig,
 };
 
@@ -58,7 +58,7 @@ impl ClockMachine {
         &mut self,
         now: Instant<Local>,
         port: u16,
-        packet: &Packet,
+        packet: &PtpPacket,
         stamp: Option<Stamp>,
     ) {
         match self {

@@ -19,7 +19,9 @@ use crate::foreign::ForeignMasters;
 use crate::outbox::Outbox;
 use crate::peer_delay::PeerDelay;
 use crate::security::{Budget, ReplayWindow, Security, Verdict};
-use crate::{DelayMechanism, DriverAction, DropReason, Local, Packet, RandomSource, Stamp, Token};
+use crate::{
+    DelayMechanism, DriverAction, DropReason, Local, PtpPacket, RandomSource, Stamp, Token,
+};
 use master::Master;
 use slave::Slave;
 
@@ -132,7 +134,12 @@ impl OrdinaryClock {
     }
 
     /// Handles a packet that arrived. Event messages have an arrival timestamp, `stamp`.
-    pub fn handle_receive(&mut self, now: Instant<Local>, packet: &Packet, stamp: Option<Stamp>) {
+    pub fn handle_receive(
+        &mut self,
+        now: Instant<Local>,
+        packet: &PtpPacket,
+        stamp: Option<Stamp>,
+    ) {
         if matches!(
             Header::version_of(&packet.bytes),
             Ok(Version::V1 | Version::Unknown(_))

@@ -6,7 +6,7 @@ use timeloom_wire::{Message, VlanTag};
 
 use crate::action::Departure;
 use crate::security::VerificationFailure;
-use crate::{ClockReport, DriverAction, DropReason, Packet, Token};
+use crate::{ClockReport, DriverAction, DropReason, PtpPacket, Token};
 
 /// Greatest length of a message in octets: ptp4l 3.1.1 drops longer ones.
 pub(crate) const MAX_MESSAGE: usize = 1486;
@@ -69,7 +69,7 @@ impl Outbox {
         let token = departure.map(Token);
         self.push(DriverAction::Send {
             port,
-            packet: Packet { bytes, vlan },
+            packet: PtpPacket { bytes, vlan },
             token,
         });
     }

@@ -24,7 +24,7 @@ use crate::peer_delay::PeerDelay;
 use crate::security::{Security, SyncFacts};
 use crate::syntonise::Syntoniser;
 use crate::{
-    DelayMechanism, DriverAction, DropReason, Local, Packet, Profile, RandomSource, Stamp, Token,
+    DelayMechanism, DriverAction, DropReason, Local, Profile, PtpPacket, RandomSource, Stamp, Token,
 };
 use peer_answers::Answers;
 use relay::{Relay, Relays};
@@ -148,7 +148,7 @@ impl TransparentClock {
         &mut self,
         now: Instant<Local>,
         port: u16,
-        packet: &Packet,
+        packet: &PtpPacket,
         stamp: Option<Stamp>,
     ) {
         match Header::version_of(&packet.bytes) {
@@ -254,7 +254,7 @@ impl TransparentClock {
         &mut self,
         now: Instant<Local>,
         ingress: u16,
-        packet: &Packet,
+        packet: &PtpPacket,
         message: &Message<'_>,
         origin: Timestamp,
         stamp: Stamp,
@@ -292,7 +292,7 @@ impl TransparentClock {
         }
         if two_step {
             if let Some((early, vlan)) = self.relays.take_early(ingress, header) {
-                let packet = Packet { bytes: early, vlan };
+                let packet = PtpPacket { bytes: early, vlan };
                 if let Ok(message) = Message::parse(&packet.bytes) {
                     self.handle_follow_up(now, ingress, &packet, &message);
                 }
@@ -308,7 +308,7 @@ impl TransparentClock {
         &mut self,
         now: Instant<Local>,
         ingress: u16,
-        packet: &Packet,
+        packet: &PtpPacket,
         message: &Message<'_>,
     ) {
         let header = &message.header;
@@ -343,7 +343,7 @@ impl TransparentClock {
             .sample(body.precise_origin, correction, relay.arrived);
     }
 
-    fn forward(&mut self, ingress: u16, packet: &Packet) {
+    fn forward(&mut self, ingress: u16, packet: &PtpPacket) {
         for port in (1..=self.config.ports).filter(|port| *port != ingress) {
             self.out
                 .forward(port, packet.bytes.clone(), packet.vlan, None);
@@ -351,12 +351,12 @@ impl TransparentClock {
     }
 
     /// Forwards an Announce; in the power profiles, adds this clock's inaccuracy.
-    fn handle_announce(&mut self, ingress: u16, packet: &Packet, message: &Message<'_>) {
+    fn handle_announce(&mut self, ingress: u16, packet: &PtpPacket, message: &Message<'_>) {
         debug_assert_eq!(message.header.message_type, MessageType::Announce);
         match finish::less_accurate(message, &self.config.profile) {
             Some(bytes) => self.forward(
                 ingress,
-                &Packet {
+                &PtpPacket {
                     bytes,
                     vlan: packet.vlan,
                 },

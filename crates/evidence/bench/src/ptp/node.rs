@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
-use timeloom_ptp::{ClockReport, Packet, Stamp};
+use timeloom_ptp::{ClockReport, PtpPacket, Stamp};
 use timeloom_ptp_io::lab::LabChain;
 use timeloom_ptp_io::{DriverCounters, Observer, ProgramControl, ProgramOptions, PtpError};
 use timeloom_sys::clock::realtime_ns;
@@ -125,7 +125,7 @@ impl Observer for Watcher {
         self.begun_ns = realtime_ns();
     }
 
-    fn sent(&mut self, _port: u16, packet: &Packet) {
+    fn sent(&mut self, _port: u16, packet: &PtpPacket) {
         if let Ok((header, _)) = Header::parse(&packet.bytes)
             && self.is_grandmaster
             && header.message_type == MessageType::Sync
@@ -137,7 +137,7 @@ impl Observer for Watcher {
         }
     }
 
-    fn received(&mut self, _port: u16, packet: &Packet, stamp: Option<Stamp>) {
+    fn received(&mut self, _port: u16, packet: &PtpPacket, stamp: Option<Stamp>) {
         if let Some(stamp) = stamp {
             self.passed(&packet.bytes, false, stamp);
         }

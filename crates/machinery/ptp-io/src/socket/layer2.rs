@@ -8,7 +8,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use timeloom_ptp::Packet;
+use timeloom_ptp::PtpPacket;
 use timeloom_sys::packet::{self, FrameSelection, Group, PacketFilter};
 use timeloom_sys::stamps;
 use timeloom_wire::{ETHERTYPE_PTP, EthernetFrame, MacAddress, VlanTag};
@@ -36,7 +36,11 @@ pub(super) fn open(interface: &PtpInterface, stamping: Stamping) -> io::Result<(
     Ok((event, general))
 }
 
-pub(super) fn send(socket: &OwnedFd, interface: &PtpInterface, message: &Packet) -> io::Result<()> {
+pub(super) fn send(
+    socket: &OwnedFd,
+    interface: &PtpInterface,
+    message: &PtpPacket,
+) -> io::Result<()> {
     let frame = EthernetFrame {
         destination: message.destination(),
         source: interface.mac,

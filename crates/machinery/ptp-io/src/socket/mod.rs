@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::RecvFlags;
 use timeloom_ptp::Transport;
-use timeloom_ptp::{Packet, Stamp};
+use timeloom_ptp::{PtpPacket, Stamp};
 use timeloom_sys::stamps::{self, StampSource};
 use timeloom_wire::VlanTag;
 
@@ -38,7 +38,7 @@ pub enum Stamping {
 /// Message that was received, with its timestamp.
 #[derive(Debug)]
 pub(crate) struct Arrival {
-    pub(crate) packet: Packet,
+    pub(crate) packet: PtpPacket,
     pub(crate) stamp: Option<Stamp>,
 }
 
@@ -106,7 +106,7 @@ impl PortSocket {
 
     /// Sends `packet`. If it is an event message, its timestamp arrives later
     /// ([`Self::departures`]).
-    pub(crate) fn send(&self, packet: &Packet) -> io::Result<()> {
+    pub(crate) fn send(&self, packet: &PtpPacket) -> io::Result<()> {
         let socket = if is_event(&packet.bytes) {
             &self.event
         } else {
@@ -181,7 +181,7 @@ pub(crate) fn is_event(message: &[u8]) -> bool {
 }
 
 fn arrival(bytes: &[u8], vlan: Option<VlanTag>, stamp: Option<Stamp>) -> Arrival {
-    let packet = Packet::received(bytes, vlan);
+    let packet = PtpPacket::received(bytes, vlan);
     Arrival { packet, stamp }
 }
 

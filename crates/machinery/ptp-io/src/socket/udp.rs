@@ -9,7 +9,7 @@ use rustix::net::sockopt::{
     set_ip_multicast_ttl, set_socket_reuseaddr,
 };
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, sendto, socket_with};
-use timeloom_ptp::Packet;
+use timeloom_ptp::PtpPacket;
 use timeloom_sys::interface::bind_to;
 use timeloom_sys::stamps;
 use timeloom_wire::{MacAddress, UDP_EVENT_PORT, UDP_GENERAL_PORT, UdpFamily};
@@ -40,7 +40,7 @@ fn open_one(interface: &PtpInterface, port: u16) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-pub(super) fn send(socket: &OwnedFd, packet: &Packet) -> io::Result<()> {
+pub(super) fn send(socket: &OwnedFd, packet: &PtpPacket) -> io::Result<()> {
     let group = if packet.destination() == MacAddress::PTP_PEER_DELAY {
         UdpFamily::V4_PEER_DELAY
     } else {

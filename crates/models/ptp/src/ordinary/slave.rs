@@ -19,7 +19,7 @@ use crate::security::{
     Admission, Budget, DUE, Freshness, ReplayWindow, Suspect, SyncFacts, Verdict,
     VerificationFailure, VerificationPolicy, VerifyJob, ViolationKind,
 };
-use crate::{ClockReport, DriverAction, DropReason, Local, Neighbour, Packet, Stamp};
+use crate::{ClockReport, DriverAction, DropReason, Local, Neighbour, PtpPacket, Stamp};
 use matching::{Arrived, MAX_FOLLOW_UPS, Matching, Waiting};
 use pending::{PendingFollowUps, Resolved};
 use records::Records;
@@ -167,7 +167,7 @@ impl Slave {
     pub(super) fn handle_message(
         &mut self,
         now: Instant<Local>,
-        packet: &Packet,
+        packet: &PtpPacket,
         message: &Message<'_>,
         stamp: Stamp,
         upstream: Option<&Neighbour>,

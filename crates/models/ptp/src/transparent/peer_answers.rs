@@ -16,7 +16,7 @@ use super::TransparentClock;
 use super::requests::REQUEST;
 use crate::action::Departure;
 use crate::stamp::scaled;
-use crate::{DropReason, Packet, Stamp};
+use crate::{DropReason, PtpPacket, Stamp};
 
 /// A Pdelay_Resp that was forwarded to the port on which its request arrived.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl TransparentClock {
     pub(super) fn handle_peer_answer(
         &mut self,
         ingress: u16,
-        packet: &Packet,
+        packet: &PtpPacket,
         header: &Header,
         requesting: PortIdentity,
         stamp: Stamp,
@@ -103,7 +103,7 @@ impl TransparentClock {
     pub(super) fn handle_peer_follow_up(
         &mut self,
         ingress: u16,
-        packet: &Packet,
+        packet: &PtpPacket,
         header: &Header,
         requesting: PortIdentity,
     ) {

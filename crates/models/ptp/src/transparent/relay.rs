@@ -8,7 +8,7 @@ use timeloom_wire::{Header, Message, MessageType, PortIdentity, TimeInterval, Ti
 
 use crate::outbox::Outbox;
 use crate::security::SyncFacts;
-use crate::{DropReason, Local, Packet, Stamp};
+use crate::{DropReason, Local, PtpPacket, Stamp};
 
 /// Identifies a Sync: ingress port, source, domain, `sequenceId`.
 pub(super) type Key = (u16, PortIdentity, u8, u16);
@@ -145,7 +145,7 @@ impl Relays {
         &mut self,
         ingress: u16,
         header: &Header,
-        packet: &Packet,
+        packet: &PtpPacket,
         now: Instant<Local>,
         out: &mut Outbox,
     ) {

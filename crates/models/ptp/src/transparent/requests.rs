@@ -8,7 +8,7 @@ use timeloom_wire::{Header, MessageType, PortIdentity};
 use super::TransparentClock;
 use crate::action::Departure;
 use crate::stamp::scaled;
-use crate::{DropReason, Packet, Stamp};
+use crate::{DropReason, PtpPacket, Stamp};
 
 #[derive(Clone, Debug)]
 struct Passing {
@@ -82,7 +82,7 @@ impl TransparentClock {
     pub(super) fn handle_delay_request(
         &mut self,
         ingress: u16,
-        packet: &Packet,
+        packet: &PtpPacket,
         header: &Header,
         stamp: Stamp,
     ) {
@@ -102,7 +102,7 @@ impl TransparentClock {
     pub(super) fn handle_delay_response(
         &mut self,
         ingress: u16,
-        packet: &Packet,
+        packet: &PtpPacket,
         header: &Header,
         requesting: PortIdentity,
     ) {
@@ -123,7 +123,7 @@ impl TransparentClock {
         {
             self.forward(
                 ingress,
-                &Packet {
+                &PtpPacket {
                     bytes,
                     vlan: packet.vlan,
                 },

@@ -10,7 +10,7 @@ use crate::security::{
     Admission, Freshness, Hop, Role, Security, SigningResult, Statement, Suspect, SyncFacts,
     SyncName, Verdict, VerificationFailure, VerifyJob, ViolationKind, sequence_of, view_of,
 };
-use crate::{ClockReport, DriverAction, DropReason, Local, Packet};
+use crate::{ClockReport, DriverAction, DropReason, Local, PtpPacket};
 
 impl TransparentClock {
     /// Returns true if a Follow_Up may cause cryptographic work, including alarms.
@@ -41,7 +41,7 @@ impl TransparentClock {
     pub(super) fn is_replay(
         &mut self,
         ingress: u16,
-        packet: &Packet,
+        packet: &PtpPacket,
         message: &Message<'_>,
     ) -> bool {
         let source = message.header.source;
@@ -83,7 +83,7 @@ impl TransparentClock {
     pub(super) fn vouch(
         &mut self,
         ingress: u16,
-        packet: &Packet,
+        packet: &PtpPacket,
         message: &Message<'_>,
         slots: &[u64],
     ) -> Option<(u64, Option<DriverAction>)> {
@@ -150,7 +150,7 @@ impl TransparentClock {
         &self,
         id: u64,
         security: &Security,
-        packet: &Packet,
+        packet: &PtpPacket,
         syncs: Vec<SyncFacts>,
         here: Suspect,
     ) -> VerifyJob {
@@ -234,7 +234,7 @@ impl TransparentClock {
 
     /// Forwards a Follow_Up that belongs to the Sync in `slot`. The clock measures its rate only
     /// from a Follow_Up that is valid (`holds`), or that is the only one for its Sync.
-    pub(super) fn release(&mut self, slot: u64, packet: &Packet, holds: bool) {
+    pub(super) fn release(&mut self, slot: u64, packet: &PtpPacket, holds: bool) {
         let is_free = self.relays.get(slot).is_some_and(|r| r.follow_up.is_none());
         if !is_free {
             return;

@@ -12,14 +12,14 @@ use timeloom_time::Instant;
 use timeloom_wire::PortIdentity;
 
 use crate::security::{Admission, Budget, Freshness, Limits, ReplayWindow};
-use crate::{Local, Packet};
+use crate::{Local, PtpPacket};
 
 /// Purpose of a verification.
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// The Follow_Up waits for the verdict: there are several Syncs, or the clock verifies before
     /// it signs (`watch`).
-    Hold(Packet),
+    Hold(PtpPacket),
     /// The Follow_Up was already forwarded; a valid one advances the window.
     Advance,
 }

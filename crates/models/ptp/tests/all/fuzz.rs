@@ -17,7 +17,7 @@ use crate::world::path::{Path, chance};
 use timeloom_ptp::security::{
     GroupKey, Hop, Limits, Statement, SyncFacts, VerificationPolicy, VerifyJob,
 };
-use timeloom_ptp::{Packet, RandomSource};
+use timeloom_ptp::{PtpPacket, RandomSource};
 use timeloom_wire::message::Body;
 use timeloom_wire::tlv::{EntryForm, Suite, TlvBody};
 use timeloom_wire::{ClockIdentity, Message, TimeInterval};
@@ -50,7 +50,11 @@ fn repeat(times: usize, mut turn: impl FnMut(u64)) {
 }
 
 /// Returns some of the messages that arrive at `node`, and the statements on the second network.
-fn corpus(suite: Suite, node: usize, secondary: bool) -> (Path, World, Vec<Packet>, Vec<Vec<u8>>) {
+fn corpus(
+    suite: Suite,
+    node: usize,
+    secondary: bool,
+) -> (Path, World, Vec<PtpPacket>, Vec<Vec<u8>>) {
     let mut path = Path::new(SEED, 3).signed(suite, EntryForm::Full);
     path.secondary = secondary;
     path.profile.log_sync_interval = 0;

@@ -8,7 +8,7 @@ use timeloom_ptp::security::{
     Limits, SyncFacts, VerificationFailure, VerificationPolicy, VerifyJob, ViolationKind,
     sign_announce,
 };
-use timeloom_ptp::{ClockReport, Packet, PortState};
+use timeloom_ptp::{ClockReport, PortState, PtpPacket};
 use timeloom_wire::message::{Announce, Body};
 use timeloom_wire::tlv::{EntryForm, Suite, TlvWriter};
 use timeloom_wire::{Header, Message, MessageType, PortIdentity};
@@ -19,7 +19,7 @@ fn signed(seed: u64, hops: usize) -> Path {
 
 /// Returns an Announce of `node` that is better than the grandmaster's. It is signed with the
 /// node's own key, or not signed if `bare` is true.
-fn better_announce(node: usize, sequence: u16, bare: bool) -> Packet {
+fn better_announce(node: usize, sequence: u16, bare: bool) -> PtpPacket {
     let source = PortIdentity {
         clock: identity(node),
         port: 1,
@@ -44,7 +44,7 @@ fn better_announce(node: usize, sequence: u16, bare: bool) -> Packet {
     }
     let mut bytes = [0; 256];
     let length = message.with_tlvs(writer.finish()).emit(&mut bytes).unwrap();
-    Packet {
+    PtpPacket {
         bytes: bytes[..length].to_vec(),
         vlan: None,
     }

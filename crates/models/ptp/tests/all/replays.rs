@@ -11,13 +11,13 @@ use crate::world::path::{
 };
 use crate::world::{Flight, World};
 use timeloom_ptp::security::ViolationKind;
-use timeloom_ptp::{DropReason, OrdinaryClock, OrdinaryConfig, Packet, PortState};
+use timeloom_ptp::{DropReason, OrdinaryClock, OrdinaryConfig, PortState, PtpPacket};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType, VlanTag};
 
 const ROGUE: usize = 2;
 
-fn header(packet: &Packet) -> Header {
+fn header(packet: &PtpPacket) -> Header {
     Header::parse(&packet.bytes).expect("a message").0
 }
 

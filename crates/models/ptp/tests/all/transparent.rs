@@ -2,7 +2,7 @@
 
 use crate::world::keys::identity;
 use timeloom_ptp::{
-    ClockReport, DriverAction, DropReason, Local, Packet, Profile, SplitMix64, Stamp, Token,
+    ClockReport, DriverAction, DropReason, Local, Profile, PtpPacket, SplitMix64, Stamp, Token,
     TransparentClock, TransparentConfig,
 };
 use timeloom_time::Instant;
@@ -26,16 +26,16 @@ fn at(ms: i64) -> Instant<Local> {
     Instant::from_ns(ms * 1_000_000)
 }
 
-fn packet(message: &Message<'_>) -> Packet {
+fn packet(message: &Message<'_>) -> PtpPacket {
     let mut buffer = [0; 256];
     let length = message.emit(&mut buffer).unwrap();
-    Packet {
+    PtpPacket {
         bytes: buffer[..length].to_vec(),
         vlan: Some(VlanTag::POWER_PROFILE),
     }
 }
 
-fn sync(sequence: u16, two_step: bool, correction: i64) -> Packet {
+fn sync(sequence: u16, two_step: bool, correction: i64) -> PtpPacket {
     let mut header = Header::new(MessageType::Sync, GM, sequence);
     header.flags = if two_step { Flags::TWO_STEP } else { Flags(0) };
     header.correction = TimeInterval(correction);
@@ -47,7 +47,7 @@ fn sync(sequence: u16, two_step: bool, correction: i64) -> Packet {
     ))
 }
 
-fn follow_up(sequence: u16, correction: i64) -> Packet {
+fn follow_up(sequence: u16, correction: i64) -> PtpPacket {
     let mut header = Header::new(MessageType::FollowUp, GM, sequence);
     header.correction = TimeInterval(correction);
     packet(&Message::new(
@@ -68,7 +68,7 @@ fn clock(ports: u16) -> TransparentClock {
 
 #[derive(Default)]
 struct Output {
-    sent: Vec<(u16, Packet, Option<Token>)>,
+    sent: Vec<(u16, PtpPacket, Option<Token>)>,
     dropped: Vec<DropReason>,
 }
 
@@ -90,7 +90,7 @@ fn drain(clock: &mut TransparentClock) -> Output {
     output
 }
 
-fn correction(packet: &Packet) -> TimeInterval {
+fn correction(packet: &PtpPacket) -> TimeInterval {
     Message::parse(&packet.bytes).unwrap().header.correction
 }
 
@@ -230,7 +230,7 @@ fn queues_are_bounded_and_remaining_entries_expire() {
 #[test]
 fn old_versions_pass_and_unknown_ones_do_not() {
     let mut clock = clock(3);
-    let v1 = Packet {
+    let v1 = PtpPacket {
         bytes: vec![0, 1, 0, 1, 9, 9],
         vlan: None,
     };
@@ -242,7 +242,7 @@ fn old_versions_pass_and_unknown_ones_do_not() {
             .all(|(_, packet, token)| *packet == v1 && token.is_none())
     );
     assert_eq!(seen.sent.len(), 2);
-    let v3 = Packet {
+    let v3 = PtpPacket {
         bytes: vec![0, 3, 0, 44],
         vlan: None,
     };
@@ -253,7 +253,7 @@ fn old_versions_pass_and_unknown_ones_do_not() {
 #[test]
 fn foreign_domains_and_unknown_tlvs_pass_with_their_residence() {
     let mut clock = clock(2);
-    let foreign = |mut packet: Packet| {
+    let foreign = |mut packet: PtpPacket| {
         packet.bytes[4] = 42;
         packet
     };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use timeloom_ptp::Packet;
+use timeloom_ptp::PtpPacket;
 use timeloom_ptp::tamper::Tamper;
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Wall};
@@ -19,9 +19,9 @@ pub(super) struct Wire {
     orders: Orders,
     ports: [PortSocket; 2],
     /// Delayed messages, each with its time of departure and its port.
-    held: VecDeque<(Instant<Wall>, usize, Packet)>,
+    held: VecDeque<(Instant<Wall>, usize, PtpPacket)>,
     /// Genuine Syncs and Follow_Ups of the last seconds, with their arrival times, for replay.
-    kept: VecDeque<(Instant<Wall>, Packet)>,
+    kept: VecDeque<(Instant<Wall>, PtpPacket)>,
     announced: Instant<Wall>,
     attacked: u64,
 }
@@ -84,12 +84,12 @@ impl Wire {
         let _ = poll(&mut fds, Some(&timeout));
     }
 
-    fn send_later(&mut self, delay: Duration, to: usize, packet: Packet) {
+    fn send_later(&mut self, delay: Duration, to: usize, packet: PtpPacket) {
         self.held.push_back((wall_now() + delay, to, packet));
     }
 
     /// Forwards `packet`, changed by the attack if the attack concerns it.
-    fn pass(&mut self, mut packet: Packet, from: usize) {
+    fn pass(&mut self, mut packet: PtpPacket, from: usize) {
         let to = 1 - from;
         let now = wall_now();
         let Ok((header, _)) = Header::parse(&packet.bytes) else {
@@ -161,7 +161,7 @@ impl Wire {
             }
             LabAttack::Malformed if is(MessageType::FollowUp) => {
                 for bytes in malformed(&packet.bytes) {
-                    let _ = self.ports[to].send(&Packet {
+                    let _ = self.ports[to].send(&PtpPacket {
                         bytes,
                         vlan: packet.vlan,
                     });
@@ -192,7 +192,7 @@ impl Wire {
     }
 
     /// Stores a genuine message for as long as it may be replayed.
-    fn keep(&mut self, kind: MessageType, packet: &Packet) {
+    fn keep(&mut self, kind: MessageType, packet: &PtpPacket) {
         let now = wall_now();
         while self
             .kept
@@ -228,7 +228,7 @@ fn malformed(message: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Returns an Announce of an unknown clock that claims to be the best.
-fn better_master(like: &Header, vlan: Option<timeloom_wire::VlanTag>, sequence: u16) -> Packet {
+fn better_master(like: &Header, vlan: Option<timeloom_wire::VlanTag>, sequence: u16) -> PtpPacket {
     let clock = ClockIdentity([0x02, 0x54, 0x4c, 0xff, 0xfe, 0xba, 0xdb, 0xad]);
     let source = timeloom_wire::PortIdentity { clock, port: 1 };
     let mut header = Header::new(MessageType::Announce, source, sequence);
@@ -251,7 +251,7 @@ fn better_master(like: &Header, vlan: Option<timeloom_wire::VlanTag>, sequence: 
     let length = Message::new(header, Body::Announce(body))
         .emit(&mut buffer)
         .expect("an Announce is 64 octets");
-    Packet {
+    PtpPacket {
         bytes: buffer[..length].to_vec(),
         vlan,
     }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use timeloom_ptp::security::{SecretKey, SigningResult, Verdict};
 use timeloom_ptp::{
-    ClockReport, DriverAction, Local, Packet, RandomSource, SplitMix64, Stamp, Token,
+    ClockReport, DriverAction, Local, PtpPacket, RandomSource, SplitMix64, Stamp, Token,
 };
 use timeloom_time::Instant;
 use timeloom_wire::ClockIdentity;
@@ -37,7 +37,7 @@ pub struct Flight {
     /// Node and port that sent the packet, which also identify link and direction.
     pub from: (usize, u16),
     pub to: (usize, u16),
-    pub packet: Packet,
+    pub packet: PtpPacket,
     /// True time of arrival, in ns.
     pub arrives_ns: i64,
     /// Time that the packet spends in the receiver's queue after its arrival, in ns.
@@ -55,7 +55,7 @@ pub type SecondAttack = Box<dyn FnMut(usize, Vec<u8>) -> Option<Vec<u8>>>;
 enum Event {
     Arrive {
         to: (usize, u16),
-        packet: Packet,
+        packet: PtpPacket,
         passed_ns: i64,
     },
     Stamped {
@@ -198,7 +198,7 @@ impl World {
     }
 
     /// Delivers a packet at true time `when_ns`, as if it arrived at the node and port `to`.
-    pub fn inject(&mut self, when_ns: i64, to: (usize, u16), packet: Packet) {
+    pub fn inject(&mut self, when_ns: i64, to: (usize, u16), packet: PtpPacket) {
         self.at(
             when_ns,
             Event::Arrive {
@@ -321,7 +321,7 @@ impl World {
         }
     }
 
-    fn send(&mut self, node: usize, port: u16, packet: Packet, token: Option<Token>) {
+    fn send(&mut self, node: usize, port: u16, packet: PtpPacket, token: Option<Token>) {
         self.sent += 1;
         self.once.saw((node, port), &packet.bytes);
         // The time between the decision to send and the departure on the wire varies.

@@ -2,7 +2,7 @@
 
 use timeloom_ptp::security::{SigningResult, Verdict};
 use timeloom_ptp::{
-    DriverAction, Local, OrdinaryClock, OrdinaryConfig, Packet, RandomSource, Stamp, Token,
+    DriverAction, Local, OrdinaryClock, OrdinaryConfig, PtpPacket, RandomSource, Stamp, Token,
     TransparentClock, TransparentConfig,
 };
 use timeloom_time::Instant;
@@ -77,7 +77,7 @@ impl Node {
         &mut self,
         now: Instant<Local>,
         port: u16,
-        packet: &Packet,
+        packet: &PtpPacket,
         stamp: Option<Stamp>,
     ) {
         match &mut self.machine {

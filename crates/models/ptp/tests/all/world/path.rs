@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use timeloom_ptp::security::VerificationFailure;
 use timeloom_ptp::{
-    ClockReport, DelayMechanism, DropReason, OrdinaryConfig, Packet, Profile, RandomSource,
+    ClockReport, DelayMechanism, DropReason, OrdinaryConfig, Profile, PtpPacket, RandomSource,
     TransparentConfig,
 };
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -154,7 +154,7 @@ pub fn failures(world: &World) -> Vec<(usize, VerificationFailure)> {
 
 /// Runs the world for ten seconds, in which no violation may occur. Returns the last message of
 /// `kind` that arrived at `node`.
-pub fn template(world: &mut World, node: usize, kind: MessageType) -> Packet {
+pub fn template(world: &mut World, node: usize, kind: MessageType) -> PtpPacket {
     let last = Rc::new(RefCell::new(None));
     let log = last.clone();
     world.attack(Box::new(move |flight| {
@@ -172,14 +172,14 @@ pub fn template(world: &mut World, node: usize, kind: MessageType) -> Packet {
 }
 
 /// Returns a copy of the packet with another `sequenceId`.
-pub fn renumbered(packet: &Packet, sequence: u16) -> Packet {
+pub fn renumbered(packet: &PtpPacket, sequence: u16) -> PtpPacket {
     let mut packet = packet.clone();
     packet.bytes[30..32].copy_from_slice(&sequence.to_be_bytes());
     packet
 }
 
 /// Returns a Sync to which the Follow_Up belongs.
-pub fn sync_of(follow_up: &Packet) -> Packet {
+pub fn sync_of(follow_up: &PtpPacket) -> PtpPacket {
     let mut sync = follow_up.clone();
     sync.bytes.truncate(44);
     sync.bytes[0] &= 0xf0;
