@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use timeloom_results::report::{Chart, Curve, Part, Sheet};
+use timeloom_results::report::{Chart, Curve, Sheet, SheetPart};
 use timeloom_results::{
     Alignment, Comparison, Series, SignalApart, Signals, Spread, Threshold, compare_runs,
     write_page,
@@ -178,17 +178,17 @@ fn sheet(
         title: format!("{} against {}", labels[1], labels[0]),
         lead: format!("{verdict} {first_difference}"),
         parts: vec![
-            Part::Text {
+            SheetPart::Text {
                 heading: "Signals over virtual time".to_owned(),
                 paragraphs: Vec::new(),
             },
-            Part::Figure {
+            SheetPart::Figure {
                 charts: charts(signals, apart, labels),
                 lead: "Both runs over virtual time.".to_owned(),
                 caption: "Ordered by greatest difference relative to the signal's range."
                     .to_owned(),
             },
-            Part::Table {
+            SheetPart::Table {
                 heading: "Every signal".to_owned(),
                 columns: named_columns(labels),
                 rows: apart.iter().map(row).collect(),

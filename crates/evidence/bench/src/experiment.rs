@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use timeloom_exit::{Failure, note, say};
-use timeloom_results::report::{Part, Sheet};
+use timeloom_results::report::{Sheet, SheetPart};
 
 /// Results of an experiment that repeats a paper's, or compares a model with reality.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +70,7 @@ impl Experiment {
     /// Returns the page's tables as plain text.
     pub fn text(&self) -> String {
         let tables = self.sheet.parts.iter().filter_map(|part| match part {
-            Part::Table {
+            SheetPart::Table {
                 heading,
                 columns,
                 rows,

@@ -7,7 +7,7 @@ use timeloom_clock::counter::dvfs::{
     AT_400_MHZ, AT_800_MHZ, CostRow, change, costs, precision, wrap,
 };
 use timeloom_clock::counter::{Frequency, ReplaySample, Trace, replay};
-use timeloom_results::report::{Chart, Curve, Part, Sheet};
+use timeloom_results::report::{Chart, Curve, Sheet, SheetPart};
 use timeloom_time::Duration;
 
 /// Compares the raw counter with RVEC, in the paper's experiments or on a core that executes
@@ -38,7 +38,7 @@ fn of_trace(trace: &Trace) -> Experiment {
             title: "RVEC over a trace".to_owned(),
             lead: "A simulated core with a counter of 32 bits goes through the given trace.".to_owned(),
             parts: vec![
-                Part::Figure {
+                SheetPart::Figure {
                     charts: vec![
                         shown("trace", "What the clocks show", &samples),
                         missing("trace-error", &samples),
@@ -106,7 +106,7 @@ fn of_paper(seed: u64) -> Experiment {
     let (second, row) = outcome("800 to 400 MHz", &changed);
     rows.push(row);
     let mut parts = vec![
-        Part::Figure {
+        SheetPart::Figure {
             charts,
             lead: "What the clocks show.".to_owned(),
             caption: "A simulated core with a counter of 32 bits. The raw counter wraps every 5.4 s and goes on \
@@ -114,7 +114,7 @@ fn of_paper(seed: u64) -> Experiment {
                       task's own: it stands while another task has the core."
                 .to_owned(),
         },
-        Part::Figure {
+        SheetPart::Figure {
             charts: vec![
                 shown("change", "From 800 to 400 MHz in 50 µs", &changed),
                 missing("change-error", &changed),
@@ -283,7 +283,7 @@ fn outcome(name: &str, samples: &[ReplaySample]) -> (Vec<String>, Value) {
     (cells, row)
 }
 
-fn outcomes(rows: Vec<Vec<String>>) -> Part {
+fn outcomes(rows: Vec<Vec<String>>) -> SheetPart {
     let columns = [
         "run",
         "true time",
@@ -294,7 +294,7 @@ fn outcomes(rows: Vec<Vec<String>>) -> Part {
         "may be missing",
         "true time within",
     ];
-    Part::Table {
+    SheetPart::Table {
         heading: "Raw counter against RVEC".to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows,
@@ -302,7 +302,7 @@ fn outcomes(rows: Vec<Vec<String>>) -> Part {
     }
 }
 
-fn cost_table(paper: &PaperCosts, measured: &[CostRow], rows: &mut Vec<Value>) -> Part {
+fn cost_table(paper: &PaperCosts, measured: &[CostRow], rows: &mut Vec<Value>) -> SheetPart {
     let PaperCosts { number, mhz, .. } = paper;
     let monotonic_us = measured[2].overhead_us;
     let mut cells = Vec::new();
@@ -346,7 +346,7 @@ fn cost_table(paper: &PaperCosts, measured: &[CostRow], rows: &mut Vec<Value>) -
     } else {
         "Table 3 (800 MHz)"
     };
-    Part::Table {
+    SheetPart::Table {
         heading: format!("Table {number}: a block with one read in it, at {mhz} MHz"),
         columns: columns.map(str::to_owned).to_vec(),
         rows: cells,
@@ -357,7 +357,7 @@ fn cost_table(paper: &PaperCosts, measured: &[CostRow], rows: &mut Vec<Value>) -
     }
 }
 
-fn precision_table(seed: u64, rows: &mut Vec<Value>) -> Part {
+fn precision_table(seed: u64, rows: &mut Vec<Value>) -> SheetPart {
     let measured = precision(Frequency::from_mhz(800), &AT_400_MHZ, 1_000, seed);
     let cells = measured
         .iter()
@@ -391,7 +391,7 @@ fn precision_table(seed: u64, rows: &mut Vec<Value>) -> Part {
         "paper",
         "mean error (ns)",
     ];
-    Part::Table {
+    SheetPart::Table {
         heading: "Table 5: the block as the clocks measure it, at 800 MHz".to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows: cells.collect(),
@@ -401,7 +401,7 @@ fn precision_table(seed: u64, rows: &mut Vec<Value>) -> Part {
     }
 }
 
-fn on_this_machine(machine: &[Figure], rows: &mut Vec<Value>) -> Part {
+fn on_this_machine(machine: &[Figure], rows: &mut Vec<Value>) -> SheetPart {
     let known = [
         ("counter_over_monotonic", "the counter alone", "0.48"),
         ("rvec_over_monotonic", "RVEC", "1.51"),
@@ -439,13 +439,13 @@ fn on_this_machine(machine: &[Figure], rows: &mut Vec<Value>) -> Part {
         ]);
     }
     if cells.is_empty() {
-        return Part::Text {
+        return SheetPart::Text {
             heading: "On this machine".to_owned(),
             paragraphs: vec!["What a read costs here was not measured.".to_owned()],
         };
     }
     let columns = ["read", "÷ MONOTONIC", "5 … 95 %", "the paper's board"];
-    Part::Table {
+    SheetPart::Table {
         heading: "What a read costs on this machine, as ratios".to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows: cells,

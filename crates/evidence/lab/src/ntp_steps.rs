@@ -3,7 +3,7 @@
 use serde_json::json;
 use timeloom_bench::Experiment;
 use timeloom_clock::ntp_steps::{Discipline, NtpStepRow, PLATFORMS, Platform, corrections};
-use timeloom_results::report::{Chart, Curve, Part, Sheet};
+use timeloom_results::report::{Chart, Curve, Sheet, SheetPart};
 use timeloom_time::Duration;
 
 use crate::ntp_chronyd::{ChronydRow, Client};
@@ -80,7 +80,7 @@ pub fn ntp_steps(seed: u64, quick: bool, chronyd: &[ChronydRow]) -> Experiment {
             }
         ),
         parts: vec![
-            Part::Table {
+            SheetPart::Table {
                 heading: "Size of the corrections".to_owned(),
                 columns: columns.map(str::to_owned).to_vec(),
                 rows: table,
@@ -90,7 +90,7 @@ pub fn ntp_steps(seed: u64, quick: bool, chronyd: &[ChronydRow]) -> Experiment {
                        with rare long delays on WiFi. The last column is a client that learns the frequency too."
                     .to_owned(),
             },
-            Part::Figure {
+            SheetPart::Figure {
                 charts: vec![
                     chart(Discipline::Phase, "phase", "The time alone is corrected"),
                     chart(
@@ -139,7 +139,7 @@ fn row_of(row: &ChronydRow, seed: u64) -> serde_json::Value {
     })
 }
 
-fn chronyd_table(rows: &[ChronydRow]) -> Part {
+fn chronyd_table(rows: &[ChronydRow]) -> SheetPart {
     let columns = [
         "platform",
         "chronyd",
@@ -171,7 +171,7 @@ fn chronyd_table(rows: &[ChronydRow]) -> Part {
     let (failures, discarded) = rows.iter().fold((0, 0), |(failures, discarded), row| {
         (failures + row.failures, discarded + row.discarded)
     });
-    Part::Table {
+    SheetPart::Table {
         heading: "The real chronyd".to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows: rows.iter().map(cells).collect(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use timeloom_results::report::{Chart, Curve, Part, Sheet};
+use timeloom_results::report::{Chart, Curve, Sheet, SheetPart};
 use timeloom_results::{Series, SweepDirectory, value_at};
 use timeloom_time::Instant;
 
@@ -78,7 +78,7 @@ pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[SweepRow]) ->
         .filter(|row| row.ended == RunEnd::Passed)
         .count();
     let (columns, lines) = by_values(rows);
-    let mut parts = vec![Part::Table {
+    let mut parts = vec![SheetPart::Table {
         heading: "By values".to_owned(),
         columns,
         rows: lines,
@@ -88,7 +88,7 @@ pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[SweepRow]) ->
     }];
     let others = not_passed(rows);
     if !others.is_empty() {
-        parts.push(Part::Table {
+        parts.push(SheetPart::Table {
             heading: "Runs that did not pass".to_owned(),
             columns: ["run", "ended", "why"].map(str::to_owned).to_vec(),
             rows: others,
@@ -98,7 +98,7 @@ pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[SweepRow]) ->
     }
     let charts = charts(directory, rows);
     if !charts.is_empty() {
-        parts.push(Part::Figure {
+        parts.push(SheetPart::Figure {
             charts,
             lead: "Signals over virtual time.".to_owned(),
             caption: format!(

@@ -1,6 +1,6 @@
 //! Table and charts of agreed pauses.
 
-use timeloom_results::report::{Chart, Curve, Part, Sheet};
+use timeloom_results::report::{Chart, Curve, Sheet, SheetPart};
 
 use super::paper::{Side, mean_us};
 use super::{Cell, QUANTITIES, Quantity};
@@ -22,7 +22,7 @@ pub(super) fn sheet(cells: &[Cell]) -> Sheet {
             times(cells),
             slopes(cells),
             clocks(cells),
-            Part::Figure {
+            SheetPart::Figure {
                 charts: vec![
                     chart(cells, QUANTITIES[0], "stop", Side::Pause),
                     chart(cells, QUANTITIES[2], "resume", Side::Resume),
@@ -36,7 +36,7 @@ pub(super) fn sheet(cells: &[Cell]) -> Sheet {
     }
 }
 
-fn times(cells: &[Cell]) -> Part {
+fn times(cells: &[Cell]) -> SheetPart {
     let mut columns = vec!["machines × processes".to_owned()];
     for quantity in QUANTITIES {
         columns.push(quantity.heading.to_owned());
@@ -55,7 +55,7 @@ fn times(cells: &[Cell]) -> Part {
         }
         row
     };
-    Part::Table {
+    SheetPart::Table {
         heading: "Times (µs): medians, and 95 % intervals of them".to_owned(),
         columns,
         rows: cells.iter().map(row).collect(),
@@ -70,7 +70,7 @@ fn times(cells: &[Cell]) -> Part {
 }
 
 /// Returns the cost per process, for each number of machines and each quantity.
-fn slopes(cells: &[Cell]) -> Part {
+fn slopes(cells: &[Cell]) -> SheetPart {
     let mut rows = Vec::new();
     let mut hosts: Vec<usize> = cells.iter().map(|cell| cell.hosts).collect();
     hosts.dedup();
@@ -93,7 +93,7 @@ fn slopes(cells: &[Cell]) -> Part {
         }
     }
     let columns = ["machines", "without processes", "each process", "paper"];
-    Part::Table {
+    SheetPart::Table {
         heading: "Slope (µs for each process on each machine)".to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows,
@@ -137,7 +137,7 @@ fn paper_slope(line: &[&Cell], side: Side) -> Option<f64> {
     (xs.len() > 1).then(|| fit(&xs, &ys).1)
 }
 
-fn clocks(cells: &[Cell]) -> Part {
+fn clocks(cells: &[Cell]) -> SheetPart {
     let row = |cell: &Cell| {
         let ahead: Vec<f64> = cell.pauses.iter().map(|pause| pause.ahead).collect();
         let off = cell.off();
@@ -157,7 +157,7 @@ fn clocks(cells: &[Cell]) -> Part {
         "off, second half",
         "worst",
     ];
-    Part::Table {
+    SheetPart::Table {
         heading: "Clocks (µs): medians, and 95 % intervals of them".to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows: cells.iter().map(row).collect(),

@@ -3,7 +3,7 @@
 //!
 //! This file measures nothing: the page is made from the figures of a run.
 
-use timeloom_results::report::{Chart, Curve, Part, Sheet};
+use timeloom_results::report::{Chart, Curve, Sheet, SheetPart};
 
 use super::hungry::Hunger;
 use super::{FULLY_VIRTUAL, NATIVE, PARA_VIRTUAL, Paper};
@@ -132,7 +132,7 @@ pub(super) fn sheet(figures: &[Figure]) -> Sheet {
         ),
         parts: vec![
             table(figures),
-            Part::Figure {
+            SheetPart::Figure {
                 charts: QUANTITIES.iter().map(|it| chart(figures, it)).collect(),
                 lead: "Error, cost and interval by the number of guests at once.".to_owned(),
                 caption: "Medians, with the 5th and 95th percentile. Dots of the paper are its \
@@ -141,7 +141,7 @@ pub(super) fn sheet(figures: &[Figure]) -> Sheet {
                           in the text. A native reading has no guests."
                     .to_owned(),
             },
-            Part::Figure {
+            SheetPart::Figure {
                 charts: READERS
                     .iter()
                     .filter_map(|it| spread(figures, it))
@@ -152,7 +152,7 @@ pub(super) fn sheet(figures: &[Figure]) -> Sheet {
                           is a normal one of the mean and the deviation that it states."
                     .to_owned(),
             },
-            Part::Figure {
+            SheetPart::Figure {
                 charts: crowds(figures),
                 lead: "Beside hungry neighbours (the paper's Figures 11 to 14).".to_owned(),
                 caption: "One guest reads, and so many others compute, receive or send by TCP \
@@ -167,7 +167,7 @@ pub(super) fn sheet(figures: &[Figure]) -> Sheet {
     }
 }
 
-fn table(figures: &[Figure]) -> Part {
+fn table(figures: &[Figure]) -> SheetPart {
     let mut rows = Vec::new();
     for reader in &READERS {
         for (guests, read) in of(figures, reader, &QUANTITIES[1]) {
@@ -209,7 +209,7 @@ fn table(figures: &[Figure]) -> Part {
         "error ÷ native beside it",
         "interval (µs)",
     ];
-    Part::Table {
+    SheetPart::Table {
         heading: "Medians".to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows,
@@ -372,7 +372,7 @@ fn named<'a>(figures: &'a [Figure], metric: &str) -> Option<&'a Figure> {
 }
 
 /// Compares the errors with and without greedy neighbours.
-fn beside(figures: &[Figure]) -> Part {
+fn beside(figures: &[Figure]) -> SheetPart {
     let mut rows = Vec::new();
     for reader in &READERS[1..] {
         for (hunger, paper) in Hunger::ALL.into_iter().zip(reader.beside) {
@@ -414,7 +414,7 @@ fn beside(figures: &[Figure]) -> Part {
         "interval (µs)",
         "÷ without",
     ];
-    Part::Table {
+    SheetPart::Table {
         heading: "Beside hungry neighbours".to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows,
@@ -480,7 +480,7 @@ mod tests {
             [(-9.0, 0.0), (1.0, 0.5), (9.0, 1.0)]
         );
         assert_eq!(drawn.curves[1].points, [(-50.0, 0.0), (-50.0, 1.0)]);
-        let Part::Table { rows, .. } = beside(&figures) else {
+        let SheetPart::Table { rows, .. } = beside(&figures) else {
             unreachable!()
         };
         assert_eq!(rows.len(), 2);

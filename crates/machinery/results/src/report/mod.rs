@@ -35,7 +35,7 @@ mod summary;
 mod timelines;
 mod verdict;
 
-pub use sheet::{Chart, Curve, Part, Sheet};
+pub use sheet::{Chart, Curve, Sheet, SheetPart};
 pub use spec::{Panel, PanelSignal, Proof, ProofRun, Reference, ReportRun, ReportSpec, RunKind};
 
 use data::RunData;

@@ -15,12 +15,12 @@ pub struct Sheet {
     /// Paragraph under the heading.
     pub lead: String,
     /// Further content, in order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<SheetPart>,
 }
 
 /// Part of a page.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum SheetPart {
     /// Heading with paragraphs.
     Text {
         /// Heading.
@@ -86,7 +86,7 @@ impl Sheet {
         let mut figures = Numbering::default();
         for part in &self.parts {
             match part {
-                Part::Text {
+                SheetPart::Text {
                     heading,
                     paragraphs,
                 } => {
@@ -95,7 +95,7 @@ impl Sheet {
                         body.push_str(&format!("<p>{}</p>\n", escape(text)));
                     }
                 }
-                Part::Figure {
+                SheetPart::Figure {
                     charts,
                     lead,
                     caption,
@@ -113,7 +113,7 @@ impl Sheet {
                     body.push_str("</div>\n");
                     figures.end(&mut body, lead, caption);
                 }
-                Part::Table {
+                SheetPart::Table {
                     heading,
                     columns,
                     rows,
@@ -127,7 +127,7 @@ impl Sheet {
     /// Returns every chart as a separate picture: its name and its SVG text.
     pub fn pictures(&self) -> Vec<(String, String)> {
         let charts = self.parts.iter().flat_map(|part| match part {
-            Part::Figure { charts, .. } => charts.as_slice(),
+            SheetPart::Figure { charts, .. } => charts.as_slice(),
             _ => &[],
         });
         charts
@@ -271,12 +271,12 @@ mod tests {
             title: "Title".into(),
             lead: "Lead.".into(),
             parts: vec![
-                Part::Figure {
+                SheetPart::Figure {
                     charts: vec![chart],
                     lead: "Lead of it.".into(),
                     caption: "Caption.".into(),
                 },
-                Part::Table {
+                SheetPart::Table {
                     heading: "Costs".into(),
                     columns: vec!["clock".into(), "ns".into()],
                     rows: vec![vec!["RVEC".into(), "4.1".into()]],

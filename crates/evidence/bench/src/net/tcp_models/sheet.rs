@@ -1,7 +1,7 @@
 //! Page of the comparison: a table and charts.
 
 use timeloom_net::Control;
-use timeloom_results::report::{Chart, Curve, Part, Sheet};
+use timeloom_results::report::{Chart, Curve, Sheet, SheetPart};
 
 use super::{BOUND, CONTROLS, Effort, Found, LOSSES, RATE_BPS, control_name, mean};
 use crate::{median, percentile};
@@ -43,7 +43,7 @@ pub(super) fn sheet(found: &[Found], effort: Effort, late: &[f64]) -> Sheet {
         title: "The models of TCP against the kernel".to_owned(),
         lead,
         parts: vec![
-            Part::Table {
+            SheetPart::Table {
                 heading: "Goodput".to_owned(),
                 columns: columns.map(str::to_owned).to_vec(),
                 rows: found.iter().map(cells).collect(),
@@ -56,7 +56,7 @@ pub(super) fn sheet(found: &[Found], effort: Effort, late: &[f64]) -> Sheet {
                     percentile(late, 100.0) * 100.0
                 ),
             },
-            Part::Figure {
+            SheetPart::Figure {
                 charts: CONTROLS
                     .iter()
                     .filter(|control| found.iter().any(|found| found.cell.control == **control))
