@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use timeloom_exit::{Failure, UNTRUSTED, note, say};
 use timeloom_run::sweep::{
-    Axis, Point, RunEnd, SweepError, SweepRequest, SweepResult, SweepRow, by_values, default_jobs,
-    not_passed, points, processors, sweep,
+    Axis, RunEnd, SweepError, SweepPoint, SweepRequest, SweepResult, SweepRow, by_values,
+    default_jobs, not_passed, points, processors, sweep,
 };
 use timeloom_scenario::{Mode, Plan};
 
@@ -114,9 +114,9 @@ impl Sweep {
     }
 
     /// Checks the plans of all points before the first is run.
-    fn plans(&self, all: &[Point]) -> Result<Vec<Plan>, Failure> {
+    fn plans(&self, all: &[SweepPoint]) -> Result<Vec<Plan>, Failure> {
         let colour = std::io::stderr().is_terminal();
-        let plan = |point: &Point| {
+        let plan = |point: &SweepPoint| {
             timeloom_scenario::load(&self.scenario, &point.sets()).map_err(|errors| {
                 let text = errors.render(colour);
                 Failure::usage_in_colours(match point.sets().as_slice() {

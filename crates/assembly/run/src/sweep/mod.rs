@@ -18,7 +18,7 @@ use timeloom_results::{ResultsError, SweepDirectory, sha256_file};
 
 pub use jobs::{default_jobs, processors};
 pub use page::{by_values, not_passed};
-pub use points::{Axis, NoAxis, Point, points};
+pub use points::{Axis, NoAxis, SweepPoint, points};
 pub use table::{RunEnd, SweepRow};
 
 /// Parameters of a sweep.
@@ -29,7 +29,7 @@ pub struct SweepRequest {
     /// Name of the scenario, for the page.
     pub name: String,
     /// The runs of the sweep, in order.
-    pub points: Vec<Point>,
+    pub points: Vec<SweepPoint>,
     /// Directory for the runs, the table and the page.
     pub directory: PathBuf,
     /// Number of concurrent runs.
@@ -105,7 +105,7 @@ pub fn sweep(
     let kept =
         |row: &&SweepRow| row.is_done() && !(request.retry_failed && row.ended != RunEnd::Passed);
     let count = before.iter().filter(kept).count();
-    let left: Vec<Point> = before
+    let left: Vec<SweepPoint> = before
         .iter()
         .filter(|row| !kept(row))
         .map(|row| row.point.clone())
@@ -173,7 +173,7 @@ fn claim(request: &SweepRequest) -> Result<SweepDirectory, SweepError> {
 fn run(
     request: &SweepRequest,
     directory: &SweepDirectory,
-    point: &Point,
+    point: &SweepPoint,
     interrupted: &AtomicBool,
 ) -> Result<(), SweepError> {
     // Interrupted runs, and runs that are to be repeated, are started anew. A run of a killed sweep

@@ -59,7 +59,7 @@ fn parted(text: &str) -> Vec<String> {
 
 /// One run of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Point {
+pub struct SweepPoint {
     /// Name of the run's directory below `runs/`: a number, and the values of the varied keys.
     pub name: String,
     /// Values of the varied keys, in the order of the axes: pairs of key and value.
@@ -70,7 +70,7 @@ pub struct Point {
     pub seed: Option<u64>,
 }
 
-impl Point {
+impl SweepPoint {
     /// Returns the `--set` arguments for `timeloom run`.
     pub fn sets(&self) -> Vec<String> {
         let set = self.fixed.iter().chain(&self.values);
@@ -96,7 +96,7 @@ impl Point {
 
 /// Returns a point for each combination of values and each of `seeds` seeds. The seed varies
 /// fastest, then the last axis. If `seeds` is 0, the runs use the scenario's seed.
-pub fn points(axes: &[Axis], seeds: u64) -> Vec<Point> {
+pub fn points(axes: &[Axis], seeds: u64) -> Vec<SweepPoint> {
     let (varied, alike): (Vec<&Axis>, Vec<&Axis>) =
         axes.iter().partition(|axis| axis.values.len() > 1);
     let set = |axis: &Axis, value: &String| (axis.key.clone(), value.clone());
@@ -123,7 +123,7 @@ pub fn points(axes: &[Axis], seeds: u64) -> Vec<Point> {
     let mut points = Vec::new();
     for values in combined {
         for &seed in &seeds {
-            let mut point = Point {
+            let mut point = SweepPoint {
                 name: String::new(),
                 values: values.clone(),
                 fixed: fixed.clone(),
@@ -137,7 +137,7 @@ pub fn points(axes: &[Axis], seeds: u64) -> Vec<Point> {
 }
 
 /// Returns the name of a point's directory, of characters that every file system accepts.
-fn name(number: usize, point: &Point) -> String {
+fn name(number: usize, point: &SweepPoint) -> String {
     let seed = point.seed.map(|seed| format!("seed={seed}"));
     let label = (!point.values.is_empty()).then(|| point.label());
     let parts = [Some(format!("{number:04}")), label, seed];
@@ -151,7 +151,7 @@ fn name(number: usize, point: &Point) -> String {
 
 /// Returns the definition of a sweep. It is stored in the sweep's directory, so that a different
 /// sweep is not continued there.
-pub(super) fn definition(scenario: &Path, sha256: &str, points: &[Point]) -> Value {
+pub(super) fn definition(scenario: &Path, sha256: &str, points: &[SweepPoint]) -> Value {
     let runs = points
         .iter()
         .map(|point| json!({ "name": point.name, "set": point.sets() }));

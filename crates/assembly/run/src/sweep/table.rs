@@ -6,7 +6,7 @@ use timeloom_results::{
     Check, Column, Manifest, MeasuredValue, Outcome, Spread, SweepDirectory, Values,
 };
 
-use super::points::Point;
+use super::points::SweepPoint;
 
 /// Way in which a run of a sweep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl RunEnd {
 #[derive(Clone, Debug)]
 pub struct SweepRow {
     /// Point of the run.
-    pub point: Point,
+    pub point: SweepPoint,
     /// Kind of end.
     pub ended: RunEnd,
     /// Reason if the run did not end as planned, such as the program that failed.
@@ -53,7 +53,7 @@ pub struct SweepRow {
 
 impl SweepRow {
     /// Reads the result of one run of the sweep in `directory`.
-    pub(super) fn read(point: &Point, directory: &SweepDirectory) -> Self {
+    pub(super) fn read(point: &SweepPoint, directory: &SweepDirectory) -> Self {
         let mut row = Self {
             point: point.clone(),
             ended: RunEnd::NotDone,
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
     use crate::sweep::points::{Axis, points};
 
-    fn row(point: Point, ended: RunEnd, measured: f64) -> SweepRow {
+    fn row(point: SweepPoint, ended: RunEnd, measured: f64) -> SweepRow {
         SweepRow {
             point,
             ended,
