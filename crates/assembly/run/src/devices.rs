@@ -9,7 +9,7 @@ use std::sync::Arc;
 use timeloom_fabric::Fabric;
 use timeloom_plant::PausedPlant;
 use timeloom_plant::modbus::{
-    DeviceSpec, ModbusDevice, Point, RegisterMap, RegisterWrite, Trouble,
+    DeviceSpec, ModbusDevice, RegisterMap, RegisterPoint, RegisterWrite, Trouble,
 };
 use timeloom_results::DeviceWrite;
 use timeloom_scenario::{Addresses, Device, Plan, Register};
@@ -44,7 +44,7 @@ fn start_one(
     let exchange = plants
         .get(plant)
         .ok_or_else(|| wrong(&format_args!("there is no plant `{plant}`")))?;
-    let points: Vec<Point> = device.registers.iter().flat_map(points).collect();
+    let points: Vec<RegisterPoint> = device.registers.iter().flat_map(points).collect();
     let map = RegisterMap::new(points, exchange.info()).map_err(|error| wrong(&error))?;
 
     let station = fabric
@@ -152,9 +152,9 @@ fn single_plant(device: &Device) -> Result<&str, Unbound> {
 
 /// Returns the points of a register entry. One entry may define several consecutive points of the
 /// same kind.
-fn points(register: &Register) -> Vec<Point> {
+fn points(register: &Register) -> Vec<RegisterPoint> {
     (0..register.count)
-        .map(|index| Point {
+        .map(|index| RegisterPoint {
             table: register.table,
             at: register.at + index * register.kind.width(),
             encoding: register.kind,

@@ -5,7 +5,7 @@ use tokio_modbus::{Request, bytes::Bytes};
 
 use super::encoding::Encoding;
 use super::frame::{HEADER, judge, length};
-use super::map::{Point, RegisterMap, Table};
+use super::map::{RegisterMap, RegisterPoint, Table};
 use crate::message::PlantInfo;
 
 /// Implements [`crate::fuzzing::modbus`].
@@ -33,7 +33,7 @@ pub(crate) fn frames(mut stream: &[u8], plant: &PlantInfo) {
 
 /// Returns a map with registers at both ends of the address space, one of which is two words wide.
 fn map_of(plant: &PlantInfo) -> RegisterMap {
-    let point = |table, at, encoding, signal: &str| Point {
+    let point = |table, at, encoding, signal: &str| RegisterPoint {
         table,
         at,
         encoding,

@@ -44,7 +44,7 @@ impl Table {
 
 /// Signal at an address. The value on the wire is `signal * scale + offset`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Point {
+pub struct RegisterPoint {
     /// Address space of the point.
     pub table: Table,
     /// First address, counted from 0 as in the protocol.
@@ -59,7 +59,7 @@ pub struct Point {
     pub offset: f64,
 }
 
-impl Point {
+impl RegisterPoint {
     pub(crate) fn to_wire(&self, value: f64) -> f64 {
         value * self.scale + self.offset
     }
@@ -74,7 +74,7 @@ impl Point {
 #[error("register {} {} for `{}`: {reason}", point.table.name(), point.at, point.signal)]
 pub struct MapError {
     /// Point that is invalid.
-    pub point: Point,
+    pub point: RegisterPoint,
     /// Reason why the point is invalid.
     pub reason: String,
 }
@@ -82,7 +82,7 @@ pub struct MapError {
 /// Points of a device, validated against its plant.
 #[derive(Clone, Debug)]
 pub struct RegisterMap {
-    points: BTreeMap<(Table, u16), (Point, bool)>,
+    points: BTreeMap<(Table, u16), (RegisterPoint, bool)>,
 }
 
 impl RegisterMap {
@@ -92,7 +92,7 @@ impl RegisterMap {
     /// # Errors
     /// Returns the first invalid point and the reason.
     pub fn new(
-        points: impl IntoIterator<Item = Point>,
+        points: impl IntoIterator<Item = RegisterPoint>,
         plant: &PlantInfo,
     ) -> Result<Self, MapError> {
         let mut map = Self {
@@ -111,7 +111,7 @@ impl RegisterMap {
         Ok(map)
     }
 
-    fn fault(&self, point: &Point, plant: &PlantInfo) -> Option<String> {
+    fn fault(&self, point: &RegisterPoint, plant: &PlantInfo) -> Option<String> {
         let (from, past) = span(point);
         let bits = matches!(point.table, Table::Coil | Table::Discrete);
         if plant.signal(&point.signal).is_none() {
@@ -144,7 +144,7 @@ impl RegisterMap {
         table: Table,
         at: u16,
         count: u16,
-    ) -> Result<Vec<&Point>, ExceptionCode> {
+    ) -> Result<Vec<&RegisterPoint>, ExceptionCode> {
         self.walk(table, at, count, false)
     }
 
@@ -155,7 +155,7 @@ impl RegisterMap {
         table: Table,
         at: u16,
         count: u16,
-    ) -> Result<Vec<&Point>, ExceptionCode> {
+    ) -> Result<Vec<&RegisterPoint>, ExceptionCode> {
         self.walk(table, at, count, true)
     }
 
@@ -165,7 +165,7 @@ impl RegisterMap {
         at: u16,
         count: u16,
         write: bool,
-    ) -> Result<Vec<&Point>, ExceptionCode> {
+    ) -> Result<Vec<&RegisterPoint>, ExceptionCode> {
         let past = u32::from(at) + u32::from(count);
         let mut next = u32::from(at);
         let mut covered = Vec::new();
@@ -188,7 +188,7 @@ impl RegisterMap {
 }
 
 /// Returns the first address of a point, and the address after its last one.
-fn span(point: &Point) -> (u32, u32) {
+fn span(point: &RegisterPoint) -> (u32, u32) {
     let from = u32::from(point.at);
     (from, from + u32::from(point.encoding.width()))
 }
@@ -198,8 +198,8 @@ mod tests {
     use super::*;
     use crate::message::Signal;
 
-    fn point(table: Table, at: u16, encoding: Encoding, signal: &str) -> Point {
-        Point {
+    fn point(table: Table, at: u16, encoding: Encoding, signal: &str) -> RegisterPoint {
+        RegisterPoint {
             table,
             at,
             encoding,
@@ -272,7 +272,7 @@ mod tests {
                 "beyond",
             ),
             (
-                vec![Point {
+                vec![RegisterPoint {
                     scale: 0.0,
                     ..point(Table::Input, 0, Encoding::I16, "v")
                 }],

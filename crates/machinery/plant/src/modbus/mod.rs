@@ -35,7 +35,7 @@ mod service;
 mod transport;
 
 pub use encoding::Encoding;
-pub use map::{MapError, Point, RegisterMap, Table};
+pub use map::{MapError, RegisterMap, RegisterPoint, Table};
 pub use server::{DeviceSpec, ModbusDevice};
 pub use service::{RegisterWrite, Trouble};
 pub use transport::DeviceStats;

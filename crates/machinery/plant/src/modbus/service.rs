@@ -12,7 +12,7 @@ use tokio_modbus::server::Service as ModbusService;
 use tokio_modbus::{ExceptionCode, Request, Response, SlaveRequest};
 
 use super::encoding::Encoding;
-use super::map::{Point, RegisterMap, Table};
+use super::map::{RegisterMap, RegisterPoint, Table};
 use super::transport::Connection;
 
 use crate::error::{Op, PlantError, PlantFault};
@@ -188,7 +188,7 @@ impl Service {
         Ok(())
     }
 
-    fn tell_writes(&self, points: &[&Point], before: &[f64], values: &[(&str, f64)]) {
+    fn tell_writes(&self, points: &[&RegisterPoint], before: &[f64], values: &[(&str, f64)]) {
         for ((point, old), (_, new)) in points.iter().zip(before).zip(values) {
             let written = RegisterWrite {
                 client: self.client,
@@ -278,7 +278,11 @@ impl Service {
         })
     }
 
-    fn to_words(&self, points: &[&Point], values: &[f64]) -> Result<Vec<u16>, ExceptionCode> {
+    fn to_words(
+        &self,
+        points: &[&RegisterPoint],
+        values: &[f64],
+    ) -> Result<Vec<u16>, ExceptionCode> {
         let mut words = Vec::new();
         for (point, value) in points.iter().zip(values) {
             let wire = point.to_wire(*value);
@@ -300,12 +304,12 @@ impl Service {
     }
 }
 
-fn signals<'a>(points: &[&'a Point]) -> Vec<&'a str> {
+fn signals<'a>(points: &[&'a RegisterPoint]) -> Vec<&'a str> {
     points.iter().map(|point| point.signal.as_str()).collect()
 }
 
 fn to_values<'a>(
-    points: &[&'a Point],
+    points: &[&'a RegisterPoint],
     words: &[u16],
 ) -> Result<Vec<(&'a str, f64)>, ExceptionCode> {
     let mut rest = words;

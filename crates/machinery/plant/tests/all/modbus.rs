@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use crate::common::{Clock, init, spec};
 use timeloom_bus::{Bus, HoldRecord, RecordKind};
 use timeloom_plant::modbus::{
-    DeviceSpec, DeviceStats, Encoding, ModbusDevice, Point, RegisterMap, RegisterWrite, Table,
-    Trouble,
+    DeviceSpec, DeviceStats, Encoding, ModbusDevice, RegisterMap, RegisterPoint, RegisterWrite,
+    Table, Trouble,
 };
 use timeloom_plant::{PausedPlant, PlantFault, PlantProcess};
 use tokio_modbus::ExceptionCode;
@@ -29,8 +29,8 @@ struct World {
     records: Mutex<Receiver<HoldRecord>>,
 }
 
-fn point(table: Table, at: u16, encoding: Encoding, signal: &str) -> Point {
-    Point {
+fn point(table: Table, at: u16, encoding: Encoding, signal: &str) -> RegisterPoint {
+    RegisterPoint {
         table,
         at,
         encoding,
@@ -47,7 +47,7 @@ fn world(misdeed: &str) -> World {
     let plant = PlantProcess::start(&spec(&[misdeed]), &init(&[])).unwrap();
     let exchange = Arc::new(PausedPlant::new(bus, plant, |_| ()));
     let mut points = vec![
-        Point {
+        RegisterPoint {
             scale: 10.0,
             offset: 1.0,
             ..point(Table::Input, 0, Encoding::I16, "level")
