@@ -2,7 +2,7 @@
 //!
 //! This module decides which programs run inside a container: the programs of its host, and the
 //! process that the bundle defines. A host's timeline daemon and the programs of an attack run
-//! outside. `timeloom_guest::Root` creates the root directories.
+//! outside. `timeloom_guest::ContainerRoot` creates the root directories.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use timeloom_fabric::Fabric;
-use timeloom_guest::{Bind, Root, RootSpec};
+use timeloom_guest::{Bind, ContainerRoot, RootSpec};
 use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{Bundle, Host, Plan, Program};
 use timeloom_sys::rooted;
@@ -30,7 +30,7 @@ struct Container {
     /// Process that the bundle defines, if it is to be started.
     own: Option<Program>,
     /// Root directory; `None` until it has been created.
-    root: Option<Arc<Root>>,
+    root: Option<Arc<ContainerRoot>>,
 }
 
 impl Container {
@@ -95,7 +95,7 @@ impl Containers {
                 target: TIMELINES.into(),
                 writable: false,
             });
-            let root = Root::new(&RootSpec {
+            let root = ContainerRoot::new(&RootSpec {
                 image: container.image.root.clone(),
                 read_only: container.image.read_only,
                 rooms: container.image.rooms.clone(),
@@ -110,7 +110,7 @@ impl Containers {
     }
 
     /// Returns the root directories created so far, by host name.
-    pub(crate) fn roots(&self) -> BTreeMap<String, Arc<Root>> {
+    pub(crate) fn roots(&self) -> BTreeMap<String, Arc<ContainerRoot>> {
         let all = self.0.iter();
         all.filter_map(|(name, container)| Some((name.clone(), container.root.clone()?)))
             .collect()
@@ -124,7 +124,12 @@ impl Containers {
 
     /// Returns the root directory in which a program of `host` runs; `None` if the program runs
     /// outside of a container.
-    pub(crate) fn root_of(&self, plan: &Plan, host: &str, program: &str) -> Option<Arc<Root>> {
+    pub(crate) fn root_of(
+        &self,
+        plan: &Plan,
+        host: &str,
+        program: &str,
+    ) -> Option<Arc<ContainerRoot>> {
         let container = self.0.get(host)?;
         is_inside(plan, host, program).then(|| container.root.clone())?
     }

@@ -3,7 +3,7 @@
 //!
 //! The `/etc/hosts` of every host lists all hosts, devices, nodes of a simulated network, and
 //! virtual machines with an address of their own, including those on other agents.
-//! `timeloom_guest::Identity` and `Root` make the file visible to programs.
+//! `timeloom_guest::Identity` and `ContainerRoot` make the file visible to programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

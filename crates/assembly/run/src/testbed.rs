@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use timeloom_bus::{Bus, Hold, Holder, Testbed, TestbedError};
 use timeloom_fabric::Fabric;
 use timeloom_guest::{
-    Compute, Controlled, Grants, HoldError, HoldText, HostRights, Root, Session, Stepped, Welcome,
+    Compute, ContainerRoot, Controlled, Grants, HoldError, HoldText, HostRights, Session, Stepped,
+    Welcome,
 };
 use timeloom_scenario::{Host, Plan};
 use timeloom_sys::wall_now;
@@ -68,7 +69,7 @@ pub(crate) struct ExecContext {
     /// Directories of timelines, by host name; only hosts that keep timelines are listed.
     timelines: BTreeMap<String, PathBuf>,
     /// Roots of containers, by host name.
-    roots: BTreeMap<String, Arc<Root>>,
+    roots: BTreeMap<String, Arc<ContainerRoot>>,
     /// Host names and name service files of the hosts.
     identities: Identities,
     /// Hosts of the plan, from which the rights of their programs are taken.
@@ -82,7 +83,7 @@ impl ExecContext {
         plan: &Plan,
         fabric: &Fabric,
         keepers: &[TimelineDaemon],
-        (roots, identities): (BTreeMap<String, Arc<Root>>, &Identities),
+        (roots, identities): (BTreeMap<String, Arc<ContainerRoot>>, &Identities),
         run_recorder: &RunRecorder,
     ) -> Result<Self, RunError> {
         let mut networks = BTreeMap::new();

@@ -55,7 +55,7 @@ pub use control::{
 pub use coverage::coverage;
 pub use enter::guest::{Guest, ProgramEnd};
 pub use enter::identity::{HostNames, Identity};
-pub use enter::root::{Bind, Root, RootSpec};
+pub use enter::root::{Bind, ContainerRoot, RootSpec};
 pub use enter::spec::{CommandSpec, Output, Variables};
 pub use error::GuestError;
 pub use freeze::FreezeKind;

@@ -12,7 +12,7 @@ use crate::control::error::HoldError;
 use crate::control::grants::Grants;
 use crate::control::protocol::HoldText;
 use crate::enter::identity::Identity;
-use crate::enter::root::Root;
+use crate::enter::root::ContainerRoot;
 use crate::session::Session;
 
 /// Object that executes requests of the control socket: a session, or an owner that acts for it.
@@ -98,7 +98,7 @@ pub struct Welcome {
     /// Network namespace of the host; `None` for the supervisor's.
     pub network: Option<OwnedFd>,
     /// Root of the container in which the host's programs run, if there is one.
-    pub root: Option<Arc<Root>>,
+    pub root: Option<Arc<ContainerRoot>>,
     /// Host name and name service files of the host; `None` for the machine's.
     pub identity: Option<Arc<Identity>>,
     /// Environment variables of the host's programs.

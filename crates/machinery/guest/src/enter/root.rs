@@ -53,14 +53,14 @@ pub struct Bind {
 
 /// Root of a container. It exists as long as this value or a program in it.
 #[derive(Debug)]
-pub struct Root {
+pub struct ContainerRoot {
     /// Mount, UTS and IPC namespaces.
     namespaces: [(LinkNameSpaceType, OwnedFd); 3],
     /// Top directory of the container.
     top: OwnedFd,
 }
 
-impl Root {
+impl ContainerRoot {
     /// Creates the root of a container.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use timeloom_sys::rights::Rights;
 use crate::clock::Host;
 
 use super::identity::Identity;
-use super::root::Root;
+use super::root::ContainerRoot;
 
 /// Program to start in a session, with its environment.
 pub struct CommandSpec {
@@ -31,7 +31,7 @@ pub struct CommandSpec {
     pub network: Option<OwnedFd>,
     /// Root of the program's container, if any. The program is the first process of its own PID
     /// namespace.
-    pub root: Option<Arc<Root>>,
+    pub root: Option<Arc<ContainerRoot>>,
     /// Host name and name service files of its host, if the host has its own files and no
     /// container.
     pub identity: Option<Arc<Identity>>,

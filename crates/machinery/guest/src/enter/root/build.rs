@@ -20,7 +20,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 use timeloom_sys::rooted;
 
 use super::super::identity::{HostNames, write_at};
-use super::{Bind, HARMLESS, NO_SURPRISES, Root, RootSpec};
+use super::{Bind, ContainerRoot, HARMLESS, NO_SURPRISES, RootSpec};
 
 /// Failed operation, and the kernel's error.
 pub(super) struct Trouble {
@@ -37,7 +37,7 @@ fn during<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> Tro
     }
 }
 
-pub(super) fn build(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
+pub(super) fn build(spec: &RootSpec<'_>) -> Result<ContainerRoot, Trouble> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, || in_its_thread(spec));
         let thread = thread.map_err(during("starting a thread"))?;
@@ -45,7 +45,7 @@ pub(super) fn build(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
     })
 }
 
-fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
+fn in_its_thread(spec: &RootSpec<'_>) -> Result<ContainerRoot, Trouble> {
     let network = Some(LinkNameSpaceType::Network);
     move_into_link_name_space(spec.network, network).map_err(during("entering its network"))?;
     let apart =
@@ -114,7 +114,7 @@ fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
             c"/proc/thread-self/ns/ipc",
         )?,
     ];
-    Ok(Root { namespaces, top })
+    Ok(ContainerRoot { namespaces, top })
 }
 
 /// Adds those parts of a Linux system that are not in the container image.
