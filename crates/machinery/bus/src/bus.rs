@@ -8,7 +8,7 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::error::BusError;
 use crate::level::{Level, Next};
-use crate::record::{RecordKind, Recorder, Sink};
+use crate::record::{HoldRecorder, RecordKind, Sink};
 use crate::testbed::Testbed;
 use crate::watchdog::{Holder, LongPause, ReportLongStand, Watchdog};
 use crate::wire::{Cause, LocalWire, Wire};
@@ -39,7 +39,7 @@ pub struct BusBuilder {
     on_failure: Box<dyn Fn(BusError) + Send + Sync>,
 }
 
-type MakeWire = Box<dyn FnOnce(Arc<dyn Testbed>, Arc<Recorder>) -> Arc<dyn Wire>>;
+type MakeWire = Box<dyn FnOnce(Arc<dyn Testbed>, Arc<HoldRecorder>) -> Arc<dyn Wire>>;
 
 impl Bus {
     /// Creates a bus for this machine alone, without records.
@@ -195,7 +195,7 @@ impl BusBuilder {
     /// the recorder of its edges. It is not used with a free-running testbed.
     pub fn wire(
         mut self,
-        make: impl FnOnce(Arc<dyn Testbed>, Arc<Recorder>) -> Arc<dyn Wire> + 'static,
+        make: impl FnOnce(Arc<dyn Testbed>, Arc<HoldRecorder>) -> Arc<dyn Wire> + 'static,
     ) -> Self {
         self.wire = Some(Box::new(make));
         self
@@ -219,7 +219,7 @@ impl BusBuilder {
 
     /// Builds the bus. Its line is low.
     pub fn build(self) -> Bus {
-        let recorder = Arc::new(Recorder::new(self.host, self.sink));
+        let recorder = Arc::new(HoldRecorder::new(self.host, self.sink));
         let wire = match self.wire {
             Some(make) => make(self.testbed.clone(), recorder.clone()),
             None => Arc::new(LocalWire::new(self.testbed.clone(), recorder.clone())),
@@ -255,7 +255,7 @@ pub(crate) struct Inner {
     /// True if the testbed never pauses. The level and the wire are then unused.
     free_running: bool,
     wire: Arc<dyn Wire>,
-    recorder: Arc<Recorder>,
+    recorder: Arc<HoldRecorder>,
     on_failure: Box<dyn Fn(BusError) + Send + Sync>,
     _watchdog: Option<Watchdog>,
 }

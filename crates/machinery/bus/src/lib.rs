@@ -37,7 +37,7 @@ pub use agreed::{
 };
 pub use bus::{Bus, BusBuilder, Hold};
 pub use error::BusError;
-pub use record::{HoldRecord, RecordKind, Recorder, Sink};
+pub use record::{HoldRecord, HoldRecorder, RecordKind, Sink};
 pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongPause};
 pub use wire::{Cause, HaltReason, LocalWire, MachineWire, Wire};

@@ -70,12 +70,12 @@ impl Sink for Sender<HoldRecord> {
 
 /// Numbers records and passes them to the sink. The bus, which records holds, and its wire, which
 /// records edges, share one recorder.
-pub struct Recorder {
+pub struct HoldRecorder {
     host: String,
     state: Mutex<(u64, Option<Box<dyn Sink>>)>,
 }
 
-impl Recorder {
+impl HoldRecorder {
     /// Creates a recorder for the machine called `host`. Without a sink, records are dropped.
     pub fn new(host: impl Into<String>, sink: Option<Box<dyn Sink>>) -> Self {
         Self {

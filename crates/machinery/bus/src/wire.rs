@@ -7,7 +7,7 @@ use timeloom_accord::HaltCause;
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
-use crate::record::{RecordKind, Recorder};
+use crate::record::{HoldRecorder, RecordKind};
 use crate::testbed::{Testbed, TestbedError};
 
 /// Requester and reason of the hold whose beginning or end causes an edge.
@@ -118,12 +118,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Wire of a single machine, whose level is that of the whole line.
 pub struct LocalWire {
     testbed: Arc<dyn Testbed>,
-    recorder: Arc<Recorder>,
+    recorder: Arc<HoldRecorder>,
 }
 
 impl LocalWire {
     /// Creates a wire that commands `testbed` only.
-    pub fn new(testbed: Arc<dyn Testbed>, recorder: Arc<Recorder>) -> Self {
+    pub fn new(testbed: Arc<dyn Testbed>, recorder: Arc<HoldRecorder>) -> Self {
         Self { testbed, recorder }
     }
 }
