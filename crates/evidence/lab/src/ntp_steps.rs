@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use timeloom_bench::Experiment;
-use timeloom_clock::ntp_steps::{Discipline, NtpStepRow, PLATFORMS, Platform, corrections};
+use timeloom_clock::ntp_steps::{NtpDiscipline, NtpStepRow, PLATFORMS, Platform, corrections};
 use timeloom_results::report::{Chart, Curve, Sheet, SheetPart};
 use timeloom_time::Duration;
 
@@ -18,7 +18,10 @@ pub fn ntp_steps(seed: u64, quick: bool, chronyd: &[ChronydRow]) -> Experiment {
     for platform in &PLATFORMS {
         for (interval, paper_mean, paper_deviation) in platform.paper {
             let run = |discipline| corrections(platform, interval, discipline, size, seed);
-            let (phase, both) = (run(Discipline::Phase), run(Discipline::PhaseAndFrequency));
+            let (phase, both) = (
+                run(NtpDiscipline::Phase),
+                run(NtpDiscipline::PhaseAndFrequency),
+            );
             for (discipline, row) in [("phase", phase), ("phase_and_frequency", both)] {
                 rows.push(json!({
                     "experiment": "ntp-steps", "platform": platform.name,
@@ -92,9 +95,9 @@ pub fn ntp_steps(seed: u64, quick: bool, chronyd: &[ChronydRow]) -> Experiment {
             },
             SheetPart::Figure {
                 charts: vec![
-                    chart(Discipline::Phase, "phase", "The time alone is corrected"),
+                    chart(NtpDiscipline::Phase, "phase", "The time alone is corrected"),
                     chart(
-                        Discipline::PhaseAndFrequency,
+                        NtpDiscipline::PhaseAndFrequency,
                         "phase-and-frequency",
                         "Time and frequency are corrected",
                     ),
@@ -188,7 +191,7 @@ fn chronyd_table(rows: &[ChronydRow]) -> SheetPart {
 
 fn curve(
     platform: &Platform,
-    discipline: Discipline,
+    discipline: NtpDiscipline,
     size: (u32, u32),
     seed: u64,
 ) -> Vec<(f64, f64)> {

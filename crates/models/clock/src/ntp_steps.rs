@@ -7,9 +7,9 @@
 //! query every 600 s costs no more than one every second.
 //!
 //! This is not a model of chronyd. A client that also learns the oscillator's frequency
-//! ([`Discipline::PhaseAndFrequency`]) is a plain second-order loop here, to show how much a clock
-//! gains from that. In the paper's figures the corrections grow with the interval, as those of a
-//! client that corrects only the time ([`Discipline::Phase`]).
+//! ([`NtpDiscipline::PhaseAndFrequency`]) is a plain second-order loop here, to show how much a
+//! clock gains from that. In the paper's figures the corrections grow with the interval, as those
+//! of a client that corrects only the time ([`NtpDiscipline::Phase`]).
 
 use timeloom_time::Duration;
 
@@ -77,7 +77,7 @@ const fn paper(rows: [(f64, f64); 3]) -> [(Duration, f64, f64); 3] {
 
 /// Quantities that the client corrects after each reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Discipline {
+pub enum NtpDiscipline {
     /// Only the time.
     Phase,
     /// The time and the frequency; the frequency by a third of the correction that a reply
@@ -102,7 +102,7 @@ pub struct NtpStepRow {
 pub fn corrections(
     platform: &Platform,
     interval: Duration,
-    discipline: Discipline,
+    discipline: NtpDiscipline,
     (runs, queries): (u32, u32),
     seed: u64,
 ) -> NtpStepRow {
@@ -157,7 +157,7 @@ impl<'a> Client<'a> {
 
     /// Advances by `interval`, queries the server and corrects the clock. Returns the correction,
     /// in seconds.
-    fn query(&mut self, interval: Duration, discipline: Discipline) -> f64 {
+    fn query(&mut self, interval: Duration, discipline: NtpDiscipline) -> f64 {
         let mut left = interval;
         while left > Duration::ZERO {
             let step = left.min(Duration::from_s(10));
@@ -168,7 +168,7 @@ impl<'a> Client<'a> {
         let wrong_s = (self.one_way_s() - self.one_way_s()) / 2.0;
         let measured_s = self.ahead_s + wrong_s;
         self.ahead_s -= measured_s;
-        if discipline == Discipline::PhaseAndFrequency {
+        if discipline == NtpDiscipline::PhaseAndFrequency {
             self.learnt += measured_s / interval.as_s_f64() / 3.0;
         }
         measured_s
@@ -203,7 +203,7 @@ mod tests {
     fn the_rows_are_met_within_a_third() {
         for platform in &PLATFORMS {
             for (interval, paper_ms, _) in platform.paper {
-                let row = corrections(platform, interval, Discipline::Phase, RUNS, 1);
+                let row = corrections(platform, interval, NtpDiscipline::Phase, RUNS, 1);
                 let ratio = row.mean_ms / paper_ms;
                 assert!(
                     (0.65..1.35).contains(&ratio),
@@ -220,9 +220,9 @@ mod tests {
         let at = |seconds, discipline| {
             corrections(platform, Duration::from_s(seconds), discipline, RUNS, 1).mean_ms
         };
-        let plain = at(600, Discipline::Phase) / at(10, Discipline::Phase);
+        let plain = at(600, NtpDiscipline::Phase) / at(10, NtpDiscipline::Phase);
         assert!(plain > 15.0, "{plain}");
-        let learnt = at(600, Discipline::PhaseAndFrequency) / at(600, Discipline::Phase);
+        let learnt = at(600, NtpDiscipline::PhaseAndFrequency) / at(600, NtpDiscipline::Phase);
         assert!(learnt < 0.15, "{learnt}");
     }
 }
