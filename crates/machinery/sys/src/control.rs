@@ -54,7 +54,7 @@ pub enum ControlMessage {
 
 /// Buffer for control messages, with the result of the last receive call.
 #[derive(Clone, Debug)]
-pub struct Control {
+pub struct ControlBuffer {
     area: Area,
     used: usize,
 }
@@ -68,7 +68,7 @@ struct Area([u8; CONTROL_LEN]);
 /// report 48.
 const CONTROL_LEN: usize = 256;
 
-impl Default for Control {
+impl Default for ControlBuffer {
     fn default() -> Self {
         Self {
             area: Area([0; CONTROL_LEN]),
@@ -77,7 +77,7 @@ impl Default for Control {
     }
 }
 
-impl Control {
+impl ControlBuffer {
     /// Returns those messages of the last receive call that [`ControlMessage`] can represent.
     pub fn messages(&self) -> impl Iterator<Item = ControlMessage> + '_ {
         messages(&self.area.0[..self.used])
@@ -100,7 +100,7 @@ pub fn hear_errors(socket: impl AsFd) -> io::Result<()> {
 pub fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
-    control: &mut Control,
+    control: &mut ControlBuffer,
     flags: RecvFlags,
 ) -> io::Result<usize> {
     let mut part = libc::iovec {

@@ -14,7 +14,7 @@ use rustix::net::{
     socket_with,
 };
 use timeloom_sys::clock::realtime_ns;
-use timeloom_sys::control::{self, Control, ControlMessage};
+use timeloom_sys::control::{self, ControlBuffer, ControlMessage};
 use timeloom_sys::stamps;
 
 /// Sends `count` requests of 64 bytes, `gap` apart, from the network namespace of the calling
@@ -44,7 +44,7 @@ pub(super) fn ping(target: Ipv4Addr, count: u32, gap: Duration) -> io::Result<Ve
 fn receive(socket: &OwnedFd) -> io::Result<([u8; 64], i64)> {
     // A raw socket also receives the IP header.
     let mut answer = [0u8; 84];
-    let mut control = Control::default();
+    let mut control = ControlBuffer::default();
     control::receive(socket, &mut answer, &mut control, RecvFlags::empty())?;
     let stamp = control.messages().find_map(|message| match message {
         ControlMessage::Arrived { realtime_ns } => realtime_ns,

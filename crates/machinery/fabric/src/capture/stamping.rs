@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::net::RecvFlags;
 use timeloom_sys::clock::realtime_ns;
-use timeloom_sys::control::{Control, ControlMessage, receive};
+use timeloom_sys::control::{ControlBuffer, ControlMessage, receive};
 use timeloom_sys::stamps;
 
 /// Blocks until the kernel timestamps frames as they pass. Uses the loopback interface in the
@@ -40,7 +40,7 @@ fn stamped_while_sent(socket: &UdpSocket) -> Option<bool> {
     socket.send(&[0]).ok()?;
     let sent_ns = realtime_ns();
     sleep(PAUSE);
-    let mut control = Control::default();
+    let mut control = ControlBuffer::default();
     receive(socket, &mut [0], &mut control, RecvFlags::empty()).ok()?;
     let stamp_ns = control.messages().find_map(|message| match message {
         ControlMessage::Arrived { realtime_ns } => realtime_ns,

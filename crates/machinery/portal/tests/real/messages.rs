@@ -14,7 +14,7 @@ use rustix::net::sockopt::{Ipv4PathMtuDiscovery, ip_mtu, set_ip_mtu_discover, se
 use timeloom_fabric::{Fabric, Namespace};
 use timeloom_net::{LinkConfig, NetworkBuilder, PortId, QueueConfig};
 use timeloom_portal::{Emulation, EmulationOptions, ManualClock, Portals, Timing};
-use timeloom_sys::control::{Control, ControlMessage, hear_errors, receive};
+use timeloom_sys::control::{ControlBuffer, ControlMessage, hear_errors, receive};
 use timeloom_time::{Duration, Rate};
 
 use crate::world::{tap, two_hosts};
@@ -103,7 +103,7 @@ fn hear(socket: &UdpSocket) -> IcmpError {
         tv_nsec: 0,
     };
     assert_eq!(poll(&mut ready, Some(&patience)), Ok(1), "no answer");
-    let mut control = Control::default();
+    let mut control = ControlBuffer::default();
     receive(socket, &mut [], &mut control, RecvFlags::ERRQUEUE).unwrap();
     for message in control.messages() {
         if let ControlMessage::Error { kind, info, by, .. } = message {

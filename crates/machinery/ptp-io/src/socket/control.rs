@@ -5,7 +5,7 @@ use std::io::ErrorKind::{Interrupted, WouldBlock};
 use std::os::fd::OwnedFd;
 
 use rustix::net::RecvFlags;
-use timeloom_sys::control::{self, Control, ControlMessage};
+use timeloom_sys::control::{self, ControlBuffer, ControlMessage};
 use timeloom_wire::VlanTag;
 
 /// Datagram or frame that was received.
@@ -24,7 +24,7 @@ pub(super) fn receive<'a>(
     flags: RecvFlags,
     buffer: &'a mut [u8],
 ) -> io::Result<Option<Envelope<'a>>> {
-    let mut control = Control::default();
+    let mut control = ControlBuffer::default();
     let flags = flags | RecvFlags::DONTWAIT;
     let length = match control::receive(socket, buffer, &mut control, flags) {
         Ok(length) => length,
