@@ -11,7 +11,7 @@ use timeloom_ptp::security::{Security, VerificationFailure};
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp::{PROFILES, Profile};
 use timeloom_ptp_net::{
-    ClockEvent, ClockOptions, NodeOptions, PtpNode, Rogue, RogueAttack, Role, SigningConfig,
+    ClockEvent, NodeClockOptions, NodeOptions, PtpNode, Rogue, RogueAttack, Role, SigningConfig,
     VerificationPolicy,
 };
 use timeloom_scenario::{Plan, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpRogue, PtpSecurity};
@@ -240,7 +240,7 @@ fn options_of(
     let described = clock.clock.as_ref();
     NodeOptions {
         transport: ptp.unwrap_or_default().transport,
-        clock: ClockOptions {
+        clock: NodeClockOptions {
             oscillator: described.map(oscillator_of).unwrap_or_default(),
             seed: seed_of(plan.seed, name),
             epoch: start,

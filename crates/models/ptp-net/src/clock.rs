@@ -10,7 +10,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual};
 
 /// Initial state of a node's clock, at virtual time zero.
 #[derive(Clone, Copy, Debug)]
-pub struct ClockOptions {
+pub struct NodeClockOptions {
     /// Oscillator that drives the clock.
     pub oscillator: HostOscillator,
     /// Seed of the oscillator's random errors.
@@ -24,7 +24,7 @@ pub struct ClockOptions {
     pub resolution: Duration,
 }
 
-impl Default for ClockOptions {
+impl Default for NodeClockOptions {
     fn default() -> Self {
         Self {
             oscillator: HostOscillator::default(),
@@ -53,7 +53,7 @@ const CIVIL: ClockMap<Utc, Hardware> = ClockMap::ahead_by(Duration::ZERO);
 
 impl NodeClock {
     /// Returns the clock at virtual time zero.
-    pub fn new(options: &ClockOptions) -> Self {
+    pub fn new(options: &NodeClockOptions) -> Self {
         let oscillator = HostClock::new(&HostClockOptions {
             cycles: None,
             // The model uses only the oscillator; the kernel's clocks are not read.
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_clock_drifts_is_steered_and_stamps_with_its_resolution() {
         let at = |ms: i64| Instant::ZERO + Duration::from_ms(ms);
-        let mut clock = NodeClock::new(&ClockOptions {
+        let mut clock = NodeClock::new(&NodeClockOptions {
             oscillator: HostOscillator {
                 frequency: RateError::from_ppb(10_000),
                 ..HostOscillator::default()
@@ -126,7 +126,7 @@ mod tests {
             epoch: Instant::from_ns(1_700_000_000_000_000_000),
             offset: Duration::from_us(3),
             resolution: Duration::from_ns(8),
-            ..ClockOptions::default()
+            ..NodeClockOptions::default()
         });
         let ahead = |clock: &mut NodeClock, ms| clock.ahead(at(ms), at(ms)).as_ns();
         assert_eq!(ahead(&mut clock, 0), 3_000);

@@ -25,7 +25,7 @@ mod node;
 mod rogue;
 mod tally;
 
-pub use clock::{ClockOptions, NodeClock};
+pub use clock::{NodeClock, NodeClockOptions};
 pub use keys::{Policy, SigningConfig};
 pub use node::{NodeOptions, ObserverCallback, PtpNode};
 pub use rogue::{Rogue, RogueAttack};

@@ -15,7 +15,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Virtual};
 use timeloom_wire::tlv::Suite;
 use timeloom_wire::{ClockIdentity, ClockQuality, Header, MacAddress, MessageType, PortIdentity};
 
-use crate::clock::{ClockOptions, NodeClock};
+use crate::clock::{NodeClock, NodeClockOptions};
 use crate::envelope::{self, Sender};
 use crate::rogue::{Rogue, RogueState};
 use crate::tally::{ClockCounters, ClockEvent, Truths};
@@ -30,7 +30,7 @@ pub struct NodeOptions {
     /// Transport of the clock's messages.
     pub transport: Transport,
     /// The clock that timestamps messages.
-    pub clock: ClockOptions,
+    pub clock: NodeClockOptions,
     /// IPv4 source address of a transparent clock's own messages; `None` for an address of
     /// 169.254.0.0/16. A host uses the address of its interface.
     pub address: Option<Ipv4Addr>,
@@ -50,7 +50,7 @@ impl NodeOptions {
             role,
             profile,
             transport: Transport::default(),
-            clock: ClockOptions::default(),
+            clock: NodeClockOptions::default(),
             address: None,
             security: None,
             rogue: None,

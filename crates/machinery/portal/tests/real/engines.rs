@@ -19,7 +19,7 @@ use timeloom_portal::{
     Emulation, EmulationOptions, EngineGroup, FollowedClock, ManualClock, Portals, Timing,
 };
 use timeloom_ptp::Profile;
-use timeloom_ptp_net::{ClockCounters, ClockOptions, NodeOptions, PtpNode, Role, Transport};
+use timeloom_ptp_net::{ClockCounters, NodeClockOptions, NodeOptions, PtpNode, Role, Transport};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
 
@@ -305,9 +305,9 @@ fn clocks(transport: Transport) -> (World, Vec<Owner>) {
     ] {
         let mut options = NodeOptions::new(role, Profile::DEFAULT_PEER_TO_PEER);
         options.transport = transport;
-        options.clock = ClockOptions {
+        options.clock = NodeClockOptions {
             seed: u64::from(node.0),
-            ..ClockOptions::default()
+            ..NodeClockOptions::default()
         };
         options.clock.oscillator.frequency = RateError::from_ppb(ppb);
         assert!(PtpNode::attach(&mut world, node, &options));

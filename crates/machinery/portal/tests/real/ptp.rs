@@ -16,7 +16,7 @@ use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
 use timeloom_net::{LinkConfig, NetworkBuilder, Node, PacketSize, Pattern, TrafficConfig};
 use timeloom_portal::{Emulation, EmulationOptions, ManualClock, Portals, Timing};
 use timeloom_ptp::{DelayMechanism, Profile};
-use timeloom_ptp_net::{ClockOptions, NodeOptions, PtpNode, Role, Transport};
+use timeloom_ptp_net::{NodeClockOptions, NodeOptions, PtpNode, Role, Transport};
 use timeloom_time::{Duration, Instant, Rate};
 
 use crate::world::tap;
@@ -72,10 +72,10 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
     let mut attach = |node: Node, role, ppb| {
         let mut options = NodeOptions::new(role, profile);
         options.transport = transport;
-        options.clock = ClockOptions {
+        options.clock = NodeClockOptions {
             epoch,
             seed: u64::from(node.0),
-            ..ClockOptions::default()
+            ..NodeClockOptions::default()
         };
         options.clock.oscillator.frequency = timeloom_clock::RateError::from_ppb(ppb);
         assert!(PtpNode::attach(&mut world, node, &options));

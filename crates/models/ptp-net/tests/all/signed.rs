@@ -12,7 +12,7 @@ use timeloom_ptp::Profile;
 use timeloom_ptp::security::VerificationFailure;
 use timeloom_ptp::tamper::Tamper;
 use timeloom_ptp_net::{
-    ClockEvent, ClockOptions, NodeOptions, PtpNode, Rogue, RogueAttack, Role, SigningConfig,
+    ClockEvent, NodeClockOptions, NodeOptions, PtpNode, Rogue, RogueAttack, Role, SigningConfig,
     VerificationPolicy,
 };
 use timeloom_time::{Duration, Instant};
@@ -78,13 +78,13 @@ fn run(suite: Option<Suite>, policy: VerificationPolicy, attack: Option<RogueAtt
     let seen = Arc::new(Mutex::new(Vec::new()));
     for (place, (node, role)) in roles.iter().enumerate() {
         let mut options = NodeOptions::new(*role, profile);
-        options.clock = ClockOptions {
+        options.clock = NodeClockOptions {
             oscillator: HostOscillator {
                 frequency: RateError::from_ppb([0, 30_000, -20_000, 9_000, -15_000][place]),
                 ..HostOscillator::default()
             },
             epoch,
-            ..ClockOptions::default()
+            ..NodeClockOptions::default()
         };
         options.security = keys.as_ref().map(|keys| keys[place].clone());
         if let (2, Some(attack)) = (place, attack) {

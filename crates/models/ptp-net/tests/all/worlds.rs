@@ -14,7 +14,7 @@ use timeloom_net::{
 };
 use timeloom_ptp::{PortState, Profile};
 use timeloom_ptp_net::{
-    ClockEvent, ClockOptions, NodeOptions, PtpNode, Role, SyncMeasurement, Transport,
+    ClockEvent, NodeClockOptions, NodeOptions, PtpNode, Role, SyncMeasurement, Transport,
 };
 use timeloom_time::{Duration, Instant};
 
@@ -64,7 +64,7 @@ impl Case {
     fn options(&self, role: Role, frequency_ppb: i64, number: u64) -> NodeOptions {
         let mut options = NodeOptions::new(role, self.profile);
         options.transport = self.transport;
-        options.clock = ClockOptions {
+        options.clock = NodeClockOptions {
             oscillator: HostOscillator {
                 frequency: RateError::from_ppb(frequency_ppb),
                 wander: RateError::from_ppt(100),
@@ -113,10 +113,10 @@ impl Case {
             gm,
             // The grandmaster sends true time, so that the slave's true offset is known.
             &NodeOptions {
-                clock: ClockOptions {
+                clock: NodeClockOptions {
                     epoch: Instant::from_ns(1_700_000_000_000_000_000),
                     resolution: Duration::from_ns(RESOLUTION_NS),
-                    ..ClockOptions::default()
+                    ..NodeClockOptions::default()
                 },
                 ..self.options(Role::Grandmaster, 0, 0)
             }
