@@ -14,7 +14,9 @@ use timeloom_bus::Bus;
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Compute, GranterCheck, HoldError, Session, UnhandledCall};
 use timeloom_portal::Tunnels;
-use timeloom_results::{Caveat, Check, ClockAction, Manifest, Outcome, Recorder, RunDirectory};
+use timeloom_results::{
+    Caveat, CheckResult, ClockAction, Manifest, Outcome, Recorder, RunDirectory,
+};
 use timeloom_scenario::{OpenFlow, Places, Plan, Program};
 use timeloom_sys::environment;
 use timeloom_time::{Duration, Instant, Utc, Virtual};
@@ -73,7 +75,7 @@ pub struct Summary {
     /// Reason why the run ended.
     pub end: End,
     /// Results of the scenario's checks.
-    pub checks: Vec<Check>,
+    pub checks: Vec<CheckResult>,
     /// Virtual and wall time at the end.
     pub progress: Progress,
     /// System calls of programs that carried time and were not virtualised.

@@ -1,6 +1,6 @@
 //! Evaluation of a run: its checks, and the outcome that its manifest records.
 
-use timeloom_results::{Check, Manifest, MeasuredValue, Outcome, RunDirectory};
+use timeloom_results::{CheckResult, Manifest, MeasuredValue, Outcome, RunDirectory};
 use timeloom_scenario::Plan;
 
 use crate::error::RunError;
@@ -8,7 +8,7 @@ use crate::experiment::{Summary, civil_now};
 use crate::verdict::End;
 
 /// Evaluates the plan's checks on the signals that the run recorded.
-pub(crate) fn judge(plan: &Plan, directory: &RunDirectory) -> Result<Vec<Check>, RunError> {
+pub(crate) fn judge(plan: &Plan, directory: &RunDirectory) -> Result<Vec<CheckResult>, RunError> {
     // One pass over the recorded signals serves all checks, and no sample is kept in memory.
     let selectors = plan.checks.iter().map(|it| it.assert.signal.to_string());
     let selectors: Vec<String> = selectors.collect();
@@ -22,7 +22,7 @@ pub(crate) fn judge(plan: &Plan, directory: &RunDirectory) -> Result<Vec<Check>,
     let mut checks = Vec::new();
     for (check, seen) in plan.checks.iter().zip(&seen) {
         let outcome = check.assert.judge(seen);
-        checks.push(Check {
+        checks.push(CheckResult {
             name: check.name.clone(),
             passed: outcome.passed,
             measured: outcome

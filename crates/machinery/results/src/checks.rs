@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A `[[check]]` of the scenario after the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Check {
+pub struct CheckResult {
     /// Name in the scenario.
     pub name: String,
     /// True if the check holds. Without meaning if `applies` is false.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Check, Manifest, ResultsError, RunDirectory, Topology};
+use crate::{CheckResult, Manifest, ResultsError, RunDirectory, Topology};
 
 impl RunDirectory {
     /// Writes `topology.json`.
@@ -34,12 +34,12 @@ impl RunDirectory {
     }
 
     /// Writes `checks.json`. An existing file is replaced atomically.
-    pub fn write_checks(&self, checks: &[Check]) -> Result<(), ResultsError> {
+    pub fn write_checks(&self, checks: &[CheckResult]) -> Result<(), ResultsError> {
         self.write_json("checks.json", &checks)
     }
 
     /// Reads `checks.json`.
-    pub fn checks(&self) -> Result<Vec<Check>, ResultsError> {
+    pub fn checks(&self) -> Result<Vec<CheckResult>, ResultsError> {
         self.read_json("checks.json")
     }
 

@@ -68,7 +68,7 @@ mod tree;
 
 pub use capture::CaptureFile;
 pub use caveat::{Caveat, Remedy};
-pub use checks::{Check, MeasuredValue};
+pub use checks::{CheckResult, MeasuredValue};
 pub use civil::{ParseCivilError, format_rfc3339, parse_rfc3339};
 pub use columns::{Column, Values};
 pub use deviation::{Alignment, Deviation, deviation, deviation_aligned, share_within};

@@ -10,7 +10,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use clap::Args;
 use timeloom_exit::{Failure, TEXTS_DIFFER, UNTRUSTED, note, note_line, note_over, try_say};
 use timeloom_guest::FileTimes;
-use timeloom_results::{Check, Difference, RunDirectory, compare_runs};
+use timeloom_results::{CheckResult, Difference, RunDirectory, compare_runs};
 use timeloom_run::report::ReportError;
 use timeloom_run::{End, Progress, RunOptions, Summary};
 use timeloom_scenario::{MachineChecks, Places, Plan, load_with_places};
@@ -307,7 +307,7 @@ fn to_text(summary: &Summary, directory: &Path, report: &Result<PathBuf, ReportE
 }
 
 /// Formats the names of failed checks, for the first line of the result.
-fn failing(checks: &[Check]) -> String {
+fn failing(checks: &[CheckResult]) -> String {
     let applied = || checks.iter().filter(|check| check.applies);
     match applied().filter(|check| !check.passed).count() {
         0 => String::new(),

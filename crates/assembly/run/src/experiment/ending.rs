@@ -10,8 +10,8 @@ use timeloom_guest::{
     end_grants,
 };
 use timeloom_results::{
-    Caveat, Check, ClockAction, CutRows, GrantsMade, Manifest, Recorder, Remedy, RunDirectory,
-    RunFailure,
+    Caveat, CheckResult, ClockAction, CutRows, GrantsMade, Manifest, Recorder, Remedy,
+    RunDirectory, RunFailure,
 };
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant, Virtual};
@@ -282,7 +282,7 @@ fn complete(
     plan: &Plan,
     directory: &RunDirectory,
     recorder: &Recorder,
-) -> Result<Vec<Check>, RunError> {
+) -> Result<Vec<CheckResult>, RunError> {
     directory.use_room_aside()?;
     recorder.finish()?;
     let checks = judge(plan, directory)?;

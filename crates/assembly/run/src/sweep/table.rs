@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use timeloom_results::{
-    Check, Column, Manifest, MeasuredValue, Outcome, Spread, SweepDirectory, Values,
+    CheckResult, Column, Manifest, MeasuredValue, Outcome, Spread, SweepDirectory, Values,
 };
 
 use super::points::SweepPoint;
@@ -111,7 +111,7 @@ fn ended(manifest: &Manifest) -> RunEnd {
     }
 }
 
-fn number(check: Check) -> Option<(String, f64)> {
+fn number(check: CheckResult) -> Option<(String, f64)> {
     match check.measured {
         MeasuredValue::Number(value) if check.applies => Some((check.name, value)),
         _ => None,

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use timeloom_guest::StatusText;
 use timeloom_results::{
-    Check, EventRow, LabelRow, Manifest, Outcome, ResultsError, RunDirectory, format_rfc3339,
+    CheckResult, EventRow, LabelRow, Manifest, Outcome, ResultsError, RunDirectory, format_rfc3339,
 };
 use timeloom_text::visible;
 use timeloom_time::Instant;
@@ -241,7 +241,7 @@ impl RunView {
 }
 
 impl CheckView {
-    pub(crate) fn of(check: &Check) -> Self {
+    pub(crate) fn of(check: &CheckResult) -> Self {
         Self {
             name: bounded(&check.name),
             verdict: match (check.applies, check.passed) {

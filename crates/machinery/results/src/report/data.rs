@@ -9,14 +9,14 @@ use super::outline::outlines;
 use super::pauses::ClockStory;
 use super::spec::{Panel, ReportRun};
 use super::timelines::StatusChanges;
-use crate::{Check, LabelRow, Manifest, ResultsError, RunDirectory, Series, Topology};
+use crate::{CheckResult, LabelRow, Manifest, ResultsError, RunDirectory, Series, Topology};
 
 /// Data of one run in memory.
 #[derive(Default)]
 pub(super) struct RunData {
     pub(super) label: String,
     pub(super) manifest: Option<Manifest>,
-    pub(super) checks: Vec<Check>,
+    pub(super) checks: Vec<CheckResult>,
     pub(super) clock: ClockStory,
     pub(super) labels: Vec<LabelRow>,
     /// Attacks, alarms and writes to devices, from the run's events.
