@@ -7,7 +7,7 @@ pub use crate::placed::{
     AgentDescription, AgentError, AgentTimeline, Description, KeyFileError, Secret, Serve,
     SpreadError, describe, read_key,
 };
-pub use timeloom_accord::{Mode, OnSilence, Settings};
+pub use timeloom_accord::{LeadMode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
 pub use timeloom_bus::{
     BoundSocket, Bus, BusKey, BusPeer, CommonTimeline, GpioPins, HaltReason, LineSettings,
@@ -89,7 +89,7 @@ pub fn json_lines(mut log: Box<dyn Write + Send>, anchor: Anchor) -> PauseCallba
 pub fn settings(look_ahead: Option<Duration>, patience: Duration) -> Settings {
     let beat = Duration::from_ns(patience.as_ns() / 8);
     Settings {
-        mode: look_ahead.map_or(Mode::Immediate, Mode::Scheduled),
+        mode: look_ahead.map_or(LeadMode::Immediate, LeadMode::Scheduled),
         patience,
         beat: beat.max(Duration::from_ms(1)),
         ..Settings::default()

@@ -3,7 +3,7 @@
 //! host that has the key. Not for other callers.
 
 use timeloom_accord::{
-    Datagram, HostId, HostOrder, Hosts, Member, MemberAction, Mode, OnSilence, Settings,
+    Datagram, HostId, HostOrder, Hosts, LeadMode, Member, MemberAction, OnSilence, Settings,
     TimelineReading,
 };
 use timeloom_time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub fn member<'a>(release: bool, said: impl Iterator<Item = (u8, u8, &'a [u8])>)
             true => OnSilence::Release,
             false => OnSilence::Stop,
         },
-        mode: Mode::Immediate,
+        mode: LeadMode::Immediate,
         to_all: false,
         ..Settings::default()
     };

@@ -29,5 +29,5 @@ mod record;
 pub use agreement::{Agreement, HostOrder, OnSilence};
 pub use datagram::{Datagram, Echo};
 pub use hosts::{HostId, Hosts};
-pub use member::{Member, MemberAction, Mode, Settings, TimelineReading};
+pub use member::{LeadMode, Member, MemberAction, Settings, TimelineReading};
 pub use record::{Halt, HaltCause, HostRecord, PauseStage, Resumption};

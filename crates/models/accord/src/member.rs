@@ -20,7 +20,7 @@ use crate::record::{Halt, HaltCause, HostRecord, PauseStage};
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Virtual time between the request of a pause and its beginning.
-    pub mode: Mode,
+    pub mode: LeadMode,
     /// Reaction to a host that falls silent.
     pub on_silence: OnSilence,
     /// Time without a datagram from a host after which it counts as silent.
@@ -37,7 +37,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            mode: Mode::Immediate,
+            mode: LeadMode::Immediate,
             on_silence: OnSilence::Stop,
             patience: Duration::from_ms(800),
             assembly: Duration::from_s(60),
@@ -49,7 +49,7 @@ impl Default for Settings {
 
 /// Virtual time between the request of a pause and its beginning (the lead).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum LeadMode {
     /// The shortest lead that the messages permit, computed from the measured round-trip times and
     /// the uncertainty of the timelines.
     Immediate,
@@ -158,8 +158,8 @@ impl Member {
     /// sets the first ceiling of a pause ([`HostOrder::Close`] without `at_least`) uses it.
     pub fn lead(&self, moment: TimelineReading) -> Duration {
         match self.settings.mode {
-            Mode::Immediate => self.reach(moment),
-            Mode::Scheduled(look_ahead) => look_ahead,
+            LeadMode::Immediate => self.reach(moment),
+            LeadMode::Scheduled(look_ahead) => look_ahead,
         }
     }
 

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use timeloom_accord::{
-    Datagram, Halt, HaltCause, HostId, HostOrder, Hosts, Member, MemberAction, Mode, OnSilence,
+    Datagram, Halt, HaltCause, HostId, HostOrder, Hosts, LeadMode, Member, MemberAction, OnSilence,
     Resumption, Settings, TimelineReading,
 };
 use timeloom_clock::TimelineTime;
@@ -391,7 +391,7 @@ fn bad(loss: f64) -> Network {
 }
 
 /// Runs until each host was granted the line `times` times, and returns the number of pauses.
-fn all_get_it(count: usize, times: usize, seed: u64, network: Network, mode: Mode) -> usize {
+fn all_get_it(count: usize, times: usize, seed: u64, network: Network, mode: LeadMode) -> usize {
     let settings = Settings { mode, ..settings() };
     all_get_it_with(count, times, seed, network, settings).0
 }
@@ -439,7 +439,7 @@ fn one_datagram_to_all_replaces_one_to_each() {
 #[test]
 fn sixty_four_hosts_agree_despite_losses() {
     for (seed, loss) in [(1, 0.0), (2, 0.05), (3, 0.2)] {
-        let pauses = all_get_it(64, 1, seed, bad(loss), Mode::Immediate);
+        let pauses = all_get_it(64, 1, seed, bad(loss), LeadMode::Immediate);
         assert!(pauses > 1, "{pauses}");
     }
 }
@@ -448,7 +448,7 @@ fn sixty_four_hosts_agree_despite_losses() {
 fn few_hosts_and_many_seeds() {
     for seed in 0..60 {
         let loss = [0.0, 0.1, 0.2][seed as usize % 3];
-        let pauses = all_get_it(4, 4, seed, bad(loss), Mode::Immediate);
+        let pauses = all_get_it(4, 4, seed, bad(loss), LeadMode::Immediate);
         assert!(pauses > 2, "{pauses}");
     }
 }
@@ -481,7 +481,7 @@ fn a_scheduled_pause_is_where_it_was_asked_for() {
     let look_ahead = Duration::from_ms(20);
     let stands = |network| {
         let settings = Settings {
-            mode: Mode::Scheduled(look_ahead),
+            mode: LeadMode::Scheduled(look_ahead),
             ..settings()
         };
         let mut world = World::new(4, 5, network, settings);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration as StdDuration;
 
-use timeloom_accord::{Mode, OnSilence, Settings};
+use timeloom_accord::{LeadMode, OnSilence, Settings};
 use timeloom_bus::{BoundSocket, BusKey, BusPeer, MachineTimeline, MachineWire, Udp, Wire};
 use timeloom_random::SplitMix64;
 use timeloom_testing::{eventually, own_address};
@@ -88,7 +88,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 
 pub(crate) fn settings() -> Settings {
     Settings {
-        mode: Mode::Immediate,
+        mode: LeadMode::Immediate,
         on_silence: OnSilence::Stop,
         patience: Duration::from_s(60),
         assembly: Duration::from_s(60),
