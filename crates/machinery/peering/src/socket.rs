@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
-use timeloom_sys::batch::{self, PacketBatch};
+use timeloom_sys::batch::{self, ReceiveBatch};
 use timeloom_sys::control::ControlMessage;
 
 use crate::peer::Datagrams;
@@ -21,7 +21,7 @@ use crate::peer::Datagrams;
 pub struct Socket {
     socket: UdpSocket,
     trains: bool,
-    batch: PacketBatch<AT_ONCE>,
+    batch: ReceiveBatch<AT_ONCE>,
 }
 
 /// Number of trains received by one system call.
@@ -63,7 +63,7 @@ impl Socket {
         Ok(Self {
             socket,
             trains,
-            batch: PacketBatch::datagrams(TRAIN),
+            batch: ReceiveBatch::datagrams(TRAIN),
         })
     }
 

@@ -31,7 +31,7 @@ impl HostLink {
         match self {
             Self::Port(port) => port.try_clone(),
             Self::Vsock => {
-                let peer = vsock::Peer {
+                let peer = vsock::PeerAddress {
                     machine: vsock::HOST,
                     port: VSOCK_PORT,
                 };

@@ -26,7 +26,7 @@ mod rogue;
 mod tally;
 
 pub use clock::{NodeClock, NodeClockOptions};
-pub use keys::{Policy, SigningConfig};
+pub use keys::{SigningConfig, VerificationPolicy};
 pub use node::{NodeOptions, ObserverCallback, PtpNode};
 pub use rogue::{Rogue, RogueAttack};
 pub use tally::{ClockCounters, ClockEvent, SyncMeasurement, Violation};

@@ -45,7 +45,7 @@ const MAY: [([&str; 2], &str); 7] = [
     (
         [
             "timeloom-timeline-client::Change",
-            "timeloom-timeline-protocol::Event",
+            "timeloom-timeline-protocol::BindingEvent",
         ],
         "a message has the number of the binding, which is no concern of the program",
     ),

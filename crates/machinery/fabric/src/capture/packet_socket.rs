@@ -29,7 +29,7 @@ pub(super) struct RawFrame {
 /// Buffers for one read.
 pub(super) struct Batch {
     snap_len: usize,
-    room: batch::Batch<BATCH>,
+    room: batch::ReceiveBatch<BATCH>,
 }
 
 impl PacketSocket {
@@ -75,7 +75,7 @@ impl Batch {
     pub(super) fn new(snap_len: usize) -> Self {
         Self {
             snap_len,
-            room: batch::Batch::frames(snap_len),
+            room: batch::ReceiveBatch::frames(snap_len),
         }
     }
 

@@ -87,48 +87,54 @@ fn by_row(guest: Guest, call: &Call, address: u64, args: [u64; 6]) -> u32 {
     let given = |index: u32| args[index as usize] != 0;
     let int = |index: u32| args[index as usize] as i32;
     let holds = match when {
-        When::Always | When::IntervalTimer | When::MayCancel => true,
-        When::Given(index) => given(index),
-        When::EitherGiven(one, other) => given(one) || given(other),
-        When::Positive(index) => int(index) > 0,
-        When::NotZero(index) => int(index) != 0,
-        When::NotZeroOrGiven(timeout, pointer) => int(timeout) != 0 || given(pointer),
-        When::Null(index) => !given(index),
-        When::FutexWait => {
+        CallCondition::Always | CallCondition::IntervalTimer | CallCondition::MayCancel => true,
+        CallCondition::Given(index) => given(index),
+        CallCondition::EitherGiven(one, other) => given(one) || given(other),
+        CallCondition::Positive(index) => int(index) > 0,
+        CallCondition::NotZero(index) => int(index) != 0,
+        CallCondition::NotZeroOrGiven(timeout, pointer) => int(timeout) != 0 || given(pointer),
+        CallCondition::Null(index) => !given(index),
+        CallCondition::FutexWait => {
             let command = args[1] as u32;
             given(3) && FUTEX_WAITS.contains(&(command & !384))
         }
-        When::NotOfProcessor => !(matches!(int(0), 2 | 3) || int(0) < 0),
-        When::OwnPosixTimer => int(0) >= FIRST_POSIX,
-        When::PosixTimer => true,
-        When::OneOf(index, values) => values.contains(&(args[index as usize] as u32)),
-        When::DeviceTime => {
+        CallCondition::NotOfProcessor => !(matches!(int(0), 2 | 3) || int(0) < 0),
+        CallCondition::OwnPosixTimer => int(0) >= FIRST_POSIX,
+        CallCondition::PosixTimer => true,
+        CallCondition::OneOf(index, values) => values.contains(&(args[index as usize] as u32)),
+        CallCondition::DeviceTime => {
             let command = args[1] as u32;
             is_own_ioctl(command)
                 || IOCTLS.iter().any(|ioctl| ioctl.command == command)
                 || TERMINAL_INPUT.contains(&command)
         }
-        When::KeptAction => given(1) || matches!(int(0), libc::SIGSYS | libc::SIGSTKFLT),
-        When::SeccompOrTsc => SECCOMP_OR_TSC.contains(&(args[0] as u32)),
-        When::SocketTime => {
+        CallCondition::KeptAction => given(1) || matches!(int(0), libc::SIGSYS | libc::SIGSTKFLT),
+        CallCondition::SeccompOrTsc => SECCOMP_OR_TSC.contains(&(args[0] as u32)),
+        CallCondition::SocketTime => {
             let place = (args[1] as u32, args[2] as u32);
             is_own_option(place) || SOCKET_OPTIONS.iter().any(|option| option.place == place)
         }
-        When::Range(address, length) => may_reach(args, address, length),
-        When::FixedRange => int(3) as u32 & MAP_FIXED != 0 && may_reach(args, 0, 1),
-        When::MovedRange => may_reach(args, 0, 1) || may_reach(args, 4, 2),
-        When::AdvisedRange(advice) => advice.contains(&(int(2) as u32)) && may_reach(args, 0, 1),
-        When::NewTime(flags) => int(flags) as u32 & CLONE_NEWTIME != 0,
-        When::NewTimeOrAny(flags) => int(flags) == 0 || int(flags) as u32 & CLONE_NEWTIME != 0,
+        CallCondition::Range(address, length) => may_reach(args, address, length),
+        CallCondition::FixedRange => int(3) as u32 & MAP_FIXED != 0 && may_reach(args, 0, 1),
+        CallCondition::MovedRange => may_reach(args, 0, 1) || may_reach(args, 4, 2),
+        CallCondition::AdvisedRange(advice) => {
+            advice.contains(&(int(2) as u32)) && may_reach(args, 0, 1)
+        }
+        CallCondition::NewTime(flags) => int(flags) as u32 & CLONE_NEWTIME != 0,
+        CallCondition::NewTimeOrAny(flags) => {
+            int(flags) == 0 || int(flags) as u32 & CLONE_NEWTIME != 0
+        }
     };
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
     // The image handles processor time, and timers that it can convert to virtual time.
     let treatment = match when {
-        When::IntervalTimer if int(0) != 0 => Treatment::Trap,
-        When::MayCancel if int(1) == 3 => Treatment::Trap,
-        When::PosixTimer if int(0) < FIRST_POSIX => Treatment::Trap,
-        When::DeviceTime if is_own_ioctl(args[1] as u32) => Treatment::Trap,
-        When::SocketTime if is_own_option((args[1] as u32, args[2] as u32)) => Treatment::Trap,
+        CallCondition::IntervalTimer if int(0) != 0 => Treatment::Trap,
+        CallCondition::MayCancel if int(1) == 3 => Treatment::Trap,
+        CallCondition::PosixTimer if int(0) < FIRST_POSIX => Treatment::Trap,
+        CallCondition::DeviceTime if is_own_ioctl(args[1] as u32) => Treatment::Trap,
+        CallCondition::SocketTime if is_own_option((args[1] as u32, args[2] as u32)) => {
+            Treatment::Trap
+        }
         _ => treatment,
     };
     match treatment {

@@ -176,11 +176,13 @@ fn a_program_that_was_let_go_needs_no_supervisor() {
         let mut args = [0; 6];
         match call.when {
             // Arbitrary address.
-            When::Given(index) => args[index as usize] = 8,
-            When::OneOf(index, values) => args[index as usize] = values[0].into(),
-            When::NewTime(flags) | When::NewTimeOrAny(flags) => args[flags as usize] = 0x80,
-            When::DeviceTime => args[1] = IOCTLS[0].command.into(),
-            When::SocketTime => {
+            CallCondition::Given(index) => args[index as usize] = 8,
+            CallCondition::OneOf(index, values) => args[index as usize] = values[0].into(),
+            CallCondition::NewTime(flags) | CallCondition::NewTimeOrAny(flags) => {
+                args[flags as usize] = 0x80
+            }
+            CallCondition::DeviceTime => args[1] = IOCTLS[0].command.into(),
+            CallCondition::SocketTime => {
                 let (level, option) = SOCKET_OPTIONS[0].place;
                 args[1..3].copy_from_slice(&[level.into(), option.into()]);
             }

@@ -9,14 +9,14 @@ const NOW: Instant<Wall> = Instant::from_ns(1_000_000);
 /// Returns the packet with this number; one in three is real.
 fn packet(number: u32) -> (Packet, Vec<u8>) {
     let kind = if number.is_multiple_of(3) {
-        Kind::Raw
+        PacketKind::Raw
     } else {
-        Kind::Udp
+        PacketKind::Udp
     };
     let size = 20 + (number % 50) as u16;
     let mut packet = Packet::new(kind, PortId(0), PortId(2), number, size);
     packet.seq = number;
-    let real = kind == Kind::Raw;
+    let real = kind == PacketKind::Raw;
     let bytes = vec![number as u8; if real { size.into() } else { 0 }];
     (packet, bytes)
 }
@@ -90,7 +90,7 @@ fn packets_without_room_are_counted_and_leave_no_bytes() {
     put(&mut a, 9..12);
     assert_eq!(taken(&mut b), [9, 10, 11]);
     // The ring of bytes becomes full as well: its 64 KiB hold two of these packets.
-    let large = Packet::new(Kind::Raw, PortId(0), PortId(2), 0, 30_000);
+    let large = Packet::new(PacketKind::Raw, PortId(0), PortId(2), 0, 30_000);
     for _ in 0..3 {
         a.put(&large, &[7; 30_000]);
     }

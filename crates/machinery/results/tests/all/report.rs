@@ -123,7 +123,7 @@ fn missing_data_are_reported_and_nothing_panics() {
 fn checked_run(path: &Path, manifest: &Manifest) -> RunDirectory {
     let run = empty_run(path);
     run.write_manifest(manifest).unwrap();
-    let check = |name: &str| Check {
+    let check = |name: &str| CheckResult {
         name: name.into(),
         passed: true,
         measured: 1.0.into(),
@@ -155,7 +155,7 @@ fn failures_stand_on_top_and_no_check_passes_in_green() {
     assert!(html.contains("<span class=\"verdict-sentence pass\">2 of 2 passed</span>"));
 
     manifest.outcome = Outcome::Failed;
-    manifest.failure = Some(Failure {
+    manifest.failure = Some(RunFailure {
         culprit: "victim".into(),
         what: "ended with status 3".into(),
         at: Instant::from_ns(1_500_000_000),
@@ -230,7 +230,7 @@ fn hostile_names_stay_text() {
     manifest.degraded_modes.push(hostile.clone());
     manifest.untrusted.push(hostile);
     manifest.outcome = Outcome::Failed;
-    manifest.failure = Some(Failure {
+    manifest.failure = Some(RunFailure {
         culprit: HOSTILE.into(),
         what: HOSTILE.into(),
         at: Instant::ZERO,
@@ -241,7 +241,7 @@ fn hostile_names_stay_text() {
         sha256: HOSTILE.into(),
     });
     run.write_manifest(&manifest).unwrap();
-    run.write_checks(&[Check {
+    run.write_checks(&[CheckResult {
         name: HOSTILE.into(),
         passed: false,
         measured: HOSTILE.into(),

@@ -348,7 +348,7 @@ fn a_killed_run_keeps_its_records() {
 fn checks_come_back() {
     let temporary = tempfile::tempdir().unwrap();
     let run = RunDirectory::create(temporary.path()).unwrap();
-    let check = |measured| Check {
+    let check = |measured| CheckResult {
         name: "sag".into(),
         passed: true,
         measured,
