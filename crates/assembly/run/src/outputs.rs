@@ -11,12 +11,10 @@ use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionread};
-use timeloom_fabric::{
-    CaptureOptions, CapturedFrame, Fabric, MacAddress, PacketCapture as Recording,
-};
+use timeloom_fabric::{CaptureOptions, CapturedFrame, Fabric, MacAddress, PacketCapture};
 use timeloom_guest::Clock;
 use timeloom_results::{CutLog, DiscardedBytes, LimitedWriter, LogWriter, RunDirectory};
-use timeloom_scenario::{CapturedLink, Medium, PacketCapture, Plan, TunnelEnd};
+use timeloom_scenario::{Capture, CapturedLink, Medium, Plan, TunnelEnd};
 use timeloom_sys::rights::Rights;
 use timeloom_time::{Instant, Utc};
 
@@ -267,10 +265,10 @@ pub(crate) fn captures(
     clock: &Arc<Clock>,
     start: Instant<Utc>,
     (run_recorder, reporter): (&RunRecorder, &Reporter),
-) -> Result<BTreeMap<String, Recording>, RunError> {
+) -> Result<BTreeMap<String, PacketCapture>, RunError> {
     let mut recordings = BTreeMap::new();
     let macs = network::macs(whole);
-    let is_real = |capture: &&PacketCapture| {
+    let is_real = |capture: &&Capture| {
         let link = whole.link_of(capture);
         // A link that the scenario does not list belongs to a generated, and therefore simulated,
         // network.
@@ -306,7 +304,7 @@ pub(crate) fn captures(
                 reporter.failed("results", format!("the capture of {link}: {error}"));
             }
         };
-        let recording = Recording::start_with(
+        let recording = PacketCapture::start_with(
             port.namespace,
             port.interface,
             CaptureOptions::default(),

@@ -14,10 +14,10 @@ use timeloom_bus::{
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Clock, Session};
 use timeloom_portal::{
-    FollowedClock, PacketOptions, PacketPort, TunnelConfig as End, TunnelKey, TunnelReport, Tunnels,
+    FollowedClock, PacketOptions, PacketPort, TunnelConfig, TunnelKey, TunnelReport, Tunnels,
 };
 use timeloom_results::{Caveat, Remedy};
-use timeloom_scenario::{Plan, TunnelConfig};
+use timeloom_scenario::{Plan, TunnelEnd};
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
 
 use crate::agent::AgreedSession;
@@ -33,7 +33,7 @@ pub(crate) struct AgentMembership {
     /// Whole plan, of which this agent runs a share.
     pub(crate) whole: Plan,
     /// This agent's ends of the links to other agents.
-    pub(crate) ends: Vec<TunnelConfig>,
+    pub(crate) ends: Vec<TunnelEnd>,
     /// Pause bus of the agents. It outlives the run, because other agents may still need an answer.
     pub(crate) bus: Arc<AgentBus>,
     /// Board of the programs that are ready, on all agents.
@@ -172,7 +172,7 @@ impl AgentMembership {
                 .switches
                 .iter()
                 .all(|name| *name != end.node);
-            ends.push(End {
+            ends.push(TunnelConfig {
                 link: u16::try_from(end.link)
                     .map_err(|_| RunError::Plan("too many links between agents".to_owned()))?,
                 end: u8::from(end.node > end.peer),

@@ -125,7 +125,7 @@ fn file_name(
 fn watched<'a>(
     plan: &'a Plan,
     simulated: &'a Simulated,
-) -> impl Iterator<Item = (&'a timeloom_scenario::CaptureSink, &'a NamedCable)> {
+) -> impl Iterator<Item = (&'a timeloom_scenario::Capture, &'a NamedCable)> {
     let captures = plan.captures.iter();
     captures.filter_map(|capture| Some((capture, simulated.names.captured(&capture.link)?)))
 }

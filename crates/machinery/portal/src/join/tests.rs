@@ -122,7 +122,7 @@ impl Sender {
         Owned {
             head,
             rest,
-            offload: Offload { train, checksum },
+            offload: OffloadedWork { train, checksum },
         }
     }
 }
@@ -130,7 +130,7 @@ impl Sender {
 struct Owned {
     head: Vec<u8>,
     rest: Vec<u8>,
-    offload: Offload,
+    offload: OffloadedWork,
 }
 
 impl Owned {

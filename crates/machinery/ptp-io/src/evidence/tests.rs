@@ -33,7 +33,7 @@ fn report_of_a_sync() -> SyncReport {
             verdict: HopVerdict::Holds,
         }],
         failures: vec![(
-            Reason::Delayed,
+            ViolationKind::Delayed,
             Suspect {
                 after: None,
                 before: hop,
@@ -42,7 +42,7 @@ fn report_of_a_sync() -> SyncReport {
     }
 }
 
-fn told(reports: &[Report]) -> Vec<EvidenceLine> {
+fn told(reports: &[ClockReport]) -> Vec<EvidenceLine> {
     let (told, lines) = channel();
     let sink = Box::new(move |line| {
         let _ = told.send(line);
@@ -57,7 +57,7 @@ fn told(reports: &[Report]) -> Vec<EvidenceLine> {
 
 #[test]
 fn a_record_is_a_line_to_the_last_bit() {
-    let lines = told(&[Report::Sync(Box::new(report_of_a_sync()))]);
+    let lines = told(&[ClockReport::Sync(Box::new(report_of_a_sync()))]);
     let [EvidenceLine::Sync(sync)] = &lines[..] else {
         panic!("{lines:?}")
     };
@@ -77,14 +77,14 @@ fn a_record_is_a_line_to_the_last_bit() {
 
 #[test]
 fn a_violation_is_told_once() {
-    let failure = Failure {
+    let failure = VerificationFailure {
         observer: ClockIdentity([3; 8]),
         source: report_of_a_sync().source,
         sequence: 3,
-        reason: Reason::Announce,
+        reason: ViolationKind::Announce,
         suspect: report_of_a_sync().failures[0].1,
     };
-    let report = |in_record| Report::Failure { failure, in_record };
+    let report = |in_record| ClockReport::Failure { failure, in_record };
     let lines = told(&[report(true), report(false)]);
     assert!(matches!(&lines[..], [EvidenceLine::Alarm(_)]), "{lines:?}");
 }
@@ -103,5 +103,5 @@ pub(crate) fn line_of_a_sync() -> EvidenceLine {
         },
         ..of
     };
-    told(&[Report::Sync(Box::new(sync))]).remove(0)
+    told(&[ClockReport::Sync(Box::new(sync))]).remove(0)
 }

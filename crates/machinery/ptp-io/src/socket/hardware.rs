@@ -39,6 +39,6 @@ pub(super) fn enable(interface: &PtpInterface) -> Result<(), PtpError> {
     })
 }
 
-fn open(interface: &PtpInterface) -> Result<interface::PtpInterface, PtpError> {
-    interface::PtpInterface::named(&interface.name).map_err(PtpError::doing("open a socket"))
+fn open(interface: &PtpInterface) -> Result<interface::Interface, PtpError> {
+    interface::Interface::named(&interface.name).map_err(PtpError::doing("open a socket"))
 }
