@@ -159,7 +159,7 @@ fn mistakes_are_found() {
     for (flaw, scope, says) in [
         (Flaw::GrantEarly, one, "runs while another holds"),
         (Flaw::VoteWhileHeld, slow, "holds"),
-        (Flaw::OwnGo, one, "says Resumed"),
+        (Flaw::OwnGo, one, "says Resumption"),
         (Flaw::OwnCeiling, one, "it is paused, and no host holds"),
         (Flaw::OldVotes, ANY, "holds"),
         (Flaw::ViewNotAgreed, of(RELEASES, ONE), VIEWS),

@@ -14,7 +14,7 @@
 //! ```
 //! use timeloom_clock::world::ClockWorld;
 //!
-//! let mut world = World::random(7);
+//! let mut world = ClockWorld::random(7);
 //! world.run(1_000).unwrap_or_else(|violation| panic!("{violation}"));
 //! println!("{:?}", world.tally());
 //! ```
